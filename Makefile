@@ -82,7 +82,7 @@ fmt: $(INSTALLED) ## formats the code and mends what lint can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(INSTALLED) ## writes the generated parts of docs/reference anew
+docs: $(INSTALLED) ## writes the generated parts of the pages in docs anew
 	@$(BIN)/python -m scripts.reference
 
 chart: $(INSTALLED) helm ## writes the generated parts of deploy/chart, and its rendering in src/samara/cli/deploy, anew

@@ -1,4 +1,4 @@
-"""Says what `make test` is going to build on this machine, and about how long that takes.
+"""Prints what `make test` is going to build on this machine, and about how long that takes.
 
 Run by any Python, before anything is installed: only the standard library is used.
 """
@@ -10,11 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE_MINUTES = 10
-"""What checks and tests take when all is built. What a build takes is said by the module that builds."""
+"""Duration of checks and tests after all builds. The modules that build have the durations of the builds."""
 
 
 def bare_binaries() -> types.ModuleType:
-    """The module that finds the control plane, without its package, whose dependencies may not be there yet."""
+    """The module that finds the control plane, imported without its package, whose dependencies may be missing."""
     sys.path.insert(0, str(ROOT / "devtools"))
     package = types.ModuleType("samara_devtools.devcluster")
     package.__path__ = [str(ROOT / "devtools" / "samara_devtools" / "devcluster")]
@@ -45,11 +45,11 @@ def helm() -> str:
     bare_binaries()
     from samara_devtools.devcluster import helm_program
 
-    found = helm_program.cached_helm()
-    if found.exists():
-        return f"helm is there, in {found.parent}: nothing to build"
+    program = helm_program.cached_helm()
+    if program.exists():
+        return f"helm is there, in {program.parent}: nothing to build"
     return (
-        f"helm {helm_program.helm_version()} from Go modules, into {found.parent}: "
+        f"helm {helm_program.helm_version()} from Go modules, into {program.parent}: "
         f"about {helm_program.MINUTES} minutes, once per version"
     )
 
@@ -64,7 +64,7 @@ def main() -> None:
     needed = (environment(), control_plane(), helm())
     head = "What this needs, and makes where it is missing (times are those of two cores):"
     tail = f"Then the checks and all tests: about {SUITE_MINUTES} minutes."
-    sys.stdout.write("\n".join((head, *(f"  - {each}" for each in needed), tail)) + "\n")
+    sys.stdout.write("\n".join((head, *(f"  - {need}" for need in needed), tail)) + "\n")
 
 
 if __name__ == "__main__":

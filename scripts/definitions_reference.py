@@ -12,7 +12,7 @@ from samara import crds
 Json = dict[str, Any]
 HEAD = "| field | type | required | is |\n| --- | --- | --- | --- |"
 KNOWN = ("apiVersion", "kind", "metadata")
-"""Every object has these, and no definition of ours says more about them."""
+"""Fields of every object, which our CRDs do not describe further."""
 
 
 class Field(NamedTuple):
@@ -44,7 +44,7 @@ def _row(field: Field) -> str:
 
 
 def _fields(schema: Json, above: str) -> Iterator[Field]:
-    """What is in an object, each field before what is in it."""
+    """The fields of an object, each followed by the fields inside it."""
     required = schema.get("required", ())
     for name, below in schema.get("properties", {}).items():
         if above or name not in KNOWN:
@@ -54,7 +54,7 @@ def _fields(schema: Json, above: str) -> Iterator[Field]:
 
 
 def _within(schema: Json, path: str) -> tuple[Json, str]:
-    """Where the fields of a field are: in it, or in each of its items."""
+    """The schema and path that hold the fields of a field: its own, or those of its items."""
     return _within(schema["items"], f"{path}[]") if "items" in schema else (schema, path)
 
 
@@ -70,13 +70,13 @@ def _type(schema: Json) -> str:
 
 
 def _about(schema: Json) -> str:
-    """The description, and what the server itself insists on."""
-    words = [
+    """The description, the allowed values and the default."""
+    sentences = [
         _line(schema),
-        f"One of {', '.join(f'`{each}`' for each in schema['enum'])}." if "enum" in schema else "",
+        f"One of {', '.join(f'`{value}`' for value in schema['enum'])}." if "enum" in schema else "",
         f"Without it: `{schema['default']}`." if "default" in schema else "",
     ]
-    return " ".join(filter(None, words))
+    return " ".join(filter(None, sentences))
 
 
 def _line(schema: Json) -> str:

@@ -1,4 +1,4 @@
-"""Lays out the files of the image in a folder: a Python, our program and what it needs, and nothing else.
+"""Lays out the files of the image in a folder: Python, our program and its dependencies, and nothing else.
 
 No shell, no pip, no compiler, no .pth file, and nothing that differs from one run to the next. What is laid out comes
 from the environment that runs this: `python scripts/image_tree.py FOLDER`.
@@ -25,17 +25,17 @@ LEFT_OUT = (
     *("ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tests", "tkinter", "turtledemo"),
     *("venv", "__pycache__", "config-*", "*.a", "_tkinter*", "_test*", "_ctypes_test*", "*.pth"),
 )
-"""Of the standard library: what installs, what compiles, what draws and what tests."""
+"""Parts of the standard library for installing, compiling, drawing and testing."""
 BUNDLES = tuple(
     map(Path, ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"))
 )
-"""Where systems keep the certificates of the authorities that they trust, in one file."""
-MOMENT = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
-"""The time of every file; the default is the first that a zip archive knows."""
+"""Files in which systems keep the certificate authorities that they trust."""
+FILE_TIME = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+"""The modification time of every file. The default is the earliest time that a zip archive can hold."""
 
 
 def requirements() -> list[str]:
-    """The names of all that the program runs with, clients of secret managers included, where they are installed."""
+    """The installed packages that the program needs, including the clients of secret managers."""
     lines = (ROOT / "requirements" / "all.txt").read_text().splitlines()
     named = [match[1] for line in lines if (match := re.match(r"([a-z0-9-]+)==", line))]
     return [name for name in named if _is_here(name)]
@@ -44,7 +44,7 @@ def requirements() -> list[str]:
 def _is_here(name: str) -> bool:
     try:
         distribution(name)
-    except ModuleNotFoundError:  # of another platform or Python, or of a manager that nobody wants
+    except ModuleNotFoundError:  # for another platform or Python version, or for a secret manager that is not installed
         return False
     return True
 
@@ -62,11 +62,11 @@ def lay_out(tree: Path) -> None:
     _write_etc(tree)
     _compile(tree)
     for path in (tree, *tree.rglob("*")):
-        os.utime(path, (MOMENT, MOMENT), follow_symlinks=False)
+        os.utime(path, (FILE_TIME, FILE_TIME), follow_symlinks=False)
 
 
 def _compile(tree: Path) -> None:
-    """In a process of its own: what is written of a module depends on what else Python holds in memory."""
+    """Compiles in a separate process, because the bytecode of a module depends on other objects in memory."""
     how = ("-qq", "--invalidation-mode=unchecked-hash", "-s", str(tree))
     command = (sys.executable, "-m", "compileall", *how, str(tree / LIBRARY))
     subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
@@ -77,19 +77,19 @@ def _interpreter() -> Path:
 
 
 def _copy_package(name: str, into: Path) -> None:
-    """The files of one package; its scripts are outside of site-packages, and stay there."""
-    found = distribution(name)
-    for file in found.files or ():
+    """Copies the files of one package, except its scripts, which are outside site-packages."""
+    package = distribution(name)
+    for file in package.files or ():
         if ".." in file.parts or file.suffix in (".pth", ".pyc"):
             continue
         target = into / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(str(found.locate_file(file)), target)
+        shutil.copyfile(str(package.locate_file(file)), target)
 
 
 def _copy_libraries(tree: Path) -> None:
-    """The shared libraries that anything in the tree asks for, where the loader looks without being told."""
-    needed = {path for each in _binaries(tree) for path in _libraries(each)}
+    """Copies the shared libraries that the tree needs to the folder in which the loader looks by default."""
+    needed = {path for binary in _binaries(tree) for path in _libraries(binary)}
     usual = next(path.parent for path in needed if path.name.startswith("libc.so"))
     for path in sorted(needed):
         if path.is_relative_to(tree):  # a package brought it along
@@ -106,29 +106,29 @@ def _binaries(tree: Path) -> Iterator[Path]:
 
 
 def _libraries(binary: Path) -> Iterator[Path]:
-    """As the loader finds them."""
-    told = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
-    for line in told.splitlines():
+    """The libraries that the loader finds for a binary."""
+    listing = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False).stdout
+    for line in listing.splitlines():
         match = re.match(r"\s*(?:\S+ => )?(/\S+) \(0x", line)
         if match:
             yield Path(match[1])
 
 
 def _copy_authorities(tree: Path) -> None:
-    """Whom a secret manager's certificate is signed by, where the OpenSSL of the tree was built to look."""
+    """Copies the trusted authorities, for the certificates of secret managers, to the path in the tree's OpenSSL."""
     looked_for = Path(ssl.get_default_verify_paths().openssl_cafile)
     target = tree / str(looked_for).lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(authorities([looked_for, *BUNDLES]), target)
 
 
-def authorities(places: Sequence[Path]) -> Path:
-    """The first of these files that there is. What the environment names may be anybody's, and is not asked."""
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
-        named = ", ".join(map(str, places))
+def authorities(bundles: Sequence[Path]) -> Path:
+    """The first of these files that exists. Files named by environment variables are not trusted."""
+    library = next((path for path in bundles if path.is_file()), None)
+    if library is None:
+        named = ", ".join(map(str, bundles))
         sys.exit(f"expected the certificates of authorities in one of {named}, found none: install ca-certificates")
-    return found
+    return library
 
 
 def _write_etc(tree: Path) -> None:

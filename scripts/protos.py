@@ -1,6 +1,6 @@
 """Generates the message classes from their .proto files, next to them; `protos.py FOLDER` writes below another folder.
 
-What comes out depends on the version of grpcio-tools, which is pinned: a test compares.
+The output depends on the version of grpcio-tools, which is pinned. A test compares it.
 """
 
 import sys
@@ -13,7 +13,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 
 def generate(out: Path) -> list[Path]:
-    """Writes the module and its types for each, and says which files these are."""
+    """Writes a module and its types for each .proto file, and returns their paths."""
     protos = [str(path.relative_to(SOURCES)) for path in sorted(SOURCES.rglob("*.proto"))]
     known = resources.files("grpc_tools") / "_proto"
     arguments = (f"-I{SOURCES}", f"-I{known}", f"--python_out={out}", f"--pyi_out={out}")

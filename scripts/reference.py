@@ -1,9 +1,9 @@
-"""Writes the generated parts of docs/reference anew, from the program itself; `--check` only compares."""
+"""Writes the generated parts of the pages in docs from the program; `--check` only compares."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,17 +11,23 @@ from typing import Any
 import click
 from scripts.definitions_reference import custom_resources
 
+from samara.assembly import registry_of
 from samara.cli.main import COMMANDS, SEPARATE, samara
+from samara.core.metadata_keys import ADOPTED
+from samara.core.occupant import Occupant
+from samara.core.ownership import ByMark, ByOwnerReference, Ownership
+from samara.core.rules import RULES, UNWANTED_RULES, table
+from samara.core.source_type import SourceType
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
-from samara.source_types import registry_of
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchMetrics
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[1] / "docs"
+POLICY = FOLDER.parent / "examples" / "security" / "marks-policy.yaml"
 BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
 WIDTH = 100
 
@@ -48,7 +54,7 @@ def metrics() -> str:
 
 
 def _families() -> Iterator[tuple[str, str, str, str]]:
-    for family in sorted(asyncio.run(_collected()), key=lambda each: str(each.name)):
+    for family in sorted(asyncio.run(_collected()), key=lambda family: str(family.name)):
         names = getattr(family, "_labelnames", None) or [name for name in family.samples[0].labels if name != "le"]
         labels = ", ".join(f"`{name}`" for name in names)
         yield family.name + ("_total" if family.type == "counter" else ""), family.type, labels, family.documentation
@@ -61,17 +67,15 @@ async def _collected() -> list[Any]:
     counted.provider_called("", "")
     counted.admission_answered("", "", 0.0)
     clock = asyncio.get_running_loop().time
-    parts: dict[str, Any] = {each.name: lambda *about: 0 for each in fields(Sources)}
-    parts |= {
-        "registry": registry_of(Settings()),
-        "tallies": {},
-        "reflectors": (),
-        "sources": lambda source_type: (),
-    }
-    parts |= {"queue": WorkQueue(clock), "metrics": counted, "holds": MassDeleteGuard(None, 0.0, clock), "unserved": ()}
     idle = SimpleNamespace(synced=False, obstacle=None)
-    parts |= {"health": Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())}
-    return [*MetricsPage(Sources(**parts)).collect(), *counted.registry.collect()]
+    health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
+    collectors = (
+        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), orphans=lambda source_type: 0),
+        QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),
+        WatchMetrics((), unserved=()),
+        ProcessMetrics(health, MassDeleteGuard(None, 0.0, clock), is_leading=lambda: False, longest_stall=lambda: 0.0),
+    )
+    return [*(family for collector in collectors for family in collector.collect()), *counted.registry.collect()]
 
 
 def events() -> str:
@@ -79,32 +83,86 @@ def events() -> str:
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    "settings.md": settings,
-    "commands.md": commands,
-    "metrics.md": metrics,
-    "events.md": events,
-    "custom-resources.md": custom_resources,
+def rules() -> str:
+    return "\n".join(table(RULES)) + "\n"
+
+
+def unwanted_rules() -> str:
+    return "\n".join(table(UNWANTED_RULES)) + "\n"
+
+
+def occupants() -> str:
+    rows = "\n".join(f"| `{each.name}` | {each.value} |" for each in Occupant)
+    return f"| occupant | the object at the address is |\n| --- | --- |\n{rows}\n"
+
+
+def ownership_facts() -> str:
+    """What the core asks of every `Ownership`: its properties and methods, each with its docstring."""
+    members = {name: member for name, member in vars(Ownership).items() if not name.startswith("_")}
+    rows = "\n".join(f"| `{name}` | {' '.join((member.__doc__ or '').split())} |" for name, member in members.items())
+    return f"| fact | says |\n| --- | --- |\n{rows}\n"
+
+
+def ownership_by_vocabulary() -> str:
+    """How the copies of each source type are recognised, under the default settings."""
+    head = "| source type | owns by | marks | field managers | transferable |\n| --- | --- | --- | --- | --- |\n"
+    return head + "".join(map(_owns, registry_of(Settings()).source_types))
+
+
+def _owns(source_type: SourceType) -> str:
+    own = source_type.ownership
+    by = "owner reference" if isinstance(own, ByOwnerReference) else "mark"
+    marks, managers = (", ".join(f"`{key}`" for key in sorted(keys)) or "none" for keys in (own.marks, own.managers))
+    return f"| `{source_type.name}` | {by} | {marks} | {managers} | {'yes' if own.transferable else 'no'} |\n"
+
+
+PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "concepts/how-it-decides.md": (rules, unwanted_rules),
+    "concepts/ownership.md": (occupants, ownership_facts, ownership_by_vocabulary),
+    "reference/settings.md": (settings,),
+    "reference/commands.md": (commands,),
+    "reference/metrics.md": (metrics,),
+    "reference/events.md": (events,),
+    "reference/custom-resources.md": (custom_resources,),
 }
+"""By page: what its generated parts hold, in their order."""
+
+
+def marks_policy() -> str:
+    """The policy that guards the marks, with those of every vocabulary. It stands in YAML text, so it has no comments
+    around its generated part."""
+    marks = ",\n        ".join(f"'{mark}'" for mark in sorted(guarded_marks()))
+    return re.sub(r"(?<=expression: >-\n        )\['[^\]]*\]", f"[{marks}]", POLICY.read_text(), count=1)
+
+
+def guarded_marks() -> set[str]:
+    """Without the label that names the parent of a namespace: administrators write it, and admission guards it."""
+    owns = [source_type.ownership for source_type in registry_of(Settings()).source_types]
+    return {ADOPTED} | {mark for own in owns if not (isinstance(own, ByMark) and own.trusted) for mark in own.marks}
 
 
 def renewed(page: str) -> str:
-    """A page with its generated part written anew."""
-    text = (FOLDER / page).read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{PAGES[page]()}{END}{after}"
+    """A page with its generated parts replaced."""
+    before, *parts = (FOLDER / page).read_text().split(BEGIN)
+    generated = (f"{BEGIN}{part()}{END}{rest.partition(END)[2]}" for part, rest in zip(PAGES[page], parts, strict=True))
+    return before + "".join(generated)
+
+
+def stale() -> dict[Path, str]:
+    """The files that differ from what the program says, each with the text that it should have."""
+    texts = {FOLDER / page: renewed(page) for page in PAGES} | {POLICY: marks_policy()}
+    return {path: text for path, text in texts.items() if text != path.read_text()}
 
 
 def main(arguments: list[str]) -> int:
-    stale = [page for page in PAGES if renewed(page) != (FOLDER / page).read_text()]
-    if arguments == ["--check"]:
-        print(*(f"docs/reference/{page} is not what the program says: run make docs" for page in stale), sep="\n")
-        return 1 if stale else 0
-    for page in stale:
-        (FOLDER / page).write_text(renewed(page))
-        print(f"wrote docs/reference/{page}")
-    return 0
+    for path, text in (found := stale()).items():
+        name = path.relative_to(FOLDER.parent)
+        if arguments == ["--check"]:
+            print(f"{name} is not what the program says: run make docs")
+        else:
+            path.write_text(text)
+            print(f"wrote {name}")
+    return 1 if found and arguments == ["--check"] else 0
 
 
 if __name__ == "__main__":

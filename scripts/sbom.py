@@ -1,7 +1,7 @@
-"""Writes what the program is made of, from the lock file and without a network: a CycloneDX SBOM and a licence list.
+"""Writes a CycloneDX SBOM and a licence list of the dependencies, from the lock file and without a network.
 
-Versions and hashes are those of requirements/all.txt. Licences are read from the installed packages, which the
-development environment has all of, and are SPDX expressions where what a package says of itself allows it.
+Versions and hashes are those of requirements/all.txt. Licences are read from the installed packages, all of
+which the development environment has. They are SPDX expressions if the metadata of the package allows it.
 """
 
 import json
@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "all.txt"
 UNKNOWN = "unknown"
 IDS = ("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0")
-"""What a free text or a classifier may mean; an expression of the package's own is taken as it is."""
-SAID = {
-    **{each.lower(): each for each in IDS},
+"""The SPDX identifiers that a free text or a classifier may stand for."""
+SPDX_BY_NAME = {
+    **{identifier.lower(): identifier for identifier in IDS},
     "3-clause bsd license": "BSD-3-Clause",
     "apache 2.0": "Apache-2.0",
     "apache software license": "Apache-2.0",
@@ -50,7 +50,7 @@ def _part(entry: str) -> Part:
     head, *hashes = entry.split(" --hash=sha256:")
     pin, _, marker = head.partition(" ; ")
     name, _, version = pin.strip().partition("==")
-    return Part(name, version, marker.strip(), tuple(each.strip() for each in hashes))
+    return Part(name, version, marker.strip(), tuple(digest.strip() for digest in hashes))
 
 
 class Licence(NamedTuple):
@@ -59,7 +59,7 @@ class Licence(NamedTuple):
 
 
 def licence(name: str) -> Licence:
-    """The package's own expression; else what its one word, or all of its classifiers together, mean."""
+    """The package's own expression, else the identifier of its license field, else those of its classifiers."""
     try:
         about = metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -70,17 +70,19 @@ def licence(name: str) -> Licence:
 def licence_of(about: PackageMetadata, texts: str) -> Licence:
     if "License-Expression" in about:
         return Licence(about["License-Expression"], True)
-    word = next(iter(about.get_all("License", [])), "")
-    if word.lower() in SAID:
-        return Licence(SAID[word.lower()], True)
+    declared = next(iter(about.get_all("License", [])), "")
+    if declared.lower() in SPDX_BY_NAME:
+        return Licence(SPDX_BY_NAME[declared.lower()], True)
     classified = [
-        each.rpartition(" :: ")[2] for each in about.get_all("Classifier", []) if each.startswith("License ::")
+        classifier.rpartition(" :: ")[2]
+        for classifier in about.get_all("Classifier", [])
+        if classifier.startswith("License ::")
     ]
-    meant = [SAID.get(each.lower()) or _bsd(each, texts) for each in classified]
-    if meant and all(meant):
-        # What is given to choose from and what applies together look the same here: all of it is the safe reading.
-        return Licence(" AND ".join(sorted(filter(None, meant))), True)
-    short = word if word and "\n" not in word and len(word) < 60 else ""
+    identifiers = [SPDX_BY_NAME.get(classifier.lower()) or _bsd(classifier, texts) for classifier in classified]
+    if identifiers and all(identifiers):
+        # Classifiers do not say whether all licences apply or one may be chosen. AND is the safe reading.
+        return Licence(" AND ".join(sorted(filter(None, identifiers))), True)
+    short = declared if declared and "\n" not in declared and len(declared) < 60 else ""
     return Licence(short or ", ".join(classified) or UNKNOWN, False)
 
 
@@ -120,13 +122,13 @@ def _component(part: Part) -> dict[str, Any]:
         "version": part.version,
         "purl": purl,
         "licenses": [_shown(licence(part.name))],
-        "hashes": [{"alg": "SHA-256", "content": each} for each in part.hashes],
+        "hashes": [{"alg": "SHA-256", "content": digest} for digest in part.hashes],
         **({"properties": [{"name": "samara:only-where", "value": part.marker}]} if part.marker else {}),
     }
 
 
-def _shown(said: Licence) -> dict[str, Any]:
-    return {"expression": said.text} if said.is_spdx else {"license": {"name": said.text}}
+def _shown(licence: Licence) -> dict[str, Any]:
+    return {"expression": licence.text} if licence.is_spdx else {"license": {"name": licence.text}}
 
 
 def licences(lock: str) -> str:

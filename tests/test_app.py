@@ -1,4 +1,4 @@
-"""What the settings make of the program."""
+"""Tests how the settings configure the operator."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ import signal
 from dataclasses import replace
 
 import pytest
+from prometheus_client import enable_created_metrics, generate_latest
 from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
+from tests.support.caches import a_plain_cache
 from tests.support.world import at
 
 from samara import app
 from samara.admission.admission import Listener
 from samara.admission.webhooks import MUTATING, VALIDATING
 from samara.app import Clients, Operator, Options, cluster_policy, leader_elector, may_write
+from samara.assembly import copyable_metadata, registry_of
 from samara.core.desired import Adopt
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.writes import Create, Plan, Update
+from samara.engine.metrics import Metrics
 from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
-from samara.source_types import registry_of
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings
 from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings
@@ -37,7 +40,7 @@ def an_operator(
     options: Options | None = None,
     environment: Environment | None = None,
 ) -> Operator:
-    """A program that is built and not started."""
+    """An operator that is built but not started."""
     client = client or Client(an_access(), may_write=unrestricted)
     clients = Clients(client, client, client)
     return Operator(settings, options or Options(), client.access, clients, None, environment or Environment())
@@ -48,7 +51,7 @@ KEY = Key("secret-copy", at("admin", "db"))
 
 def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
     registry = registry_of(settings, every_kind=True)
-    cache = Cache(registry)
+    cache = a_plain_cache(registry)
     for obj in objects:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
@@ -61,34 +64,35 @@ def with_secret_copy(secret_copy: SecretCopySettings) -> Settings:
 
 
 def test_by_default_every_vocabulary_is_served() -> None:
-    assert [type(each) for each in planned(Settings(), a_namespace("a"), a_source()).writes] == [Create]
+    assert [type(write) for write in planned(Settings(), a_namespace("a"), a_source()).writes] == [Create]
 
 
-def test_a_vocabulary_that_is_switched_off_wants_nothing_and_takes_nothing_away() -> None:
+def test_a_disabled_vocabulary_plans_no_writes() -> None:
     off = Settings(vocabularies={})
-    found = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
+    plan_ = planned(off, a_namespace("a"), a_namespace("b"), a_source(targets="b"), a_copy("a"))
 
-    assert found == Plan()
+    assert plan_ == Plan()
 
 
-def test_a_vocabulary_that_is_switched_off_still_knows_its_copies_and_words() -> None:
+def test_a_disabled_vocabulary_still_recognises_its_copies_and_keys() -> None:
     registry = registry_of(Settings(vocabularies={}))
 
-    assert registry.owner(a_copy("a"), Cache(registry)) == KEY
+    assert registry.owner(a_copy("a"), a_plain_cache(registry)) == KEY
     assert TARGETS in registry.metadata_keys
-    assert registry.copyable(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
+    copyable = copyable_metadata(Settings(vocabularies={}))
+    assert copyable.of_source(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
-def test_the_home_is_a_setting() -> None:
+def test_the_namespace_of_secret_copy_is_a_setting() -> None:
     moved = with_secret_copy(SecretCopySettings(home="vault"))
     source = replace(a_source(), ref=at("vault", "db"))
-    found = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
+    plan_ = planned(moved, a_namespace("a"), source, a_source(), key=Key("secret-copy", source.ref))
 
-    assert [each.ref for each in found.writes] == [at("a", "db")]
+    assert [item.ref for item in plan_.writes] == [at("a", "db")]
     assert planned(moved, a_namespace("a"), a_source()).writes == ()
 
 
-def test_copies_of_a_source_that_is_gone_stay_or_go_as_it_is_set() -> None:
+def test_a_setting_decides_whether_copies_of_a_deleted_source_stay() -> None:
     there = a_namespace("a"), a_copy("a")
 
     assert planned(Settings(), *there).writes == ()
@@ -102,16 +106,16 @@ def test_conflicts_are_refused_unless_the_settings_say_otherwise() -> None:
         replace(a_copy("a"), annotations={}, managed_keys=frozenset(), known_copy=False),
     )
 
-    assert [each.reason for each in planned(Settings(), *there).blocked] == ["conflict"]
+    assert [item.reason for item in planned(Settings(), *there).blocked] == ["conflict"]
     for settings in (Settings(conflicts="overwrite"), with_secret_copy(SecretCopySettings(conflicts="overwrite"))):
-        (found,) = planned(settings, *there).writes
-        assert isinstance(found, Create | Update) or found.ref == at("a", "db")
+        (plan_,) = planned(settings, *there).writes
+        assert isinstance(plan_, Create | Update) or plan_.ref == at("a", "db")
         desired = registry_of(settings)["secret-copy"].desired(KEY.source, _view(settings, *there))
         assert desired.copies[0].template.adopt is Adopt.ANY
 
 
 def _view(settings: Settings, *objects: Object) -> Cache:
-    cache = Cache(registry_of(settings))
+    cache = a_plain_cache(registry_of(settings))
     for obj in objects:
         cache.put(obj)
     return cache
@@ -130,12 +134,12 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
         assert "accurate-controller" in registry["accurate:tree"].ownership.managers  # we apply under it ourselves
 
 
-def test_what_never_travels_is_added_to() -> None:
-    registry = registry_of(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+def test_the_settings_add_keys_that_are_never_copied() -> None:
+    copyable = copyable_metadata(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
 
-    words = {"team/a": "1", "note": "2", "kept": "3"}
-    assert registry.copyable(LABELS, words) == {"note": "2", "kept": "3"}
-    assert registry.copyable(ANNOTATIONS, words) == {"team/a": "1", "kept": "3"}
+    metadata = {"team/a": "1", "note": "2", "kept": "3"}
+    assert copyable.of_source(LABELS, metadata) == {"note": "2", "kept": "3"}
+    assert copyable.of_source(ANNOTATIONS, metadata) == {"team/a": "1", "kept": "3"}
 
 
 def test_the_cluster_policy_comes_from_the_settings() -> None:
@@ -151,7 +155,7 @@ def test_the_cluster_policy_comes_from_the_settings() -> None:
 @pytest.mark.parametrize(
     ("told", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
 )
-def test_what_the_operator_keeps_for_itself_is_its_own(told: str, home: str) -> None:
+def test_the_policy_names_the_operators_own_objects(told: str, home: str) -> None:
     assert cluster_policy(parse(told, "test"), an_access()).own == {
         Ref(SECRET, home, "fishysecret-config"),
         Ref(SECRET, "samara", "samara-webhook-tls"),
@@ -169,7 +173,7 @@ def test_in_a_cluster_our_own_namespace_is_protected() -> None:
 @pytest.mark.parametrize(
     ("options", "may"), [(Options(), True), (Options(observe=True), False), (Options(leader_elect=True), False)]
 )
-def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(options: Options, may: bool) -> None:
+def test_copies_are_written_only_while_leading_and_not_with_observe(options: Options, may: bool) -> None:
     reached = an_access()
     leader = (
         leader_elector(Settings(), reached, Client(reached, may_write=unrestricted)) if options.leader_elect else None
@@ -178,10 +182,10 @@ def test_the_client_of_copies_writes_only_while_we_lead_and_do_not_just_observe(
     assert may_write(options, leader)() is may
 
 
-def test_only_the_kinds_of_what_is_served_are_watched() -> None:
+def test_only_the_kinds_of_served_vocabularies_are_watched() -> None:
     assert [kind.name for kind in registry_of(with_secret_copy(SecretCopySettings())).kinds] == ["Namespace", "Secret"]
-    whole = registry_of(with_secret_copy(SecretCopySettings()), every_kind=True)
-    assert {kind.name for kind in whole.kinds} == {
+    registry = registry_of(with_secret_copy(SecretCopySettings()), every_kind=True)
+    assert {kind.name for kind in registry.kinds} == {
         "Namespace",
         "Secret",
         "ConfigMap",
@@ -192,12 +196,12 @@ def test_only_the_kinds_of_what_is_served_are_watched() -> None:
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its_original(in_cluster: bool) -> None:
-    """Else everybody who writes a SubNamespace would wait for nobody, and be refused."""
-    place, reached = Listener(in_cluster=in_cluster), an_access()
+def test_in_a_cluster_webhooks_of_waiting_vocabularies_are_answered(in_cluster: bool) -> None:
+    """Otherwise every write of a SubNamespace would time out and be refused."""
+    listener, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
     settings = Settings(vocabularies={"accurate": AccurateSettings()})
-    operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=place), around)
+    operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=listener), around)
 
     admission = operator._admission
     assert (admission is not None) is in_cluster
@@ -211,21 +215,19 @@ def test_where_the_chart_has_registered_us_we_answer_also_for_what_waits_for_its
     [(Options(), set()), (Options(webhook=Listener(in_cluster=True)), {"ResourceDistribution", "SubNamespace"})],
     ids=["without a webhook server", "with one"],
 )
-def test_we_are_ready_before_a_kind_is_listed_only_where_we_convert_it_ourselves(
-    options: Options, excepted: set[str]
-) -> None:
+def test_readiness_waits_for_every_kind_except_those_that_we_convert(options: Options, excepted: set[str]) -> None:
     operator = an_operator(Settings(), options=options)
 
     assert {kind.name for kind in operator.health.converted} == excepted
 
 
-def test_a_vocabulary_that_waits_for_its_original_wants_nothing() -> None:
+def test_a_vocabulary_that_waits_for_its_original_is_disabled() -> None:
     registry = registry_of(Settings(), waiting=frozenset({"resource-distribution"}))
     assert registry["resource-distribution"].status is None
     assert {kind.name for kind in registry.kinds} == {"Namespace", "Secret", "ConfigMap", "SubNamespace", "FishySecret"}
 
 
-def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_that_is_said_in_other_words(
+def test_the_operator_is_rebuilt_when_something_missing_appears_and_not_for_another_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(app, "DISCOVERY_FIRST", 0.0)
@@ -247,7 +249,7 @@ def test_the_operator_begins_anew_when_what_it_waits_for_has_come_and_not_when_t
     asyncio.run(run())
 
 
-def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what_waits() -> None:
+def test_a_metric_names_a_vocabulary_that_waits_for_its_original() -> None:
     async def run() -> None:
         async with (
             serving(refuses(404, "NotFound")) as script,
@@ -260,7 +262,7 @@ def test_a_vocabulary_that_waits_for_its_original_is_named_by_the_metric_of_what
     asyncio.run(run())
 
 
-def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_question() -> None:
+def test_a_signal_ends_the_operator_while_the_server_does_not_answer() -> None:
     async def run() -> None:
         async with serving(hangs) as script, asyncio.timeout(5):
             running = asyncio.create_task(app.run(Settings(), Options(), access(script)))
@@ -271,12 +273,29 @@ def test_a_signal_ends_it_also_while_the_server_does_not_answer_the_first_questi
     asyncio.run(run())
 
 
-def test_a_secret_manager_is_looked_for_only_where_a_vocabulary_reads_one() -> None:
+def test_the_operator_exports_no_second_series_for_the_time_when_a_counter_began() -> None:
+    async def run() -> None:
+        async with serving(hangs) as script, asyncio.timeout(5):
+            running = asyncio.create_task(app.run(Settings(), Options(), access(script)))
+            await script.until(lambda: bool(script.seen))
+            os.kill(os.getpid(), signal.SIGTERM)
+            await running
+
+    enable_created_metrics()  # type: ignore[no-untyped-call]
+    asyncio.run(run())
+    metrics = Metrics()
+    metrics.write_done("sync-to", "create", "ok", 0.1)
+    assert b"_created" not in generate_latest(metrics.registry)
+
+
+def test_the_store_configuration_is_watched_only_if_a_vocabulary_reads_a_store() -> None:
     assert an_operator(with_secret_copy(SecretCopySettings()))._store_config is None
 
 
 @pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
-def test_its_configuration_is_where_the_settings_say_or_at_home(said: str | None, namespace: str) -> None:
+def test_the_store_configuration_is_in_the_namespace_of_the_settings_or_our_own(
+    said: str | None, namespace: str
+) -> None:
     operator = an_operator(Settings(vocabularies={"fishysecret": FishySecretSettings(namespace=said)}))
 
     assert operator._store_config is not None

@@ -32,16 +32,16 @@ def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> 
 def discovered(settings: str, *answers: Answer) -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
     async def run() -> tuple[Environment, list[tuple[str, dict[str, str]]]]:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
-            found = await discover_environment(client, parse(settings, "test"))
-            return found, [(seen.path, seen.query) for seen in script.seen]
+            environment = await discover_environment(client, parse(settings, "test"))
+            return environment, [(seen.path, seen.query) for seen in script.seen]
 
     return asyncio.run(run())
 
 
 def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
-    found, asked = discovered(DISTRIBUTE, says(lease(age=3)))
-    assert found.waiting["resource-distribution"].startswith("original running")
-    assert asked == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
+    environment, requests = discovered(DISTRIBUTE, says(lease(age=3)))
+    assert environment.waiting["resource-distribution"].startswith("original running")
+    assert requests == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
     ],
     ids=["none", "old", "released", "odd", "beyond all time", "from tomorrow", "unreadable"],
 )
-def test_without_a_live_lease_it_is_served(answer: Answer) -> None:
-    found, _ = discovered(DISTRIBUTE, answer)
-    assert found.waiting == {}
+def test_without_a_live_lease_the_vocabulary_is_served(answer: Answer) -> None:
+    environment, _ = discovered(DISTRIBUTE, answer)
+    assert environment.waiting == {}
 
 
 @pytest.mark.parametrize("age", [120.0, HOUR, -HOUR], ids=["a while", "an hour ago", "in an hour"])
-def test_fault_36_a_lease_is_live_while_it_changes_and_over_when_it_has_not_for_twice_its_time(age: float) -> None:
-    """Whatever the clocks say, ours or the other's: both may be wrong, and only the time between two looks counts."""
+def test_fault_36_a_lease_is_live_until_it_has_not_changed_for_twice_its_duration(age: float) -> None:
+    """Either clock may be wrong, so only the time between two reads of the Lease counts."""
 
     async def run() -> None:
         answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]
@@ -80,23 +80,23 @@ def test_fault_36_a_lease_is_live_while_it_changes_and_over_when_it_has_not_for_
     asyncio.run(run())
 
 
-def test_a_server_that_cannot_be_asked_makes_the_vocabulary_wait() -> None:
-    found, _ = discovered(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
-    assert "not known" in found.waiting["resource-distribution"]
+def test_an_unreachable_server_makes_the_vocabulary_wait() -> None:
+    environment, _ = discovered(DISTRIBUTE, refuses(500, "InternalError", "etcd is away"))
+    assert "not known" in environment.waiting["resource-distribution"]
 
 
-def test_takeover_asks_nobody() -> None:
-    found, asked = discovered("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
-    assert (found.waiting, asked) == ({}, [])
+def test_with_takeover_no_lease_is_read() -> None:
+    environment, requests = discovered("vocabularies: {resource-distribution: {takeover: true}}", says(lease(age=3)))
+    assert (environment.waiting, requests) == ({}, [])
 
 
 def test_a_kind_that_the_server_does_not_have_waits_and_the_others_are_served() -> None:
-    found, _ = discovered(POLICIES, refuses(404, "NotFound"))
-    assert list(found.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
-    assert [kind.name for kind in found.kinds.values()] == ["Secret"]
+    environment, _ = discovered(POLICIES, refuses(404, "NotFound"))
+    assert list(environment.waiting) == ["networking.k8s.io/v1/NetworkPolicy"]
+    assert [kind.name for kind in environment.kinds.values()] == ["Secret"]
 
 
-def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
+def test_the_error_for_a_cluster_scoped_kind_names_the_path_of_its_key() -> None:
     nodes = {"name": "nodes", "kind": "Node", "namespaced": False}
     with pytest.raises(
         ConfigError, match=r"vocabularies\.sync-to\.kinds: found v1/Node, expected kinds that may be copied"
@@ -114,12 +114,12 @@ def test_a_kind_without_a_namespace_is_refused_by_the_path_of_its_key() -> None:
     ],
     ids=["other words", "no original", "another kind", "no kinds"],
 )
-def test_only_what_is_served_and_what_waits_makes_another_environment(other: Environment, same: bool) -> None:
+def test_an_environment_differs_only_by_served_and_waiting_parts(other: Environment, same: bool) -> None:
     now = Environment(missing={"v1/Odd": "no such kind"}, originals={"accurate": "original running"})
     assert (now.serves_same_as(other), other.serves_same_as(now)) == (same, same)
 
 
-def test_each_original_is_known_by_its_lease() -> None:
+def test_each_original_has_its_lease() -> None:
     assert leases_of_originals(parse("{}", "test")) == {
         "resource-distribution": "kruise-manager",
         "accurate": "accurate",

@@ -20,7 +20,7 @@ from samara.kube.errors import Unreachable
 
 @contextmanager
 def written(form: str = "text", level: str = "info") -> Iterator[io.StringIO]:
-    """What goes to stderr meanwhile; afterwards logging is as it was."""
+    """Captures stderr inside the context, and restores logging afterwards."""
     root, ours, stderr = logging.getLogger(), logging.getLogger("samara"), sys.stderr
     handlers, levels = list(root.handlers), (root.level, ours.level)
     sys.stderr = stream = io.StringIO()
@@ -78,19 +78,19 @@ def test_an_event_without_fields_is_a_line_too() -> None:
         (Unreachable("no answer"), '"no answer"'),
     ],
 )
-def test_values_are_quoted_where_they_must_be(value: object, shown: str) -> None:
+def test_values_are_quoted_if_necessary(value: object, shown: str) -> None:
     assert text_of("event", field=value) == f"info    event field={shown}\n"
 
 
 @given(st.text(), st.text())
-def test_a_line_is_never_two(one: str, other: str) -> None:
+def test_an_event_is_always_one_line(one: str, other: str) -> None:
     for form in ("text", "json"):
         with written(form) as stream:
             log.warning("event", one=one, other=other)
         (line,) = stream.getvalue().splitlines()
         if form == "json":
-            told = json.loads(line)
-            assert (told["one"], told["other"]) == (one, other)
+            fields = json.loads(line)
+            assert (fields["one"], fields["other"]) == (one, other)
 
 
 def test_a_librarys_warning_of_several_lines_is_one_line() -> None:
@@ -103,10 +103,10 @@ def test_a_librarys_warning_of_several_lines_is_one_line() -> None:
 def test_json_keeps_numbers_and_names_the_rest() -> None:
     with written("json") as stream:
         log.warning("watch.failed", kind=at("a", "db").kind, again=True, count=3, wait=0.5, fault=None)
-    told = json.loads(stream.getvalue())
-    del told["time"]
+    fields = json.loads(stream.getvalue())
+    del fields["time"]
 
-    assert told == {
+    assert fields == {
         "level": "warning",
         "event": "watch.failed",
         "kind": "v1/Secret",
@@ -127,7 +127,7 @@ def test_the_level_is_a_choice(level: str, events: int) -> None:
     assert len(stream.getvalue().splitlines()) == events
 
 
-def test_libraries_are_heard_only_when_they_warn() -> None:
+def test_only_warnings_of_libraries_are_logged() -> None:
     with written(level="debug") as stream:
         logging.getLogger("asyncio").info("chatter")
         logging.getLogger("asyncio").warning("trouble")

@@ -20,12 +20,12 @@ Json = dict[str, Any]
 
 
 def ours(name: str = FISHY) -> Json:
-    found: Json = yaml.safe_load(crds.text(name))
-    return found
+    crd: Json = yaml.safe_load(crds.text(name))
+    return crd
 
 
 def without(*path: str) -> Json:
-    """Our definition as it was before it had a field."""
+    """Our CRD without one field, as an older version had it."""
     older = deepcopy(ours())
     for version in older["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"]
@@ -36,7 +36,7 @@ def without(*path: str) -> Json:
 
 
 @pytest.mark.parametrize("name", crds.shipped())
-def test_our_own_lacks_nothing(name: str) -> None:
+def test_the_shipped_crd_lacks_no_field(name: str) -> None:
     assert missing_fields(ours(name), ours(name)) == []
 
 
@@ -48,11 +48,11 @@ def test_our_own_lacks_nothing(name: str) -> None:
         (("status", "lastSyncedTime"), "v1alpha1 status.lastSyncedTime"),
     ],
 )
-def test_a_field_that_is_not_there_is_named(path: tuple[str, ...], told: str) -> None:
+def test_a_missing_field_is_named(path: tuple[str, ...], told: str) -> None:
     assert missing_fields(without(*path), ours()) == [told]
 
 
-def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
+def test_a_crd_that_preserves_unknown_fields_lacks_no_field() -> None:
     loose = ours()
     for version in loose["spec"]["versions"]:
         keeps = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -61,29 +61,29 @@ def test_a_definition_that_keeps_everything_lacks_nothing() -> None:
 
 
 @pytest.mark.parametrize("version", [{"name": "v1alpha1"}, {"name": "v1alpha1", "schema": {}}, {"name": "v0"}])
-def test_one_without_a_schema_has_nothing_that_could_be_compared(version: Json) -> None:
+def test_a_crd_without_a_schema_is_not_compared(version: Json) -> None:
     assert missing_fields({"spec": {"versions": [version]}}, ours()) == []
 
 
-def told(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
+def warnings(caplog: pytest.LogCaptureFixture, answer: Answer) -> list[str]:
     async def run() -> None:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             await warn_of_outdated_crds(client, parse("vocabularies: {fishysecret: {}, secret-copy: {}}", "test"))
             assert [seen.path.rpartition("/")[2] for seen in script.seen] == [FISHY]
 
     asyncio.run(run())
-    return [f"{each.message} {getattr(each, 'fields', '')}" for each in caplog.records]
+    return [f"{record.message} {getattr(record, 'fields', '')}" for record in caplog.records]
 
 
-def test_an_older_one_is_told_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = told(caplog, says(without("spec", "refreshInterval")))
+def test_the_warning_about_an_older_crd_gives_advice(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = warnings(caplog, says(without("spec", "refreshInterval")))
     assert line.startswith("definition.older")
     assert "spec.refreshInterval" in line
     assert "samara crds" in line
 
 
 @pytest.mark.parametrize("answer", [says(ours()), refuses(404, "NotFound"), refuses(403, "Forbidden")])
-def test_one_that_is_as_ours_is_not_there_or_cannot_be_read_is_not_told(
+def test_there_is_no_warning_for_an_equal_missing_or_unreadable_crd(
     caplog: pytest.LogCaptureFixture, answer: Answer
 ) -> None:
-    assert told(caplog, answer) == []
+    assert warnings(caplog, answer) == []

@@ -1,17 +1,17 @@
-"""What the settings make of the vocabularies."""
+"""Tests how the settings configure the vocabularies."""
 
 from __future__ import annotations
 
 import pytest
 from tests.support.world import World, at, content, path
 
+from samara.assembly import registry_of, store_config
 from samara.core.model import Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.writes import Plan
 from samara.settings import parse
-from samara.source_types import registry_of, store_config
 from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME
 
 SOURCE = Ref(FISHY_SECRET, "team-a", "db")
@@ -21,8 +21,8 @@ PATHS = "paths: [{namespaces: [team-*], allow: [/app/*, kv/db#user]}, {namespace
 def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", namespace: str = "team-a") -> Plan:
     world = World(registry_of(parse(settings, "test"), own_namespace="samara"))
     to, _, name = target.partition("/")
-    for each in ("team-a", "team-b", "ops", "samara", "keys"):
-        world.namespace(each)
+    for existing in ("team-a", "team-b", "ops", "samara", "keys"):
+        world.namespace(existing)
     source = SOURCE._replace(namespace=namespace)
     item = {"secretPath": where, "secretKeyName": "key"}
     spec = {"target": {"name": name, "namespace": to}, "data": [item]}
@@ -31,9 +31,9 @@ def planned(settings: str, where: str = "/app/db", target: str = "team-a/db", na
     return plan(Key(NAME, source), world, world.registry, ClusterPolicy())
 
 
-def told(settings: str, *asked: str) -> list[str]:
-    found = planned(settings, *asked)
-    return [*(each.reason for each in found.faults), *(each.reason for each in found.blocked)]
+def reasons(settings: str, *paths: str) -> list[str]:
+    result = planned(settings, *paths)
+    return [*(fault.reason for fault in result.faults), *(fault.reason for fault in result.blocked)]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def told(settings: str, *asked: str) -> list[str]:
         ("samara", "/app/db", False),
     ],
 )
-def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
+def test_rules_decide_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
     settings = f"vocabularies: {{fishysecret: {{{PATHS}}}}}"
-    assert told(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
+    assert reasons(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_rules_say_which_namespaces_may_read_which_paths(namespace: str, where: 
         ("{tenancy: open, vocabularies: {fishysecret: {paths: []}}}", ["PathNotAllowed"]),
     ],
 )
-def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
-    assert told(settings) == expected
+def test_without_rules_tenancy_decides_whether_paths_may_be_read(settings: str, expected: list[str]) -> None:
+    assert reasons(settings) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_without_rules_tenancy_says_whether_paths_may_be_read(settings: str, exp
         ("vocabularies: {fishysecret: {crossNamespace: consent}}", ["not-accepted"]),
     ],
 )
-def test_another_namespace_is_reached_as_the_settings_say(settings: str, expected: list[str]) -> None:
-    assert told(settings, "/app/db", "team-b/db") == expected
+def test_the_settings_decide_about_consent_between_namespaces(settings: str, expected: list[str]) -> None:
+    assert reasons(settings, "/app/db", "team-b/db") == expected
 
 
-def test_the_configuration_of_the_store_is_in_the_operators_namespace_unless_said_otherwise() -> None:
+def test_the_store_configuration_is_in_the_operators_namespace_by_default() -> None:
     assert store_config(parse("{}", "test"), "samara") == at("samara", "fishysecret-config")
-    said = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
-    assert store_config(said, "samara") == at("keys", "fishysecret-config")
+    settings = parse("vocabularies: {fishysecret: {namespace: keys}}", "test")
+    assert store_config(settings, "samara") == at("keys", "fishysecret-config")
 
 
-def test_one_that_is_switched_off_is_recognised_and_asks_for_nothing() -> None:
+def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
     registry = registry_of(parse("vocabularies: {sync-to: {}}", "test"))
     world = World(registry)
     world.namespace("team-a")

@@ -159,7 +159,7 @@ async def api_client(cluster: Cluster) -> AsyncIterator[ApiClient]:
 
 
 def connect(cluster: Cluster) -> Client:
-    """A connection with a user agent of its own, so that the audit log tells the plugin from the operator."""
+    """A connection with its own user agent, so that the audit log distinguishes the plugin from the operator."""
     return Client(cluster.access(), timeout=cluster.timeout, agent=f"{PROGRAM}/{__version__}", may_write=unrestricted)
 
 

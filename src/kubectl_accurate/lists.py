@@ -38,7 +38,7 @@ class Forest(NamedTuple):
     children: dict[str, list[str]]
 
     def lines(self, top: str | None = None) -> Iterator[str]:
-        """The whole forest as text, or what is below one name."""
+        """The lines of all trees, or of the tree below one name."""
         tops = self.tops if top is None else (top,)
         for branch in draw_branches(tops, lambda name: self.children.get(name, ())):
             yield f"{branch.prefix}{branch.name}{' (loop)' if branch.closes_loop else ''}"

@@ -34,7 +34,7 @@ class NewSub(NamedTuple):
 
 
 async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tuple[list[str], SamaraError | None]:
-    """What was done, and the error if only the deletion of the original failed."""
+    """Moves it. Returns a description, and the error if only the deletion of the original failed."""
     namespace = await sub_namespace(api, name)
     old = namespace.labels[PARENT]
     if old == new:
@@ -119,10 +119,10 @@ async def check_parent(api: ApiClient, name: str, parent: str) -> None:
         if not higher or higher in seen:
             return
         seen.add(higher)
-        found = await api.find_namespace(higher)
-        if found is None:
+        next_above = await api.find_namespace(higher)
+        if next_above is None:
             raise SamaraError(f"parent namespace does not exist: {higher}, the parent of {above.name}; {UNCHANGED}")
-        above = found
+        above = next_above
 
 
 async def _original(api: ApiClient, old: str, name: str) -> SubNamespace:

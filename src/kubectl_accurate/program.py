@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from samara import __version__
 from samara.cli.options import Switching, debug_flag, kubectl_options
+from samara.kube.lean import without_public_authorities
 
 PROGRAM = "kubectl-accurate"
 COMPLETION_VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
@@ -74,7 +75,9 @@ class Group(Switching, click.Group):
         entry = self.entries.get(aliases.get(name, name))
         if entry is None:
             return None
-        command: click.Command = getattr(import_module(f"kubectl_accurate.{entry.module}"), entry.attribute)
+        with without_public_authorities():
+            module = import_module(f"kubectl_accurate.{entry.module}")
+        command: click.Command = getattr(module, entry.attribute)
         return command
 
     def invoke(self, context: click.Context) -> Any:
@@ -114,16 +117,16 @@ def completion(context: click.Context, shell: str) -> None:
 
 
 @click.command("help", cls=Command)
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.argument("names", nargs=-1, metavar="[COMMAND]...")
 @click.pass_context
-def help_(context: click.Context, words: tuple[str, ...]) -> None:
+def help_(context: click.Context, names: tuple[str, ...]) -> None:
     """Show the help of a command."""
     parent = context.find_root()
     command: click.Command = parent.command
-    for word in words:
-        child = command.get_command(parent, word) if isinstance(command, click.Group) else None
+    for name in names:
+        child = command.get_command(parent, name) if isinstance(command, click.Group) else None
         if child is None:
-            raise click.UsageError(f"expected a command, found {' '.join(words)!r}")
+            raise click.UsageError(f"expected a command, found {' '.join(names)!r}")
         parent = click.Context(child, info_name=child.name, parent=parent)
         command = child
     click.echo(command.get_help(parent))

@@ -1,4 +1,4 @@
-"""Builds everything and runs it: one task group, from the first list to the last write."""
+"""Builds the parts of the operator and runs them in one task group, from the first list to the last write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from prometheus_client import disable_created_metrics
+
 from samara import __version__, crds, log
+from samara.assembly import (
+    CERTIFICATE,
+    CONVERTERS,
+    brake_of,
+    read_from_store,
+    registry_of,
+    reserved,
+    served,
+    store_config,
+)
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
@@ -49,18 +61,8 @@ from samara.secretstores.config import StoreConfigWatcher
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
-from samara.source_types import (
-    CERTIFICATE,
-    CONVERTERS,
-    brake_of,
-    read_from_store,
-    registry_of,
-    reserved,
-    served,
-    store_config,
-)
 from samara.web.health import Health
-from samara.web.metrics import MetricsPage, Sources, orphans
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, orphans
 from samara.web.server import answering
 
 if TYPE_CHECKING:
@@ -69,14 +71,14 @@ if TYPE_CHECKING:
 DRAIN = 10.0
 """Seconds that the writes in flight may take after a signal."""
 LAST_EVENTS = 0.5
-"""Seconds that sending their Events may take after that: a standby waits for the lease."""
+"""Seconds that sending their Events may take after that. It is short because a standby waits for the lease."""
 STANDSTILL = 2.0
 """The process ends itself if the event loop does not run for this many durations of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to the settings."""
+    """The options of `samara run` that are not settings."""
 
     observe: bool = False
     leader_elect: bool = False
@@ -84,44 +86,44 @@ class Options:
     watch_seconds: float = 300.0
     request_seconds: float = 30.0
     webhook: Listener | None = None
-    """Where admission listens; None: no webhook server."""
+    """Where the webhook server listens. None if there is none."""
 
 
 DISCOVERY_FIRST, DISCOVERY_MAX = 2.0, 60.0
-"""Seconds between discoveries while something is missing: at first, and at most."""
+"""Seconds between two discoveries while something is missing: at first, and at most."""
 DISCOVERY_BESIDE_ORIGINAL = 8.0
-"""At most, while an original controller runs. It takes several discoveries to see that it has stopped."""
+"""Most seconds between two discoveries while an original controller runs. It takes several to see that it stopped."""
 
 
 class LeaseLostError(SamaraError):
-    """Somebody else leads, or may: this process must not go on."""
+    """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
 
 
 def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
-    """What the settings say for all vocabularies. In a cluster the operator's own namespace is always protected."""
+    """The policy for all vocabularies. In a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
     names = reserved(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
     return ClusterPolicy(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
 
 
-def _own_objects(settings: Settings, home: str) -> frozenset[Ref]:
-    """What the operator reads and writes for itself; outside a cluster its namespace may be anybody's."""
-    certificate, holds = Ref(SECRET, home, CERTIFICATE), Ref(CONFIG_MAP, home, hold_store.NAME)
-    lease = Ref(leader_election.LEASE, home, leader_election.NAME)
-    return frozenset((store_config(settings, home), certificate, holds, lease))
+def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
+    """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
+    certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
+    lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
+    return frozenset((store_config(settings, own_namespace), certificate, holds, lease))
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Sessions with the API server. What waits for one must not wait for requests of another."""
+    """Sessions with the API server. There are several so that the lease need not wait for the requests of copies."""
 
     objects: Client
     """For sources and copies. It writes only while this process leads."""
     own: Client
     """For the lease, the held deletions and the environment. It writes also on a standby."""
     admission: Client
-    """For questions of webhooks, which a standby answers too."""
+    """For reads and dry runs of the webhook server, which runs on a standby too."""
 
 
 class Operator:
@@ -136,12 +138,14 @@ class Operator:
         leader: LeaderElector | None,
         environment: Environment,
     ) -> None:
-        client, home, clock = clients.objects, access.namespace, time.monotonic
+        client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
         self._waiting_for = environment.waiting
         self._changed = asyncio.Event()
-        registry = registry_of(settings, environment.kinds, frozenset(environment.originals), own_namespace=home)
+        registry = registry_of(
+            settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
+        )
         inbox, metrics = Inbox(), Metrics()
         secrets = _secret_poller(settings, metrics, clock, inbox)
         codec = Codec(registry.managers)
@@ -151,7 +155,7 @@ class Operator:
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())
         guard = MassDeleteGuard(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
-        self._hold_store = HoldStore(clients.own, home, guard, inbox.post)
+        self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
             inbox,
@@ -159,7 +163,7 @@ class Operator:
             registry,
             cluster_policy(settings, access),
             writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            fetcher=Fetcher(client, codec, cache, home, inbox.post),
+            fetcher=Fetcher(client, codec, cache, own_namespace, inbox.post),
             retry=RetryBackoff(settings.timers.backoff_most, clock),
             guard=guard,
             hold_store=self._hold_store,
@@ -170,34 +174,27 @@ class Operator:
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
         self._store_config = (
-            StoreConfigWatcher(client, store_config(settings, home), secrets) if secrets is not None else None
+            StoreConfigWatcher(client, store_config(settings, own_namespace), secrets) if secrets is not None else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
-        self._admission = self._build_admission(codec, cache, metrics, home)
+        self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
-            Sources(
-                registry,
-                self._controller.tallies,
-                self._controller.queue,
-                self._controller.oldest_pending,
-                metrics,
-                guard,
-                self._reflectors,
-                lambda: self._controller.leading,
-                self.health,
-                partial(orphans, cache),
-                cache.sources,
-                lambda: self._watchdog.longest_stall,
-                tuple(environment.waiting),
-            )
+            metrics.registry,
+            CopyMetrics(registry, self._controller.tallies, cache.sources, partial(orphans, cache)),
+            QueueMetrics(self._controller.queue, self._controller.oldest_pending),
+            WatchMetrics(self._reflectors, tuple(environment.waiting)),
+            ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )
 
-    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, home: str) -> Admission | None:
-        """The webhook server, unless no vocabulary needs one."""
+    def _is_leading(self) -> bool:
+        return self._controller.leading
+
+    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, own_namespace: str) -> Admission | None:
+        """The webhook server. None if it is switched off or no vocabulary needs one."""
         if self._options.webhook is None or self._options.observe:
             return None
         # Imported here: certificates take 8 MB that an operator without a webhook server does not need.
@@ -211,13 +208,13 @@ class Operator:
         registered = served(self._settings, self.environment.kinds) if listener.in_cluster else guarding
         if not any(source_type.admission is not None for source_type in registered):
             return None
-        leads = lambda: self._controller.leading  # noqa: E731
-        deps = AdmissionDeps(self._clients.admission, codec, cache, registry, home, leads, cache.is_settled, metrics)
+        client, is_leading = self._clients.admission, self._is_leading
+        deps = AdmissionDeps(client, codec, cache, registry, own_namespace, is_leading, cache.is_settled, metrics)
         shipped = crds.needed(source_type.resource for source_type in guarding if source_type.resource is not None)
         return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Works until `stop`, or until the environment has changed; then lets the writes in flight finish."""
+        """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
         listening = answering(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
@@ -228,7 +225,7 @@ class Operator:
                 task.cancel()
 
     async def _stop(self) -> None:
-        """Admission first, because closing it depends on leading; the lease last, because it lets a standby lead."""
+        """Closes admission first, since that needs the lease. Releases the lease last, since a standby then leads."""
         close = () if self._admission is None else (self._admission.close(),)
         await asyncio.gather(*close, self._controller.drain(DRAIN))
         with suppress(TimeoutError):
@@ -248,7 +245,7 @@ class Operator:
         yield self._lead()
 
     async def _await_environment(self) -> None:
-        """Waits until something that was missing is there. Kinds that disappear are reported by their reflectors."""
+        """Ends the run when something that was missing has appeared. Reflectors report kinds that disappear."""
         for what, why in self.environment.waiting.items():
             log.warning("waiting", what=what, why=why)
         wait = DISCOVERY_FIRST
@@ -264,14 +261,14 @@ class Operator:
                 return
 
     async def _lead(self) -> None:
-        """Waits until it leads, then plans and writes."""
+        """Waits until this process leads, then plans and writes."""
         if self._leader is not None:
             await self._leader.acquire()
         async with asyncio.TaskGroup() as group:
             if self._leader is not None:
                 group.create_task(_keep_leading(self._leader))
             if not self._options.observe:
-                await self._hold_store.load()  # without it nothing may be deleted
+                await self._hold_store.load()  # nothing may be deleted before the held sets are known
                 group.create_task(self._hold_store.run())
             group.create_task(self._controller.run())
             if self._store_config is not None:
@@ -285,7 +282,7 @@ async def _keep_leading(leader: LeaderElector) -> None:
 
 
 def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bool]:
-    """Asked directly before each write of a copy."""
+    """The check that `Client` makes directly before each write of a copy."""
     if options.observe:
         return _never
     return leader.may_write if leader is not None else _always
@@ -321,9 +318,11 @@ def _converted_kinds(registry: Registry) -> frozenset[Kind]:
 
 
 async def run(settings: Settings, options: Options, access: Access) -> None:
-    """The operator, until a signal."""
+    """Runs the operator until a signal."""
     # The cache has no reference cycles and lives long: collecting it would only block the loop.
     gc.set_threshold(20_000, 10, 1000)
+    # Otherwise each counter and histogram has a second series for the time when it began.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     stop = asyncio.Event()
     _on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))
@@ -353,12 +352,12 @@ async def _first(*events: asyncio.Event) -> None:
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in waits:
-            each.cancel()
+        for wait in waits:
+            wait.cancel()
 
 
 def _on_signals(stop: asyncio.Event) -> None:
-    """The first signal stops; a second one ends at once."""
+    """Sets `stop` at the first signal. The second one ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def received(number: signal.Signals) -> None:

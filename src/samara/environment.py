@@ -1,4 +1,4 @@
-"""What the cluster offers to the operator: the kinds that settings name, originals that still run, CRDs of ours."""
+"""Discovers what the operator depends on in the cluster: kinds, running original controllers, and installed CRDs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from samara import crds, log
+from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
 from samara.core.model import Kind, Ref
 from samara.core.names import sample
 from samara.core.vocabulary import RequiredRights
@@ -21,7 +22,6 @@ from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
 from samara.kube.queries import CRD, allowed
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
 
 Json = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Environment:
 
     kinds: Kinds = field(default_factory=lambda: WELL_KNOWN)
     missing: dict[str, str] = field(default_factory=dict)
-    """By kind: why it cannot be served. The server does not have it, or refuses to say."""
+    """By kind: why it cannot be served. The API server does not have it, or refuses to answer."""
     originals: dict[str, str] = field(default_factory=dict)
     """By vocabulary: why it waits for its original controller."""
     leases: LeaseObservations = field(default_factory=LeaseObservations, compare=False)
@@ -71,30 +71,33 @@ class Environment:
 
     def serves_same_as(self, other: Environment) -> bool:
         """True if the same is served and the same waits, even for another reason."""
-        mine, theirs = ((each.kinds, each.missing.keys(), each.originals.keys()) for each in (self, other))
+        mine, theirs = (
+            (environment.kinds, environment.missing.keys(), environment.originals.keys())
+            for environment in (self, other)
+        )
         return mine == theirs
 
 
 async def discover_environment(client: Client, settings: Settings, before: Environment | None = None) -> Environment:
     """`before` is the result of the last discovery."""
-    found = await discover_kinds(client, settings)
+    discovered = await discover_kinds(client, settings)
     leases = (before or Environment()).leases
-    return Environment(found.kinds, found.missing, await _running_originals(client, settings, leases), leases)
+    return Environment(discovered.kinds, discovered.missing, await _running_originals(client, settings, leases), leases)
 
 
 async def discover_at_start(client: Client, settings: Settings) -> Environment:
-    """Raises ConfigError if a right on a watched kind is missing, so that nobody finds out object by object."""
-    found = await discover_environment(client, settings)
+    """Raises ConfigError if a required right is missing, instead of failing later on single objects."""
+    environment = await discover_environment(client, settings)
     for vocabulary, own in named_vocabularies(settings):
         if vocabulary.rights is not None:
-            kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+            kinds = [environment.kinds[name] for name in vocabulary.kinds(own) if name in environment.kinds]
             await _require(client, vocabulary.rights, kinds)
     await warn_of_outdated_crds(client, settings)
-    return found
+    return environment
 
 
 async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, Environment]) -> Environment | None:
-    """The result of a discovery. None if a signal comes first: a server that does not answer must not hold us up."""
+    """The result of a discovery. None if `stop` is set first, since an API server may take long to answer."""
     discovering, stopping = asyncio.create_task(discovery), asyncio.create_task(stop.wait())
     await asyncio.wait((discovering, stopping), return_when=asyncio.FIRST_COMPLETED)
     for task in (discovering, stopping):
@@ -111,7 +114,7 @@ async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]
 
 
 async def _may(client: Client, verb: str, kind: Kind) -> bool:
-    """Whether we have a right in every namespace. An error does not stop the start."""
+    """True if the operator has a right in every namespace, or if that cannot be found out."""
     try:
         return await allowed(client.request, verb, kind)
     except SamaraError:
@@ -122,15 +125,15 @@ async def _may(client: Client, verb: str, kind: Kind) -> bool:
 
 
 async def discover_kinds(client: Client, settings: Settings) -> Environment:
-    """Only the kinds, for commands: they run beside an original as well."""
-    found = await discover(client, kinds_in(settings), WELL_KNOWN)
+    """Discovers the kinds only. Commands use it, since they may run while an original controller does."""
+    discovered = await discover(client, kinds_in(settings), WELL_KNOWN)
     for vocabulary, own in named_vocabularies(settings):
-        kinds = [found.kinds[name] for name in vocabulary.kinds(own) if name in found.kinds]
+        kinds = [discovered.kinds[name] for name in vocabulary.kinds(own) if name in discovered.kinds]
         fault = vocabulary.refused_kind(vocabulary.name, kinds)
         if fault is not None:
             raise ConfigError(fault)
-    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in found.missing.items()}
-    return Environment(found.kinds, missing)
+    missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in discovered.missing.items()}
+    return Environment(discovered.kinds, missing)
 
 
 # Original controllers
@@ -138,12 +141,12 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
 
 async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
     names = leases_of_originals(settings).items()
-    found = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
-    return {vocabulary: why for vocabulary, why in found.items() if why is not None}
+    reasons = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
+    return {vocabulary: why for vocabulary, why in reasons.items() if why is not None}
 
 
 def leases_of_originals(settings: Settings) -> dict[str, str]:
-    """By vocabulary: the Lease for whose holder it waits, unless `takeover` is set."""
+    """By vocabulary: the Lease of its original, for which it waits unless `takeover` is set."""
     return {
         vocabulary.name: vocabulary.original_lease
         for vocabulary, own in named_vocabularies(settings)
@@ -155,7 +158,7 @@ async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> st
     try:
         raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
     except (Forbidden, NotFound):
-        return None  # users who never ran the original need not grant this right
+        return None  # without the original, this right need not be granted
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
     held = [leases.is_held(item) for item in decode(raw).get("items") or ()]
@@ -163,7 +166,7 @@ async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> st
 
 
 def is_live(spec: Json) -> bool:
-    """True if the holder of this Lease renewed it lately, as far as a single look can tell."""
+    """True if the holder of this Lease renewed it lately, judged by one read and our own clock."""
     renewed, now = _renewed(spec), datetime.now(UTC)
     if not spec.get("holderIdentity") or renewed is None:
         return False
@@ -172,10 +175,10 @@ def is_live(spec: Json) -> bool:
 
 def _renewed(spec: Json) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(spec["renewTime"]))
+        renewed = datetime.fromisoformat(str(spec["renewTime"]))
     except (KeyError, ValueError):
         return None
-    return found if found.tzinfo is not None else None
+    return renewed if renewed.tzinfo is not None else None
 
 
 def _duration(spec: Json) -> timedelta:
@@ -192,7 +195,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
-    """Warns of installed CRDs that lack fields of ours: the server drops such fields without telling the author."""
+    """Warns of installed CRDs that lack fields of ours, because the API server drops such fields silently."""
     for name in crds.needed(
         source_type.resource for source_type in served(settings) if source_type.resource is not None
     ):
@@ -212,19 +215,21 @@ async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
 
 def missing_fields(installed: Json, shipped: Json) -> list[str]:
     """The fields of the shipped CRD that the installed one lacks, in the versions that both have."""
-    have = _schemas(installed)
+    installed_schemas = _schemas(installed)
     return [
         f"{version} {path}"
         for version, schema in _schemas(shipped).items()
-        if version in have
-        for path in _missing(have[version], schema, "")
+        if version in installed_schemas
+        for path in _missing(installed_schemas[version], schema, "")
         if path.startswith(("spec", "status"))
     ]
 
 
 def _schemas(crd: Json) -> dict[str, Json]:
-    found = {each["name"]: (each.get("schema") or {}).get("openAPIV3Schema") for each in crd["spec"]["versions"]}
-    return {version: schema for version, schema in found.items() if schema}
+    schemas = {
+        version["name"]: (version.get("schema") or {}).get("openAPIV3Schema") for version in crd["spec"]["versions"]
+    }
+    return {version: schema for version, schema in schemas.items() if schema}
 
 
 def _missing(installed: Json, shipped: Json, path: str) -> Iterator[str]:

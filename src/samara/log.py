@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 _logger = logging.getLogger("samara")
-_logger.addHandler(logging.NullHandler())  # a command that does not ask for lines tells people itself what they need
+_logger.addHandler(logging.NullHandler())  # commands print their messages themselves; only `run` configures logging
 
 
 def debug(event: str, **fields: object) -> None:
@@ -16,22 +16,22 @@ def debug(event: str, **fields: object) -> None:
 
 
 def info(event: str, **fields: object) -> None:
-    """A change in the cluster, or in what we do about it."""
+    """A change in the cluster or in the operator's state."""
     _logger.info(event, extra={"fields": fields})
 
 
 def warning(event: str, **fields: object) -> None:
-    """Something a person must do."""
+    """Something that a person should look at."""
     _logger.warning(event, extra={"fields": fields})
 
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
-        words = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
+        fields_text = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
         event = " ".join(record.getMessage().split())  # a library's warning may have several lines
         line = f"{_time(record)} {record.levelname.lower():7} {event}"
-        return f"{line} {words}" if words else line
+        return f"{line} {fields_text}" if fields_text else line
 
 
 class _Json(logging.Formatter):

@@ -1,4 +1,4 @@
-"""The types of settings: what each accepts, and how messages and the manual describe it.
+"""The types of settings, with the values they accept and their descriptions in messages and the manual.
 
 A setting is a field of a `Struct`; its key in YAML is its name in camelCase:
 
@@ -23,15 +23,16 @@ import msgspec
 from samara.core.kinds import is_refused
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
 from samara.core.names import is_namespace_name
+from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
 NEVER_COPIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
 
 PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
-"""Text that needs no quotes in YAML, but for the words below."""
+"""Matches text that needs no quotes in YAML, unless it is one of `_SPECIAL`."""
 _SPECIAL = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Words that YAML 1.1 reads as something other than text."""
+"""YAML 1.1 reads these as something other than text."""
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -42,7 +43,7 @@ class UnfitError(ValueError):
     """A value that a Leaf does not accept. The message, if there is one, is a hint for the user."""
 
 
-# The shapes of values. `form` describes a shape in the few words of the manual, `expects` in those of a message.
+# The shapes of values. The manual shows `form`, messages show `expects`.
 
 
 def scalar(value: object) -> str:
@@ -59,8 +60,10 @@ class Leaf:
     """Returns the value of the setting, or raises UnfitError or msgspec.ValidationError."""
     show: Callable[[Any], str] = scalar
     """The YAML of a value."""
-    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"})
-    """JSON Schema, for tools that check settings without the program; it may accept more than `parse`."""
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"}, hash=False)
+    """JSON Schema, for tools that check settings without the program; it may accept more than `parse`.
+
+    Not in the hash: before Python 3.13, `FilePath | None` hashes what `Annotated` holds, and a mapping has no hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """Several keys of the mapping itself, each a list or null; the field holds those that were given, unread.
+    """Several keys of the mapping itself, each a list or null. The field holds the given ones without checking them.
 
     A file can hold these keys instead. The reader puts its content into the field, so both are checked alike.
     """
@@ -114,14 +117,16 @@ class Inline:
     file: str
     """The attribute of the setting that names the file."""
     unreadable: str = ""
-    """How the message about a file begins that cannot be read as such keys."""
+    """The beginning of the message about a file that does not hold such keys."""
     form: str = "list"
     expects: str = "a list or null"
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By key: what it holds, for a message about the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A mapping from names to structs. It has at least one of them."""
+    """A mapping from names to structs with at least one entry."""
 
     structs: Callable[[], Mapping[str, type[Struct]]]
     form: str
@@ -146,25 +151,25 @@ class Setting(NamedTuple):
 
 
 def about(text: str, *, min_length: int | None = None) -> msgspec.Meta:
-    """The line of a setting in the manual; `min_length` is for lists."""
+    """Describes a setting for the manual. `min_length` is the least length of a list."""
     return msgspec.Meta(description=text, min_length=min_length)
 
 
 @cache
 def settings_of(struct: type[Struct]) -> tuple[Setting, ...]:
     return tuple(
-        Setting(each.name, each.encode_name, shape_of(each.type), _about(each.type), each.required)
-        for each in msgspec.structs.fields(struct)
+        Setting(field.name, field.encode_name, shape_of(field.type), _about(field.type), field.required)
+        for field in msgspec.structs.fields(struct)
     )
 
 
 def keys_of(struct: type[Struct]) -> tuple[str, ...]:
-    return tuple(key for each in settings_of(struct) for key in each.keys)
+    return tuple(key for setting in settings_of(struct) for key in setting.keys)
 
 
 def _about(annotation: Any) -> str:
-    found = [each.description for each in _metadata(annotation) if isinstance(each, msgspec.Meta)]
-    return next(filter(None, found), "")
+    descriptions = [meta.description for meta in _metadata(annotation) if isinstance(meta, msgspec.Meta)]
+    return next(filter(None, descriptions), "")
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:
@@ -172,17 +177,17 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 
 
 def shape_of(annotation: Any) -> Any:
-    """The shape that the type of a field stands for."""
+    """The shape that belongs to the type of a field."""
     metadata = _metadata(annotation)
     plain = annotation.__origin__ if metadata else annotation
-    for each in metadata:
-        if isinstance(each, Leaf | Inline | Named):
-            return each
+    for item in metadata:
+        if isinstance(item, Leaf | Inline | Named):
+            return item
     if get_origin(plain) in (Union, UnionType):
-        [inner] = (each for each in get_args(plain) if each is not NoneType)
+        [inner] = (item for item in get_args(plain) if item is not NoneType)
         return Nullable(shape_of(inner))
     if get_origin(plain) is tuple:
-        least = next((each.min_length for each in metadata if each.min_length), 0)
+        least = next((item.min_length for item in metadata if item.min_length), 0)
         return ListOf(shape_of(get_args(plain)[0]), least)
     if isinstance(plain, type) and issubclass(plain, Struct):
         return Record(plain)
@@ -190,16 +195,16 @@ def shape_of(annotation: Any) -> Any:
 
 
 def _leaf(annotation: Any, plain: Any, metadata: tuple[msgspec.Meta, ...]) -> Leaf:
-    """A type that msgspec checks."""
+    """The leaf for a type that msgspec checks."""
     parse = partial(msgspec.convert, type=annotation)
     schema = {key: value for key, value in msgspec.json.schema(annotation).items() if key != "description"}
     if get_origin(plain) is Literal:
-        words = get_args(plain)
-        return Leaf(" | ".join(words), " or ".join(words), parse, schema={"enum": list(words)})
+        choices = get_args(plain)
+        return Leaf(" | ".join(choices), " or ".join(choices), parse, schema={"enum": list(choices)})
     if plain is bool:
         return Leaf("true | false", "true or false", parse, schema=schema)
     noun = {int: "a whole number", float: "a number"}[plain]
-    low, high = (next((getattr(each, end) for each in metadata), None) for end in ("ge", "le"))
+    low, high = (next((getattr(meta, end) for meta in metadata), None) for end in ("ge", "le"))
     show = scalar if plain is int else "{:g}".format
     if high is None:
         return Leaf(f">= {low}", f"{noun} of at least {low}", parse, show, schema)
@@ -237,7 +242,8 @@ def _parse_kind(raw: object) -> KindName:
     return name
 
 
-# Nine digits a part keep every sum exact in a float. Without look-ahead, which not every JSON Schema engine has.
+# At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
+# engines lack it.
 _DURATION = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
 _UNITS = (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
 
@@ -277,13 +283,13 @@ def _duration(*, zero: bool = False, forever: bool = False) -> Leaf:
             raise UnfitError
         return seconds
 
-    words = (["0"] if zero else []) + ([FOREVER] if forever else [])
-    expects = DURATION + ("" if zero else ", more than 0") + "".join(f", or {word}" for word in words)
-    return Leaf(" | ".join(["duration", *words]), expects, parse, format_duration, _duration_schema(zero, forever))
+    others = (["0"] if zero else []) + ([FOREVER] if forever else [])
+    expects = DURATION + ("" if zero else ", more than 0") + "".join(f", or {other}" for other in others)
+    return Leaf(" | ".join(["duration", *others]), expects, parse, format_duration, _duration_schema(zero, forever))
 
 
 def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
-    """A text of at least one part, and a digit that is not 0 unless 0 is accepted."""
+    """Accepts a text of at least one part. Unless zero is accepted, one digit must not be 0."""
     parts: dict[str, object] = {"type": "string", "minLength": 1, "pattern": f"^{_DURATION}$"}
     if zero:
         return {"anyOf": [parts, {"enum": ["0", 0]}]}
@@ -323,9 +329,6 @@ Duration = Annotated[float, _duration()]
 DurationOrZero = Annotated[float, _duration(zero=True)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
-
-Conflicts = Literal["refuse", "overwrite"]
-CrossNamespace = Literal["allow", "consent"]
 
 # Settings that mean the same in every vocabulary that has them.
 Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]

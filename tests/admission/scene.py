@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 from tests.kube.scripted import SCRIPT, Answer, Script, Store, access, refuses, says, serving
 from tests.support.ports import free_port
+from tests.support.toys import unaffected
 
 from samara.admission.admission import Admission, AdmissionDeps, Listener
 from samara.admission.certificates import Certificates, Timings, TlsSecret
@@ -34,6 +35,7 @@ from samara.core.source_type import Admission as AdmissionRules
 from samara.core.source_type import Annotated, CustomResource, Hierarchy, SourceType
 from samara.core.view import View
 from samara.engine.metrics import Metrics
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
@@ -68,6 +70,7 @@ def a_source_type(
         CustomResource(resources[0]) if resources else asked_with(asks),
         ByMark(frozenset(), lambda obj, view: None),
         lambda source, view: Desired(),
+        unaffected,
         lambda source, view: None,
         admission=AdmissionRules(guarded, validate) if validate is not None else None,
     )
@@ -100,16 +103,20 @@ def tried(request: Request, view: View) -> tuple[str, ...]:
     body = request.new.annotations.get(TRY) if request.new is not None else None
     if not body:
         return ()
-    found = view.answer(DryRunCreate(SECRET, body.encode()))
-    if found is UNREAD:
+    result = view.answer(DryRunCreate(SECRET, body.encode()))
+    if result is UNREAD:
         return ("nobody has tried it",)
-    return (f"the server says: {found.message}",) if isinstance(found, Rejected) else ()
+    return (f"the server says: {result.message}",) if isinstance(result, Rejected) else ()
 
 
 def childless(request: Request, view: View) -> tuple[str, ...]:
     """A namespace with children must not be deleted."""
     old = request.old if request.operation == "DELETE" else None
-    names = sorted(each.ref.name for each in view.namespaces_with_label(ABOVE, old.ref.name)) if old is not None else ()
+    names = (
+        sorted(namespace.ref.name for namespace in view.namespaces_with_label(ABOVE, old.ref.name))
+        if old is not None
+        else ()
+    )
     return (Refused(f"below it are {', '.join(names)}"),) if names else ()
 
 
@@ -156,14 +163,14 @@ def a_converter(obj: Json, wanted: str) -> Json:
 
 
 def an_object(kind: Kind = SECRET, name: str = "db", namespace: str = "a", **annotations: str) -> Json:
-    words = {f"toys.dev/{key}": value for key, value in annotations.items()}
-    meta = {"name": name, "namespace": namespace, "annotations": words}
+    annotations_by_key = {f"toys.dev/{key}": value for key, value in annotations.items()}
+    meta = {"name": name, "namespace": namespace, "annotations": annotations_by_key}
     return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "data": {"key": "b25l"}}
 
 
 def a_review(new: Json | None, old: Json | None = None, kind: Kind = SECRET, **more: Any) -> Json:
     operation = "UPDATE" if new and old else "CREATE" if new else "DELETE"
-    asked = {
+    request = {
         "uid": "the-uid",
         "kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
         "resource": {"group": kind.group, "version": kind.version, "resource": kind.plural},
@@ -176,12 +183,12 @@ def a_review(new: Json | None, old: Json | None = None, kind: Kind = SECRET, **m
         "dryRun": False,
         **more,
     }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
 def a_conversion(wanted: str, *objects: Json) -> Json:
-    asked = {"uid": "the-uid", "desiredAPIVersion": wanted, "objects": list(objects)}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": asked}
+    request = {"uid": "the-uid", "desiredAPIVersion": wanted, "objects": list(objects)}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
 
 
 def a_thing(version: str = "v1", **spec: str) -> Json:
@@ -211,9 +218,9 @@ class Cluster(Store):
         if request.query.get("watch"):
             return await self._watched(request)
         if request.path == NAMESPACES and "labelSelector" in request.query:
-            found = self._labelled(*request.query["labelSelector"].split("="))
-            most = int(request.query.get("limit", len(found)))
-            return await says({"items": found[:most]})(request)
+            namespaces = self._labelled(*request.query["labelSelector"].split("="))
+            most = int(request.query.get("limit", len(namespaces)))
+            return await says({"items": namespaces[:most]})(request)
         if request.method != "GET" and "dryRun" not in request.query:
             self.writes.append((request.method, request.path))
         return await super().__call__(request)
@@ -231,41 +238,41 @@ class Cluster(Store):
         return super()._answer(method, path, body)
 
     def write(self, path: str, sent: Json) -> Answer:
-        have = self.objects.get(path)
-        uid = have["metadata"]["uid"] if have else f"uid-{self.version}"
-        told = super().write(path, {**sent, "metadata": {**sent.get("metadata", {}), "uid": uid}})
-        self._tell("MODIFIED" if have else "ADDED", path)
-        return told
+        stored = self.objects.get(path)
+        uid = stored["metadata"]["uid"] if stored else f"uid-{self.version}"
+        response = super().write(path, {**sent, "metadata": {**sent.get("metadata", {}), "uid": uid}})
+        self._send_event("MODIFIED" if stored else "ADDED", path)
+        return response
 
     def delete(self, path: str) -> Json:
-        self._tell("DELETED", path)
+        self._send_event("DELETED", path)
         return self.objects.pop(path)
 
     def cut_watches(self) -> None:
-        for each in self._watches:
-            each.put_nowait(None)
+        for watch in self._watches:
+            watch.put_nowait(None)
 
-    def _tell(self, type: str, path: str) -> None:
+    def _send_event(self, type: str, path: str) -> None:
         if path == SECRET_PATH:
-            self.tell(type, self.objects[path])
+            self.send_event(type, self.objects[path])
 
-    def tell(self, type: str, obj: Json) -> None:
-        """Sends an event to the watches of the Secret, whatever the store has."""
-        for each in self._watches:
-            each.put_nowait({"type": type, "object": obj})
+    def send_event(self, type: str, obj: Json) -> None:
+        """Sends an event to the watches of the Secret, independent of the store."""
+        for watch in self._watches:
+            watch.put_nowait({"type": type, "object": obj})
 
     async def _watched(self, request: web.Request) -> web.StreamResponse:
-        told: asyncio.Queue[Json | None] = asyncio.Queue()
-        self._watches.append(told)
+        events: asyncio.Queue[Json | None] = asyncio.Queue()
+        self._watches.append(events)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         if SECRET_PATH in self.objects:
-            told.put_nowait({"type": "ADDED", "object": self.objects[SECRET_PATH]})
+            events.put_nowait({"type": "ADDED", "object": self.objects[SECRET_PATH]})
         over = asyncio.create_task(request.app[SCRIPT].over.wait())
-        over.add_done_callback(lambda _: told.put_nowait(None))
-        while (event := await told.get()) is not None:
+        over.add_done_callback(lambda _: events.put_nowait(None))
+        while (event := await events.get()) is not None:
             await response.write(json.dumps(event).encode() + b"\n")
-        self._watches.remove(told)
+        self._watches.remove(events)
         over.cancel()
         return response
 
@@ -297,7 +304,7 @@ class Scene:
         registry = registry or a_registry()
         codec = Codec(registry.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
-        cache = Cache(registry, built=codec.content)
+        cache = Cache(registry, built=codec.content, readings=NO_READINGS)
         is_leading = leads or (lambda: self.leads)
         return AdmissionDeps(client, codec, cache, registry, HOME, is_leading, lambda kind: self.listed, Metrics())
 
@@ -368,7 +375,7 @@ class Running:
     def bundle(self) -> bytes:
         return held(self.cluster, "ca.crt")
 
-    async def asked(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
+    async def post(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
         """Status and answer: an object, or a text if it is no JSON."""
         trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -378,20 +385,20 @@ class Running:
             return response.status, json.loads(text) if text[:1] == "{" else text
 
     async def admits(self, review: Any) -> tuple[int, Any]:
-        status, told = await self.asked(ADMIT, review)
-        return status, told["response"] if isinstance(told, dict) else told
+        status, answer = await self.post(ADMIT, review)
+        return status, answer["response"] if isinstance(answer, dict) else answer
 
     async def mutates(self, review: Any) -> tuple[int, Any]:
         """Status and the steps of the patch, or the text of an error."""
-        status, told = await self.asked(MUTATE, review)
-        if not isinstance(told, dict):
-            return status, told
-        assert told["response"]["allowed"]
-        return status, json.loads(base64.b64decode(told["response"].get("patch", "bnVsbA==")))
+        status, answer = await self.post(MUTATE, review)
+        if not isinstance(answer, dict):
+            return status, answer
+        assert answer["response"]["allowed"]
+        return status, json.loads(base64.b64decode(answer["response"].get("patch", "bnVsbA==")))
 
     async def converts(self, review: Any) -> tuple[int, Any]:
-        status, told = await self.asked(CONVERT, review)
-        return status, told["response"] if isinstance(told, dict) else told
+        status, answer = await self.post(CONVERT, review)
+        return status, answer["response"] if isinstance(answer, dict) else answer
 
 
 def held(cluster: Cluster, key: str) -> bytes:

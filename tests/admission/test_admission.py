@@ -1,4 +1,4 @@
-"""Admission as a whole, over loopback TLS: answers, certificates that change under it, registration and its end."""
+"""Tests admission over loopback TLS: answers, changing certificates, registration and its removal."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ CANARY = "hunter2-is-the-canary"
 def test_one_answer_lists_all_faults() -> None:
     async def scenario(scene: Scene) -> None:
         running = await scene.server()
-        status, told = await running.admits(a_review(an_object(word="bad badly", twin="nowhere")))
+        status, answer = await running.admits(a_review(an_object(word="bad badly", twin="nowhere")))
         assert status == 200
-        assert not told["allowed"]
-        assert told["uid"] == "the-uid"
-        assert told["status"]["message"] == (
+        assert not answer["allowed"]
+        assert answer["uid"] == "the-uid"
+        assert answer["status"]["message"] == (
             "toys.dev/word says 'bad'. toys.dev/word says 'badly'. there is no namespace 'nowhere'."
         )
 
@@ -134,9 +134,9 @@ def test_a_fault_of_the_change_is_answered_with_forbidden() -> None:
             scene.cluster.write(f"/api/v1/namespaces/{name}", {"metadata": {"name": name, "labels": labels}})
             stored = json.dumps(scene.cluster.objects[f"/api/v1/namespaces/{name}"]).encode()
             cache.put(running.deps.codec.object(NAMESPACE, stored))
-        _, told = await running.admits(a_review(None, {"metadata": {"name": "top"}}, kind=NAMESPACE, name="top"))
-        assert (told["status"]["code"], told["status"]["reason"]) == (403, "Forbidden")
-        assert told["status"]["message"] == "below it are below"
+        _, answer = await running.admits(a_review(None, {"metadata": {"name": "top"}}, kind=NAMESPACE, name="top"))
+        assert (answer["status"]["code"], answer["status"]["reason"]) == (403, "Forbidden")
+        assert answer["status"]["message"] == "below it are below"
 
     on_scene(scenario)
 
@@ -149,7 +149,7 @@ def test_kinds_that_are_not_guarded_are_counted_under_one_label() -> None:
         for number in range(3):
             kind = Kind("made.up", "v1", f"Kind{number}", "kinds")
             await running.admits(a_review(an_object(kind), kind=kind))
-            await running.asked(ADMIT, b"no review")
+            await running.post(ADMIT, b"no review")
             await running.converts(a_conversion("toys.dev/v2", a_thing()))
         assert admissions(running.deps.metrics) == {("other", "allowed"): 3, ("other", "failed"): 3}
 
@@ -160,10 +160,10 @@ def test_before_the_caches_are_filled_nothing_is_judged_but_everything_is_conver
     async def scenario(scene: Scene) -> None:
         scene.listed = False
         running = await scene.server()
-        status, told = await running.admits(a_review(an_object(word="bad")))
-        assert (status, told) == (503, "not listed yet: v1/Namespace, v1/Secret, v1/ConfigMap")
-        status, told = await running.converts(a_conversion("toys.dev/v2", a_thing(name="x")))
-        assert (status, told["convertedObjects"]) == (200, [a_thing("v2", title="x")])
+        status, answer = await running.admits(a_review(an_object(word="bad")))
+        assert (status, answer) == (503, "not listed yet: v1/Namespace, v1/Secret, v1/ConfigMap")
+        status, answer = await running.converts(a_conversion("toys.dev/v2", a_thing(name="x")))
+        assert (status, answer["convertedObjects"]) == (200, [a_thing("v2", title="x")])
         scene.listed = True
         assert (await running.admits(a_review(an_object(word="bad"))))[0] == 200
 
@@ -175,9 +175,9 @@ def test_before_the_caches_are_filled_nothing_is_judged_but_everything_is_conver
 def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(scene: Scene) -> None:
         running = await scene.server()
-        status, told = await running.asked(path, body)
+        status, answer = await running.post(path, body)
         assert status == 400
-        assert "hunter2" not in told
+        assert "hunter2" not in answer
 
     on_scene(scenario)
     assert "hunter2" not in caplog.text
@@ -189,10 +189,10 @@ def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
     async def scenario(scene: Scene) -> None:
         running = await scene.server()
-        assert (await running.asked(ADMIT, b" " * 1001))[0] == 413
-        assert (await running.asked(MUTATE, b" " * 1001))[0] == 413
-        assert (await running.asked(CONVERT, b" " * 1001))[0] == 400
-        assert (await running.asked(CONVERT, b" " * 2001))[0] == 413
+        assert (await running.post(ADMIT, b" " * 1001))[0] == 413
+        assert (await running.post(MUTATE, b" " * 1001))[0] == 413
+        assert (await running.post(CONVERT, b" " * 1001))[0] == 400
+        assert (await running.post(CONVERT, b" " * 2001))[0] == 413
 
     on_scene(scenario)
 
@@ -205,8 +205,8 @@ def test_an_error_is_left_to_the_failure_policy(fault: Any, monkeypatch: pytest.
         running = await scene.server()
         scene.cluster.broken = fault
         async with asyncio.timeout(3):
-            status, told = await running.admits(a_review(an_object(twin="nowhere")))
-        assert (status, told) == (500, "no answer could be found in time")
+            status, answer = await running.admits(a_review(an_object(twin="nowhere")))
+        assert (status, answer) == (500, "no answer could be found in time")
 
     on_scene(scenario)
 
@@ -219,9 +219,9 @@ def test_an_exception_in_a_source_type_shows_no_value_of_the_object(caplog: pyte
 
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Registry((a_source_type("broken", breaks, SECRET),)))
-        status, told = await (await scene.server(deps=deps)).admits(a_review(an_object()))
+        status, answer = await (await scene.server(deps=deps)).admits(a_review(an_object()))
         assert status == 500
-        assert CANARY not in told
+        assert CANARY not in answer
 
     on_scene(scenario)
     assert CANARY not in logged(caplog)
@@ -237,14 +237,14 @@ def test_no_value_of_an_object_is_answered_or_logged(caplog: pytest.LogCaptureFi
     async def scenario(scene: Scene) -> None:
         running = await scene.server()
         for review in (a_review(sent), a_review(sent, sent), a_review({**sent, "metadata": CANARY})):
-            told = str(await running.admits(review))
-            assert not [each for each in secret if each in told]
+            answer = str(await running.admits(review))
+            assert not [value for value in secret if value in answer]
         wrong = a_thing(other=CANARY)
         assert CANARY not in str(await running.converts(a_conversion("toys.dev/v2", wrong)))
 
     on_scene(scenario)
     assert "admission.refused" in logged(caplog)
-    assert not [each for each in secret if each in logged(caplog)]
+    assert not [value for value in secret if value in logged(caplog)]
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
@@ -281,7 +281,7 @@ def test_a_new_certificate_is_served_without_a_restart_and_open_connections_stay
             await scene.until(lambda: held(scene.cluster, "tls.crt") != before)
             await until_shown(running, held(scene.cluster, "tls.crt"))
             assert await asks(session, running) == 200
-        assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
+        assert (await running.post(ADMIT, a_review(an_object()), bundle))[0] == 200
 
     on_scene(scenario)
 
@@ -296,9 +296,9 @@ async def shown(running: Running) -> bytes:
     """The certificate of a new connection, as PEM."""
     trust = ssl.create_default_context(cadata=running.bundle().decode())
     _, writer = await asyncio.open_connection("127.0.0.1", running.port, ssl=trust)
-    found = ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+    pem = ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
     writer.close()
-    return found.encode()
+    return pem.encode()
 
 
 async def until_shown(running: Running, wanted: bytes) -> None:
@@ -319,13 +319,13 @@ def test_a_rotation_of_the_authority_never_breaks_a_handshake() -> None:
         await scene.until(lambda: registered(scene) == {base64.b64encode(running.bundle()).decode()})
         assert await shown(running) == certificate  # the new authority has not signed yet
         for bundle in (old, running.bundle()):
-            assert (await running.asked(ADMIT, a_review(an_object()), bundle))[0] == 200
+            assert (await running.post(ADMIT, a_review(an_object()), bundle))[0] == 200
 
     on_scene(scenario)
 
 
 def registered(scene: Scene) -> set[str]:
-    return {each["clientConfig"].get("caBundle") for each in scene.cluster.objects[CONFIG]["webhooks"]}
+    return {hook["clientConfig"].get("caBundle") for hook in scene.cluster.objects[CONFIG]["webhooks"]}
 
 
 # registration
@@ -380,17 +380,17 @@ def test_mutating_webhooks_are_registered_corrected_and_removed_like_validating_
     on_scene(scenario)
 
 
-@pytest.mark.parametrize(("home", "apart"), [("samara", ["samara"]), ("default", [])])
+@pytest.mark.parametrize(("namespace", "apart"), [("samara", ["samara"]), ("default", [])])
 def test_the_operators_own_namespace_is_excluded_unless_it_is_the_default_namespace(
-    home: str, apart: list[str]
+    namespace: str, apart: list[str]
 ) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.server(deps=replace(await scene.deps(Registry((marking(),))), namespace=home))
+        await scene.server(deps=replace(await scene.deps(Registry((marking(),))), namespace=namespace))
         await scene.until(lambda: CONFIG in scene.cluster.objects and CHANGING in scene.cluster.objects)
         for path in (CONFIG, CHANGING):
             (hook,) = scene.cluster.objects[path]["webhooks"]
-            asked = hook["namespaceSelector"].get("matchExpressions", [])
-            assert [value for each in asked for value in each["values"]] == apart
+            expressions = hook["namespaceSelector"].get("matchExpressions", [])
+            assert [value for expression in expressions for value in expression["values"]] == apart
 
     on_scene(scenario)
 
@@ -400,7 +400,7 @@ def test_without_mutating_webhooks_their_configuration_is_not_even_read() -> Non
         running = await scene.server()
         await scene.until(lambda: CONFIG in scene.cluster.objects)
         await running.admission.close()
-        assert not [each.path for each in scene.script.seen if each.path.startswith(CHANGING_HOOKS)]
+        assert not [request.path for request in scene.script.seen if request.path.startswith(CHANGING_HOOKS)]
 
     on_scene(scenario)
 
@@ -456,7 +456,7 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
         registration = Registration(deps.registry, endpoint, (VALIDATING,), (CRD_NAME,), owns_configurations=True)
         registrar = Registrar(deps.client, registration, lambda: bundle, lambda: True, scene.timings())
         scene.start(registrar)
-        await scene.until(lambda: [each.path for each in scene.script.seen].count(CONFIG) > 2)
+        await scene.until(lambda: [request.path for request in scene.script.seen].count(CONFIG) > 2)
         assert scene.cluster.writes == []
 
     on_scene(scenario)
@@ -464,7 +464,7 @@ def test_nothing_is_registered_before_the_server_can_be_reached() -> None:
 
 def chart(scene: Scene, name: str, config: dict[str, Any], where: str = HOOKS, **more: Any) -> str:
     """Creates a configuration like that of a chart, and returns its path."""
-    hooks = [{"name": f"{each}.samara.dev", "clientConfig": dict(config), **more} for each in "ab"]
+    hooks = [{"name": f"{request}.samara.dev", "clientConfig": dict(config), **more} for request in "ab"]
     scene.cluster.write(f"{where}/{name}", {"metadata": {"name": name}, "webhooks": hooks})
     return f"{where}/{name}"
 
@@ -535,7 +535,7 @@ def test_a_patch_of_a_crd_has_only_the_conversion_and_the_resource_version() -> 
         read = scene.cluster.objects[CRD_PATH]["metadata"]["resourceVersion"]
         running = await scene.server(crds=(CRD_NAME,))
         await scene.until(lambda: leads_to_us(scene, running))
-        (sent,) = [each for each in scene.script.seen if each.path == CRD_PATH and each.method != "GET"]
+        (sent,) = [request for request in scene.script.seen if request.path == CRD_PATH and request.method != "GET"]
         assert (sent.method, sent.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
         assert sent.query["fieldManager"] == "samara"
         assert sent.json == {
@@ -593,7 +593,9 @@ def test_registration_succeeds_after_the_api_server_is_back() -> None:
     async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", HOOKS] = refuses(500)
         running = await scene.server()
-        await scene.until(lambda: [each for each in scene.script.seen if (each.method, each.path) == ("POST", HOOKS)])
+        await scene.until(
+            lambda: [request for request in scene.script.seen if (request.method, request.path) == ("POST", HOOKS)]
+        )
         assert running.admission.not_ready_reason is None
         del scene.cluster.odd["POST", HOOKS]
         await scene.until(lambda: CONFIG in scene.cluster.objects)

@@ -122,15 +122,15 @@ def test_an_expired_authority_leaves_the_bundle() -> None:
     for days in (0, 490, 491, 731):
         certificates = renew(certificates, NAMES, NOW + days * DAY, LIFETIMES)
 
-    assert [each.not_valid_after_utc for each in authorities(certificates)] == [NOW + (490 + 730) * DAY]
+    assert [authority.not_valid_after_utc for authority in authorities(certificates)] == [NOW + (490 + 730) * DAY]
 
 
 @settings(max_examples=8)
 @given(st.lists(st.integers(2, 40 * 24), min_size=60, max_size=90))
 def test_every_step_of_a_rotation_is_trusted_by_clients_one_step_behind(hours: list[int]) -> None:
     certificates, now = made(), NOW
-    for each in hours:
-        before, now = certificates, now + timedelta(hours=each)
+    for hour in hours:
+        before, now = certificates, now + timedelta(hours=hour)
         certificates = renew(before, NAMES, now, LIFETIMES)
         lived = shown(before).not_valid_after_utc > now
         assert trusts(before.bundle, certificates) or not lived, "a server that has not seen the new bundle"

@@ -15,22 +15,22 @@ from samara.core.admission import ConversionError
 CONVERTERS = {"toys.dev/Thing": a_converter}
 
 
-def told(review: Any) -> Any:
+def converted(review: Any) -> Any:
     return convert_review(json.dumps(review).encode(), CONVERTERS)["response"]
 
 
 def test_objects_are_converted_in_their_order() -> None:
-    found = told(a_conversion("toys.dev/v2", a_thing(name="x"), a_thing("v2", title="y"), a_thing(name="z")))
+    response = converted(a_conversion("toys.dev/v2", a_thing(name="x"), a_thing("v2", title="y"), a_thing(name="z")))
 
-    assert found["uid"] == "the-uid"
-    assert found["result"] == {"status": "Success"}
-    assert found["convertedObjects"] == [a_thing("v2", title=each) for each in "xyz"]
+    assert response["uid"] == "the-uid"
+    assert response["result"] == {"status": "Success"}
+    assert response["convertedObjects"] == [a_thing("v2", title=title) for title in "xyz"]
 
 
 def test_converting_there_and_back_restores_the_object() -> None:
-    there = told(a_conversion("toys.dev/v2", a_thing(name="x")))["convertedObjects"]
+    there = converted(a_conversion("toys.dev/v2", a_thing(name="x")))["convertedObjects"]
 
-    assert told(a_conversion("toys.dev/v1", *there))["convertedObjects"] == [a_thing(name="x")]
+    assert converted(a_conversion("toys.dev/v1", *there))["convertedObjects"] == [a_thing(name="x")]
 
 
 BEYOND = [
@@ -44,16 +44,16 @@ BEYOND = [
 
 @pytest.mark.parametrize("review", BEYOND, ids=range(len(BEYOND)))
 def test_a_failed_conversion_gives_a_reason_without_values(review: Any) -> None:
-    found = told(review)
+    response = converted(review)
 
-    assert found["result"]["status"] == "Failed"
-    assert review["request"]["desiredAPIVersion"] in found["result"]["message"]
-    assert found["convertedObjects"] == []
-    assert "hunter2" not in json.dumps(found)
+    assert response["result"]["status"] == "Failed"
+    assert review["request"]["desiredAPIVersion"] in response["result"]["message"]
+    assert response["convertedObjects"] == []
+    assert "hunter2" not in json.dumps(response)
 
 
 def test_the_message_names_the_kinds_that_can_be_converted() -> None:
-    message = told(a_conversion("toys.dev/v2", {**a_thing(), "kind": "Other"}))["result"]["message"]
+    message = converted(a_conversion("toys.dev/v2", {**a_thing(), "kind": "Other"}))["result"]["message"]
 
     assert message == (
         "Other of toys.dev/v1 cannot be converted to toys.dev/v2; kinds that can be converted: toys.dev/Thing"
@@ -65,10 +65,10 @@ def test_an_exception_in_a_converter_shows_no_value_of_the_object() -> None:
         raise ValueError(obj["spec"]["name"])
 
     review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="hunter2"))).encode()
-    found = convert_review(review, {"toys.dev/Thing": breaks})["response"]["result"]
+    response = convert_review(review, {"toys.dev/Thing": breaks})["response"]["result"]
 
-    assert found["status"] == "Failed"
-    assert found["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
+    assert response["status"] == "Failed"
+    assert response["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
 
 
 def test_the_reason_of_a_converter_is_quoted() -> None:
@@ -76,9 +76,9 @@ def test_the_reason_of_a_converter_is_quoted() -> None:
         raise ConversionError("the annotation toys.dev/note is odd")
 
     review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="x"))).encode()
-    found = convert_review(review, {"toys.dev/Thing": refuses})["response"]["result"]
+    response = convert_review(review, {"toys.dev/Thing": refuses})["response"]["result"]
 
-    assert found["message"] == (
+    assert response["message"] == (
         "Thing cannot be converted from toys.dev/v1 to toys.dev/v2: the annotation toys.dev/note is odd"
     )
 
@@ -87,6 +87,6 @@ BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2")
 
 
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
-def test_what_is_no_review_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError):
         convert_review(body, CONVERTERS)

@@ -1,4 +1,4 @@
-"""What happens between a vocabulary's refusal and the answer: a look at the server itself."""
+"""Tests the live reads between a vocabulary's refusal and the answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def exists(scene: Scene, name: str, **labels: str) -> None:
 
 
 def reads(scene: Scene) -> list[str]:
-    return [each.path for each in scene.script.seen if each.method == "GET"]
+    return [request.path for request in scene.script.seen if request.method == "GET"]
 
 
 def test_an_allowed_request_reads_nothing_live() -> None:
@@ -159,8 +159,8 @@ def test_a_child_namespace_that_only_the_cache_has_does_not_refuse() -> None:
         cached(deps, "moved", "gone", **BELOW)
         exists(scene, "moved", **{ABOVE: "elsewhere"})
         assert await judged(deps, None, **TOP) == ()
-        (asked,) = scene.script.seen
-        assert (asked.path, asked.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top", "limit": "2"})
+        (request,) = scene.script.seen
+        assert (request.path, request.query) == (NAMESPACES, {"labelSelector": f"{ABOVE}=top", "limit": "2"})
 
     on_scene(scenario)
 
@@ -222,7 +222,7 @@ def test_a_failed_list_raises_and_does_not_refuse() -> None:
 def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
     def crowded(request: Request, view: View) -> tuple[str, ...]:
         view.get(namespace_ref("moved")), view.get(namespace_ref("new"))
-        return (" ".join(sorted(each.ref.name for each in view.namespaces_with_label(ABOVE, "top"))),)
+        return (" ".join(sorted(namespace.ref.name for namespace in view.namespaces_with_label(ABOVE, "top"))),)
 
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Registry((admitting(spaces(), validate=crowded),)))
@@ -237,7 +237,7 @@ def test_a_namespace_read_by_name_counts_for_its_labels_too() -> None:
 
 def test_an_impossible_label_value_is_not_listed() -> None:
     def odd(request: Request, view: View) -> tuple[str, ...]:
-        return "always", *(each.ref.name for each in view.namespaces_with_label(ABOVE, "not a value"))
+        return "always", *(namespace.ref.name for namespace in view.namespaces_with_label(ABOVE, "not a value"))
 
     async def scenario(scene: Scene) -> None:
         deps = await scene.deps(Registry((admitting(spaces(), validate=odd),)))
@@ -273,8 +273,8 @@ def test_a_dry_run_is_performed_and_stores_nothing() -> None:
 
 def test_a_source_type_judges_again_after_its_dry_run() -> None:
     def patient(request: Request, view: View) -> tuple[str, ...]:
-        found = view.answer(DryRunCreate(SECRET, b"{}"))
-        return (found.message,) if isinstance(found, Rejected) else ()
+        result = view.answer(DryRunCreate(SECRET, b"{}"))
+        return (result.message,) if isinstance(result, Rejected) else ()
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", "not like this")
@@ -286,8 +286,8 @@ def test_a_source_type_judges_again_after_its_dry_run() -> None:
 
 def test_a_rejected_dry_run_refuses_with_the_api_servers_reason_and_no_value() -> None:
     async def scenario(scene: Scene) -> None:
-        said = 'data[a b]: Invalid value: "hunter2": not a valid key'
-        scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", said)
+        message = 'data[a b]: Invalid value: "hunter2": not a valid key'
+        scene.cluster.odd["POST", TRIALS] = refuses(422, "Invalid", message)
         (fault,) = await judged(await scene.deps(), an_object(trial="{}"))
         assert "not a valid key" in fault
         assert "hunter2" not in fault

@@ -26,9 +26,9 @@ def read(review: Any, codec: Codec | None = None) -> Review:
 
 
 def request(review: Any) -> Request:
-    found = read(review).request
-    assert found is not None
-    return found
+    request = read(review).request
+    assert request is not None
+    return request
 
 
 def test_a_creation_has_no_old_object_and_a_deletion_no_new_one() -> None:
@@ -53,21 +53,21 @@ def test_an_update_has_both_as_they_were_sent() -> None:
 def test_the_content_equals_that_of_the_watch() -> None:
     codec, sent = Codec(frozenset({"samara"})), an_object()
     watched = codec.object(SECRET, json.dumps(sent).encode())
-    found = read(a_review(sent), codec).request
+    result = read(a_review(sent), codec).request
 
-    assert found is not None
-    assert found.new is not None
-    assert found.new.content == watched.content
+    assert result is not None
+    assert result.new is not None
+    assert result.new.content == watched.content
 
 
 def test_an_object_with_a_generated_name_gets_one_like_it() -> None:
     sent = an_object()
     sent["metadata"] = {"generateName": "db-", "creationTimestamp": None, "resourceVersion": ""}
-    found = request(a_review(sent, name="")).new
+    result = request(a_review(sent, name="")).new
 
-    assert found is not None
-    assert found.ref == Ref(SECRET, "a", "db-xxxxx")
-    assert (found.uid, found.resource_version) == ("", 0)
+    assert result is not None
+    assert result.ref == Ref(SECRET, "a", "db-xxxxx")
+    assert (result.uid, result.resource_version) == ("", 0)
 
 
 def test_a_cluster_scoped_object_gets_no_namespace() -> None:
@@ -75,23 +75,23 @@ def test_a_cluster_scoped_object_gets_no_namespace() -> None:
     guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDED.values()))}
     guards = {key: type(guard)(kind, guard.source_types) for key, guard in guards.items()}
     sent = {"metadata": {"name": "db"}}
-    found = read_review(json.dumps(a_review(sent, kind=kind)).encode(), guards, Codec(frozenset())).request
+    result = read_review(json.dumps(a_review(sent, kind=kind)).encode(), guards, Codec(frozenset())).request
 
-    assert found is not None
-    assert found.new is not None
-    assert found.new.ref == Ref(kind, "", "db")
+    assert result is not None
+    assert result.new is not None
+    assert result.new.ref == Ref(kind, "", "db")
 
 
 def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
     asked_for = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
-    found = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
+    result = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
 
-    assert found.guarded is not None
-    assert found.guarded.kind == THING
+    assert result.guarded is not None
+    assert result.guarded.kind == THING
 
 
 def test_all_source_types_that_guard_a_kind_judge_it() -> None:
-    names = {kind: [each.name for each in guard.source_types] for (_, _, kind), guard in GUARDED.items()}
+    names = {kind: [source_type.name for source_type in guard.source_types] for (_, _, kind), guard in GUARDED.items()}
 
     assert names == {"Secret": ["spelled", "twinned", "tried"], "ConfigMap": ["spelled"], "Thing": ["things"]}
 
@@ -99,7 +99,7 @@ def test_all_source_types_that_guard_a_kind_judge_it() -> None:
 def test_a_source_type_that_only_sets_defaults_of_a_kind_guards_it_too() -> None:
     (guard,) = guarded_kinds(Registry((admitting(marking(), validate=lambda request, view: ()),))).values()
 
-    assert (guard.kind, [each.name for each in guard.source_types]) == (THING, ["marking"])
+    assert (guard.kind, [source_type.name for source_type in guard.source_types]) == (THING, ["marking"])
 
 
 @pytest.mark.parametrize("kind", [Kind("", "v1", "Pod", "pods"), Kind("toys.dev", "v9", "Thing", "things")])
@@ -114,8 +114,8 @@ def test_an_unknown_operation_is_not_judged() -> None:
 def without(*path: str) -> Any:
     review = a_review(an_object())
     inner = review
-    for each in path[:-1]:
-        inner = inner[each]
+    for key in path[:-1]:
+        inner = inner[key]
     del inner[path[-1]]
     return review
 
@@ -172,10 +172,10 @@ def test_a_verdict_without_faults_allows() -> None:
 
 
 def test_a_verdict_has_one_sentence_for_each_fault() -> None:
-    told = verdict("u", ("one is wrong", "two is wrong. "))["response"]
+    response = verdict("u", ("one is wrong", "two is wrong. "))["response"]
 
-    assert not told["allowed"]
-    assert told["status"] == {
+    assert not response["allowed"]
+    assert response["status"] == {
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
@@ -212,12 +212,12 @@ def test_several_faults_are_sentences() -> None:
 
 
 def test_edits_become_a_json_patch() -> None:
-    told = patch("u", (PatchOperation("add", "/metadata/finalizers", ["a"]), PatchOperation("remove", "/spec")))[
+    response = patch("u", (PatchOperation("add", "/metadata/finalizers", ["a"]), PatchOperation("remove", "/spec")))[
         "response"
     ]
 
-    assert (told["uid"], told["allowed"], told["patchType"]) == ("u", True, "JSONPatch")
-    assert json.loads(base64.b64decode(told["patch"])) == [
+    assert (response["uid"], response["allowed"], response["patchType"]) == ("u", True, "JSONPatch")
+    assert json.loads(base64.b64decode(response["patch"])) == [
         {"op": "add", "path": "/metadata/finalizers", "value": ["a"]},
         {"op": "remove", "path": "/spec"},
     ]

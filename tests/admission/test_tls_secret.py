@@ -1,4 +1,4 @@
-"""The Secret with our certificates: who writes it, who follows it, and what people can do to it."""
+"""Tests the Secret with our certificates: writing, watching, and edits by others."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.admission.scene import HOME, SECRET_PATH, Scene, held, on_scene
 from tests.kube.scripted import Answer, cuts, refuses, says
 
 from samara.admission.certificates import CERT_MANAGER, Certificates, TlsSecret, from_data, names_of, to_data
+from samara.assembly import CERTIFICATE
 from samara.kube.object_watch import secret_data
-from samara.source_types import CERTIFICATE
 
 NAMES = ("samara-webhook.samara.svc",)
 DAY = timedelta(days=1).total_seconds()
@@ -38,13 +38,13 @@ def shown(certificates: Certificates) -> x509.Certificate:
     return x509.load_pem_x509_certificate(certificates.serving)
 
 
-def told(replica: TlsSecret) -> str | None:
+def not_ready_reason(replica: TlsSecret) -> str | None:
     return replica.not_ready_reason
 
 
 def stored(scene: Scene) -> Certificates | None:
-    found = scene.cluster.objects.get(SECRET_PATH)
-    return None if found is None else from_data(secret_data(json.dumps(found).encode())[1])
+    secret = scene.cluster.objects.get(SECRET_PATH)
+    return None if secret is None else from_data(secret_data(json.dumps(secret).encode())[1])
 
 
 def puts(scene: Scene, data: dict[str, Any], **more: Any) -> None:
@@ -56,11 +56,11 @@ def test_the_leader_creates_the_secret_and_every_replica_serves_it() -> None:
         standby, followed = await a_secret(scene, leads=False)
         await scene.turns()
         assert stored(scene) is None
-        assert told(standby) == "no certificate yet"
+        assert not_ready_reason(standby) == "no certificate yet"
         leader, taken = await a_secret(scene)
         await scene.until(lambda: followed and taken)
         assert followed == taken == [stored(scene)]
-        assert told(standby) is told(leader) is None
+        assert not_ready_reason(standby) is not_ready_reason(leader) is None
         assert standby.bundle == held(scene.cluster, "ca.crt")
         assert scene.cluster.objects[SECRET_PATH]["type"] == "kubernetes.io/tls"
 
@@ -255,9 +255,9 @@ def test_an_older_version_of_the_secret_is_ignored() -> None:
         before = scene.cluster.objects[SECRET_PATH]
         scene.clock.ahead = 61 * DAY
         await scene.until(lambda: len(followed) == 2)
-        scene.cluster.tell("MODIFIED", before)
-        scene.cluster.tell("DELETED", {**before, "metadata": {**before["metadata"], "uid": "another"}})
-        scene.cluster.tell("BOOKMARK", {"metadata": {"resourceVersion": "1"}})
+        scene.cluster.send_event("MODIFIED", before)
+        scene.cluster.send_event("DELETED", {**before, "metadata": {**before["metadata"], "uid": "another"}})
+        scene.cluster.send_event("BOOKMARK", {"metadata": {"resourceVersion": "1"}})
         writes = list(scene.cluster.writes)
         await scene.turns()
         assert len(followed) == 2
@@ -271,7 +271,7 @@ def test_an_error_in_the_watch_opens_it_again() -> None:
         _, followed = await a_secret(scene, leads=False)
         await a_secret(scene)
         await scene.until(lambda: followed)
-        scene.cluster.tell("ERROR", {"kind": "Status", "code": 410})
+        scene.cluster.send_event("ERROR", {"kind": "Status", "code": 410})
         scene.clock.ahead = 61 * DAY
         await scene.until(lambda: len(followed) == 2)
 
@@ -288,7 +288,7 @@ def test_no_key_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         await scene.turns()
 
     on_scene(scenario)
-    told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
-    assert "webhook-certificate.written" in told
-    assert "PRIVATE" not in told
-    assert "c2VjcmV0" not in told
+    logged = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
+    assert "webhook-certificate.written" in logged
+    assert "PRIVATE" not in logged
+    assert "c2VjcmV0" not in logged

@@ -1,4 +1,4 @@
-"""What the API server is told to ask us about."""
+"""Tests webhook configurations and the conversion of CRDs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ SERVICE = Endpoint("samara")
 URL = Endpoint("samara", "https://127.0.0.1:9443/")
 
 
-TO_SERVICE, TO_URL = (webhook_conversion(each.client_config(CONVERT, b"CA")) for each in (SERVICE, URL))
+TO_SERVICE, TO_URL = (webhook_conversion(endpoint.client_config(CONVERT, b"CA")) for endpoint in (SERVICE, URL))
 
 
 def hooks(registry: Registry | None = None, excepted: tuple[str, ...] = (), kind: Kind = VALIDATING) -> dict[str, Any]:
     made = webhook_configuration(registry or a_registry(), SERVICE.client_config(ADMIT, b"CA"), excepted, kind)
-    return {each["name"]: each for each in made["webhooks"]}
+    return {hook["name"]: hook for hook in made["webhooks"]}
 
 
 def test_there_is_one_webhook_per_guarded_kind() -> None:
@@ -57,21 +57,21 @@ def test_there_is_one_webhook_per_guarded_kind() -> None:
 
 
 def test_only_webhooks_for_our_custom_resources_fail_closed() -> None:
-    policies = {name: each["failurePolicy"] for name, each in hooks().items()}
+    policies = {name: hook["failurePolicy"] for name, hook in hooks().items()}
 
     assert policies == {
         "configmaps.samara.dev": "Ignore",
         "secrets.samara.dev": "Ignore",
         "things.toys.dev.samara.dev": "Fail",
     }
-    assert {each["timeoutSeconds"] for each in hooks().values()} == {5}
-    assert {each["sideEffects"] for each in hooks().values()} == {"None"}
+    assert {hook["timeoutSeconds"] for hook in hooks().values()} == {5}
+    assert {hook["sideEffects"] for hook in hooks().values()} == {"None"}
 
 
 def test_a_foreign_custom_resource_with_our_annotations_fails_open() -> None:
     annotated = a_source_type("annotated", spelled, SECRET, THING, asks=frozenset({WORD}))
 
-    assert {each["failurePolicy"] for each in hooks(Registry((annotated,))).values()} == {"Ignore"}
+    assert {hook["failurePolicy"] for hook in hooks(Registry((annotated,))).values()} == {"Ignore"}
 
 
 def test_one_source_type_that_fails_closed_makes_the_webhook_fail_closed() -> None:
@@ -115,7 +115,7 @@ def test_cluster_scoped_kinds_have_their_scope() -> None:
 def test_the_operators_own_namespace_is_excluded() -> None:
     apart = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["samara"]}
 
-    assert {str(each["namespaceSelector"]) for each in hooks(excepted=("samara",)).values()} == {
+    assert {str(hook["namespaceSelector"]) for hook in hooks(excepted=("samara",)).values()} == {
         str({"matchExpressions": [apart]})
     }
 
@@ -184,11 +184,11 @@ def test_an_endpoint_recognises_client_configs_that_call_it() -> None:
 
 
 def test_a_conversion_leads_to_the_endpoint() -> None:
-    told = webhook_conversion(SERVICE.client_config(CONVERT, b"CA"))
+    conversion = webhook_conversion(SERVICE.client_config(CONVERT, b"CA"))
 
-    assert told["strategy"] == "Webhook"
-    assert told["webhook"]["conversionReviewVersions"] == ["v1"]
-    assert SERVICE.is_called_by(told["webhook"]["clientConfig"])
+    assert conversion["strategy"] == "Webhook"
+    assert conversion["webhook"]["conversionReviewVersions"] == ["v1"]
+    assert SERVICE.is_called_by(conversion["webhook"]["clientConfig"])
 
 
 @pytest.mark.parametrize(
@@ -206,3 +206,12 @@ def test_after_the_patch_any_crd_converts_as_wanted(have: Any, wanted: Any) -> N
     patch = conversion_patch(before, wanted)
     assert patch["metadata"] == {"resourceVersion": "7"}
     assert merged(before, patch) == {**before, "spec": {"group": "toys.dev", "conversion": wanted}}
+
+
+def test_vocabularies_that_guard_one_kind_share_a_webhook_that_either_of_them_calls() -> None:
+    keys = ("toys.dev/one", "toys.dev/two")
+    both = [a_source_type(key[-3:], spelled, SECRET, asks=frozenset({key})) for key in keys]
+    (joined,) = hooks(Registry(tuple(both))).values()
+    alone = [next(iter(hooks(Registry((each,))).values())) for each in both]
+    conditions = [each["matchConditions"][0]["expression"] for each in (joined, *alone)]
+    assert conditions[0] == f"{conditions[1]} || {conditions[2]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from scripts import chart
-from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, is_hook
+from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, documents, is_hook
 from tests.cli.test_rbac import granted_by
 
 from samara.cli.deploy.manifests import Installation, objects
@@ -101,6 +102,29 @@ def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program
     assert not chart.is_stale(chart.rendered(program)), "run make chart"
 
 
+def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: Path) -> None:
+    """No two of ours do, so one of them gets a twin with keys of its own."""
+    folder = tmp_path / "chart"
+    shutil.copytree(CHART, folder)
+    (folder / "values.schema.json").unlink()
+    file = folder / "files" / "vocabularies.yaml"
+    known = yaml.safe_load(file.read_text())["vocabularies"]
+    own = next(each for each in known if each["name"] == "sync-to")
+    twin = json.loads(json.dumps(own).replace("openkruise.io/", "toys.dev/")) | {"name": "twin"}
+    file.write_text(json.dumps({"vocabularies": [*known, twin]}))
+    values = helm.values({"settings": {"vocabularies": {"sync-to": {}, "twin": {"kinds": ["v1/Secret"]}}}})
+    done = helm.run("template", "samara", folder, "--values", values)
+    assert done.code == 0, done.err
+    (made,) = [each for each in documents(done.out) if each["kind"] == "ValidatingWebhookConfiguration"]
+    hooks = {each["name"]: each for each in made["webhooks"]}
+    assert set(hooks) == {"configmaps.samara.dev", "secrets.samara.dev"}
+    parts = [each["kinds"]["validating"][0]["matchConditions"][0]["expression"] for each in (own, twin)]
+    (condition,) = hooks["secrets.samara.dev"]["matchConditions"]
+    assert condition["expression"] == " || ".join(parts)
+    (rule,) = hooks["secrets.samara.dev"]["rules"]
+    assert (rule["operations"], rule["apiVersions"]) == (["CREATE", "UPDATE"], ["v1"])
+
+
 def test_helm_lint_passes(helm: Helm) -> None:
     done = helm.run("lint", CHART, "--strict")
     assert done.code == 0, done.out + done.err
@@ -154,6 +178,11 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown value": ({"replica": 3}, "replica"),
     "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
     "an unknown vocabulary": ({"settings": {"vocabularies": {"secretcopy": {}}}}, "secretcopy"),
+    "a key with an old name": (
+        {"settings": {"dialects": {"sync-to": {}}}},
+        "settings.dialects: unknown key, it is called 'vocabularies' now",
+    ),
+    "a key with an old name and no value": ({"settings": {"dialects": {}}}, "it is called 'vocabularies' now"),
     "no vocabulary": ({"settings": {"vocabularies": {}}}, "vocabularies"),
     "a word that is none of the choices": ({"settings": {"tenancy": "closed"}}, "tenancy"),
     "a number that is too small": ({"replicas": 0}, "replicas"),

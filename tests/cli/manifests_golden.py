@@ -28,8 +28,11 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "webhook-url, monitoring": ("--webhook-url=https://webhook.example.com", "--monitoring", "--image=example.com/s@x"),
     "cert-manager, monitoring": ("--cert-manager", "--monitoring", "--namespace=ops", "--output=yaml"),
 }
-SETTINGS: dict[str, str | None] = {
-    "no settings": None,
+SETTINGS = {
+    # By name, and not by default: a new vocabulary changes nothing here.
+    "five vocabularies": (
+        "vocabularies: {secret-copy: , resource-distribution: , accurate: , fishysecret: , sync-to: }\n"
+    ),
     "no admission": "# Written by hand.\ntenancy: open\nvocabularies:\n  secret-copy: {home: vault}\n",
     "kinds and watches": """\
 tenancy: strict
@@ -48,12 +51,9 @@ vocabularies:
 
 def printed(flags: str, settings: str, folder: Path) -> list[Json]:
     """The objects of one combination."""
-    arguments = list(FLAGS[flags])
-    text = SETTINGS[settings]
-    if text is not None:
-        file = folder / "settings.yaml"
-        file.write_text(text)
-        arguments.append(f"--config={file}")
+    file = folder / "settings.yaml"
+    file.write_text(SETTINGS[settings])
+    arguments = [*FLAGS[flags], f"--config={file}"]
     if "--output=yaml" not in arguments:
         return list(samara_inside("manifests", *arguments, "--output=json").json["items"])
     return list(yaml.safe_load_all(samara_inside("manifests", *arguments).out))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.world import at, secret
 
+from samara.assembly import registry_of
 from samara.cli.commands.plan import _show_diffs
 from samara.cli.inspect.diff import changes
 from samara.cli.inspect.outcome import Outcome
@@ -13,7 +14,6 @@ from samara.core.desired import Copy, Template
 from samara.core.model import Key
 from samara.core.writes import Create, Step
 from samara.settings import Settings
-from samara.source_types import registry_of
 
 TABLE = registry_of(Settings())
 KEY = Key("secret-copy", at("admin", "db"))

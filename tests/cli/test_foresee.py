@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from tests.contract.test_contract import copy_of
 from tests.support import strategies
+from tests.support.caches import a_plain_cache
 from tests.support.server import perform
 from tests.support.settle import settle
 from tests.support.world import World, at, content, secret
 
+from samara.assembly import registry_of
 from samara.cli.inspect.diff import changes
 from samara.cli.inspect.simulate import NAMED, lay, left_by
 from samara.core.desired import Copy, Overlay, Template
@@ -22,7 +24,6 @@ from samara.core.status import status_of
 from samara.core.writes import Apply, Create, Delete, SetFinalizer, Update, Write, WriteStatus
 from samara.kube.cache import Cache
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies import fishysecret
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, SUB_NAMESPACE
 
@@ -56,7 +57,7 @@ def test_what_a_write_leaves_behind_is_what_the_server_stores(world: World, rule
 
 
 def a_cache(*objects: Object) -> Cache:
-    cache = Cache(TABLE, keep_bytes=True)
+    cache = a_plain_cache(TABLE, keep_bytes=True)
     for kind in TABLE.kinds:
         cache.finish_list(kind, set())
     for each in objects:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from tests.kube.scripted import access, refuses, serving
+from tests.support.caches import a_plain_cache, unread
 
+from samara.assembly import registry_of
 from samara.cli.files import Text
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.core.model import SECRET, Kind, Ref
-from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import ConfigError
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
 TABLE = registry_of(Settings())
@@ -44,7 +44,9 @@ def laid(
             serving(refuses(404, "NotFound")) as script,
             Client(access(script), may_write=unrestricted) as client,
         ):
-            seen = Snapshot(client, Codec(TABLE.managers), Cache(TABLE), "operator", unknown=unknown or {})
+            seen = Snapshot(
+                client, Codec(TABLE.managers), a_plain_cache(TABLE), "operator", unread, unknown=unknown or {}
+            )
             for kind in TABLE.kinds:
                 if kind not in unserved:
                     seen.cache.finish_list(kind, set())

@@ -16,13 +16,13 @@ from tests.cluster.support.operators import FAST
 from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.support.waiting import eventually
 
+from samara.assembly import WELL_KNOWN
 from samara.cli.commands.orphans import orphans as find_orphans
 from samara.cli.inspect.orphan_scan import Orphan
 from samara.cli.session import Session, picture, snapshot
 from samara.kube.auth import load
 from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN
 from samara_devtools.devcluster import Devcluster
 
 pytestmark = pytest.mark.cluster
@@ -115,7 +115,7 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
         at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.full_registry)), at.rules))
+        return list(find_orphans(await picture(at, await snapshot(at, at.say, at.full_registry)), at.rules))
 
 
 def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:

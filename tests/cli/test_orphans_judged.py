@@ -9,19 +9,20 @@ from dataclasses import replace
 import msgspec
 import pytest
 from tests.engine.parts import an_access
+from tests.support.caches import a_plain_cache, unread
 from tests.support.world import content, secret
 
+from samara.assembly import WELL_KNOWN
 from samara.cli.commands.orphans import _certain, _meant, orphans
 from samara.cli.commands.uninstall import _going
 from samara.cli.session import Picture, Session
 from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, SECRET, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.vocabulary import VocabularySettings
-from samara.kube.cache import Cache, address_hash
+from samara.kube.cache import address_hash
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.source_types import WELL_KNOWN
 from samara.vocabularies import sync_to
 from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, OWNER_NAME, OWNER_NAMESPACE, FishySecretSettings
 from samara.vocabularies.secret_copy import SecretCopySettings
@@ -48,12 +49,12 @@ def a_picture(
 ) -> Picture:
     """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
     registry, spaces = at.full_registry, [Object(namespace_ref(name), f"u-{name}", 1) for name in ("a", "team")]
-    cache, marked = Cache(registry, keep_bytes=True), {each.ref: each for each in objects if each.managed_keys}
+    cache, marked = a_plain_cache(registry, keep_bytes=True), {each.ref: each for each in objects if each.managed_keys}
     for each in (*spaces, *objects):
         cache.put(each)
     for kind in set(registry.kinds) - {*unserved, *(unknown or {})}:
         cache.finish_list(kind, {address_hash(each.ref) for each in (*spaces, *objects) if each.ref.kind == kind})
-    shot = Snapshot(at.client, Codec(registry.managers), cache, at.home, marked=marked, unknown=unknown or {})
+    shot = Snapshot(at.client, Codec(registry.managers), cache, at.home, unread, marked=marked, unknown=unknown or {})
     return Picture(shot, registry, asyncio.run(shot.plans(at.rules)))
 
 

@@ -12,8 +12,8 @@ from tests.cluster.support.stage import Stage
 
 pytestmark = pytest.mark.cluster
 
-WRITE = ["verb", "kind", "namespace", "name", "vocabulary", "source", "why"]
-BLOCKED = ["kind", "namespace", "name", "vocabulary", "source", "reason", "message"]
+WRITE = ["verb", "kind", "namespace", "name", "vocabulary", "source", "why", "rule"]
+BLOCKED = ["kind", "namespace", "name", "vocabulary", "source", "reason", "message", "rule"]
 VERBS = ["create", "update", "recreate", "delete", "overlay", "guard", "report"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.trees import namespace, obj
 from tests.support.world import at, secret
 
+from samara.assembly import registry_of
 from samara.cli.commands import orphans, plan, status, tree
 from samara.cli.inspect.orphan_scan import Orphan
 from samara.cli.inspect.outcome import Outcome
@@ -21,7 +22,6 @@ from samara.core.model import SECRET, Key, Object, Ref
 from samara.core.writes import Blocked, Create, Step
 from samara.kube.snapshot import Snapshot
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies import secret_copy
 
 MANY = 10_000

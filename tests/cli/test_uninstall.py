@@ -8,9 +8,9 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cluster.support.stage import OWN, Stage
 
+from samara.assembly import served
 from samara.cli.deploy.removal import custom_resources
 from samara.settings import Settings
-from samara.source_types import served
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -44,9 +44,10 @@ def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     assert found["object"] == {"kind": "v1/Secret", "namespace": "a", "name": "db"}
     assert (found["present"], found["wanted"]) == (True, True)
     answer = the_answer(found)
-    assert list(answer) == ["vocabulary", "source", "wanted", "rule", "blocked"]
+    assert list(answer) == ["vocabulary", "source", "wanted", "rule", "decision", "blocked"]
     assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("secret-copy", "admin/db", True)
     assert answer["rule"].startswith("secret-copy/namespaces on Secret admin/db names namespace a; nothing needs")
+    assert answer["decision"] == "in-sync"
     assert answer["blocked"] is None
 
 

@@ -24,7 +24,7 @@ from tests.cluster.support.trees import (
     define,
 )
 from tests.cluster.support.waiting import eventually, never
-from tests.kubectl_accurate.plugin import Told, accurate
+from tests.kubectl_accurate.plugin import Result, accurate
 from tests.support.ports import free_port
 
 from samara_devtools.devcluster import DevclusterError
@@ -315,7 +315,7 @@ def test_what_the_operator_itself_does_passes_its_own_admission(trees: Trees) ->
 # The plugin
 
 
-def plugin(trees: Trees, *args: str) -> Told:
+def plugin(trees: Trees, *args: str) -> Result:
     return accurate(*args, f"--kubeconfig={trees.stage.cluster.kubeconfig}")
 
 

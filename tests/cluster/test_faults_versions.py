@@ -127,8 +127,8 @@ def test_fault_38_without_the_lease_both_versions_at_once_settle_and_do_not_take
 @pytest.mark.usefixtures("copied")
 def test_fault_38_versions_that_want_different_things_give_up_soon_and_say_so(stage: Stage) -> None:
     """Without the lease, and with a mark whose value both know and each has its own idea of."""
-    other = Edit(MARKS.file, MARKS.ours, 'annotations = {ORIGIN: f"{home}/{source.name}", "team/a": "1"}')
-    third = Edit(MARKS.file, MARKS.ours, 'annotations = {ORIGIN: f"{home}/{source.name}", "team/a": "2"}')
+    other = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "1"}')
+    third = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "2"}')
     one, two = (
         other_version(stage.folder, edit, version=version) for edit, version in ((other, "9.1.0"), (third, "9.2.0"))
     )

@@ -16,7 +16,7 @@ from tests.cluster.support.audit import lines_of
 from tests.cluster.support.definitions import define, defined, undefine
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
-from tests.kubectl_accurate.plugin import Told, accurate
+from tests.kubectl_accurate.plugin import Result, accurate
 
 from samara import crds
 from samara_devtools.devcluster import Devcluster
@@ -41,7 +41,7 @@ class Trees:
         self.stage = stage
         self.api = stage.api
 
-    def __call__(self, *args: str | Path, user: str = "") -> Told:
+    def __call__(self, *args: str | Path, user: str = "") -> Result:
         file = self.stage.kubeconfig(user) if user else self.stage.cluster.kubeconfig
         return accurate(*args, f"--kubeconfig={file}")
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.oracle_off("O4", reason="registering is what is tested,
 
 def a_registry() -> Registry:
     terms = Options(is_reserved=lambda name: name.startswith("kube-"))
-    return Registry(source_types(Config(), (), lambda where, words: dict(words), lambda obj, view: None, terms))
+    return Registry(source_types(Config(), (), lambda where, words: dict(words), terms))
 
 
 EVERYWHERE = [

@@ -31,6 +31,7 @@ from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.view import View
 from samara.engine.metrics import Metrics
+from samara.kube.answers import NO_READINGS
 from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
@@ -148,7 +149,7 @@ class Webhooks:
         self._registry = registry or a_registry()
         self._crds = crds
         self._codec = Codec(self._registry.managers)
-        self._cache = Cache(self._registry, built=self._codec.content)
+        self._cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
         self.port = port or free_port()
         self.clock = Clock()
         self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)

@@ -432,14 +432,14 @@ FAULTS = (
         "match",
         "    if is_label_value(text):\n",
         "    if True:\n",
-        by="core/test_match.py::test_what_no_label_holds_becomes_a_legal_token",
+        by="core/test_names.py::test_what_no_label_holds_becomes_a_legal_token",
     ),
     Fault(
         "a brake with one limit",
         "brake",
         "removed > brake.most and",
         "False and",
-        by="core/test_brake.py::test_deletes_are_held_beyond_both_limits",
+        by="core/test_mass_delete.py::test_deletes_are_held_beyond_both_limits",
     ),
     Fault(
         "a mark makes an owner's object ours",

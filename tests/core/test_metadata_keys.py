@@ -3,9 +3,10 @@
 import pytest
 from tests.support import toys
 
+from samara.core.metadata_keys import CopyableMetadata
 from samara.core.model import LABELS
 
-REGISTRY = toys.registry()
+COPYABLE = CopyableMetadata(toys.registry().metadata_keys)
 NEVER = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "samara.dev/adopted",
@@ -44,21 +45,21 @@ TRAVEL = ["team", "app.kubernetes.io/name", "example.com/owner", "fluxcd.example
 
 @pytest.mark.parametrize("key", NEVER)
 def test_marks_asks_and_our_own_keys_never_travel(key: str) -> None:
-    assert REGISTRY.copyable(LABELS, {key: "v", "team": "red"}) == {"team": "red"}
-    assert REGISTRY.copyable(LABELS, {key: "v"}, by_default=()) == {}
+    assert COPYABLE.of_source(LABELS, {key: "v", "team": "red"}) == {"team": "red"}
+    assert COPYABLE.as_written(LABELS, {key: "v"}) == {}
 
 
 @pytest.mark.parametrize("key", NOT_BY_DEFAULT)
 def test_keys_of_other_tools_do_not_travel_unless_their_author_put_them_there(key: str) -> None:
-    assert REGISTRY.copyable(LABELS, {key: "v"}) == {}
-    assert REGISTRY.copyable(LABELS, {key: "v"}, by_default=()) == {key: "v"}
+    assert COPYABLE.of_source(LABELS, {key: "v"}) == {}
+    assert COPYABLE.as_written(LABELS, {key: "v"}) == {key: "v"}
 
 
 @pytest.mark.parametrize("key", TRAVEL)
 def test_all_else_travels(key: str) -> None:
-    assert REGISTRY.copyable(LABELS, {key: "v"}) == {key: "v"}
+    assert COPYABLE.of_source(LABELS, {key: "v"}) == {key: "v"}
 
 
 def test_settings_add_to_what_never_travels() -> None:
-    registry = type(REGISTRY)(REGISTRY.source_types, never_labels=("example.com/*",))
-    assert registry.copyable(LABELS, {"example.com/owner": "me", "team": "red"}, by_default=()) == {"team": "red"}
+    copyable = CopyableMetadata(COPYABLE.vocabulary_keys, never_labels=("example.com/*",))
+    assert copyable.as_written(LABELS, {"example.com/owner": "me", "team": "red"}) == {"team": "red"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import unaffected
 from tests.support.world import World, at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -43,6 +44,7 @@ def maker(*namespaces: str) -> SourceType:
         source=CustomResource(MAKER),
         ownership=ByOwnerReference(MAKER, frozenset({SECRET}), frozenset({MARK})),
         desired=desired,
+        affected_by=unaffected,
         addresses=lambda source, view: Addresses(SECRET, "x"),
     )
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support import toys
 from tests.support.server import perform
 from tests.support.settle import plan_of
+from tests.support.toys import unaffected
 from tests.support.world import World, at, secret
 
 from samara.core import rules
@@ -75,6 +76,7 @@ def a_source_type(*copies: Copy, desired: Desired | None = None) -> SourceType:
         source=Annotated(frozenset({"toy/ask"}), lambda obj, view: obj.ref == SOURCE),
         ownership=ByMark(frozenset({MARK}), source_of),
         desired=desired_state,
+        affected_by=unaffected,
         addresses=lambda source, view: Addresses(SECRET, "x"),
     )
 

@@ -7,19 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.support import toys
+from tests.support import strategies, toys
 from tests.support.oracle import assert_lawful
 from tests.support.settle import is_silent, plan_of, settle
-from tests.support.world import World, at, content, secret
+from tests.support.world import World, at, content, path, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ACCEPT, ADOPTED, PAUSED, RELEASED
 from samara.core.model import SECRET, Key, OwnerReference, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
+from samara.core.queries import SecretReading
 from samara.core.registry import Registry
 from samara.core.writes import Delete, Recreate, Update
-from samara.vocabularies import sync_to
+from samara.vocabularies import fishysecret, sync_to
 from samara.vocabularies.accurate import labels as accurate
+from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.vocabularies.resource_distribution.spec_cache import FROM as DISTRIBUTED_FROM
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
@@ -107,7 +109,7 @@ def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None
     assert holder(world) == DISTRIBUTED
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_who_comes_later_replaces_nothing(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
@@ -209,7 +211,7 @@ def test_what_a_source_that_is_gone_left_does_not_keep_a_winner_waiting() -> Non
     assert isinstance(write, Recreate)
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_first(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
@@ -393,7 +395,7 @@ def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
     return world
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_what_an_earlier_source_keeps_is_not_taken_by_a_later_one(adopt: Adopt) -> None:
     world = a_mistyped_world(adopt)
     ask(world, "c", "2026")
@@ -434,7 +436,7 @@ def test_what_was_kept_is_taken_once_its_source_stops_asking() -> None:
     assert holder(world) == LATER
 
 
-@pytest.mark.parametrize("adopt", list(Adopt))
+@pytest.mark.parametrize("adopt", strategies.SETTABLE)
 def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
@@ -444,3 +446,29 @@ def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: 
     settle(world)
     assert holder(world) == DISTRIBUTED
     assert sync_to.FROM not in world.objects[PLACE].annotations
+
+
+@pytest.mark.parametrize("finalizers", [(), (fishysecret.FINALIZER,)])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_copy_waits_for_an_heir_that_has_not_read_its_values_yet(
+    finalizers: tuple[str, ...], backwards: bool
+) -> None:
+    """Else the application would be without a Secret for a while, and the metadata that others set would be lost."""
+    world = a_world()
+    world.outside[path("/p")] = SecretReading(b"one", "2026-11-15T10:00:00Z")
+    spec = {"target": {"namespace": "b", "name": "x"}, "data": [{"secretPath": "/p", "secretKeyName": "key"}]}
+    world.put(Ref(FISHY_SECRET, "a", "f"), content(spec=spec), finalizers=finalizers, generation=1)
+    left = world.put(at("b", "x"), secret(), "samara", annotations={toys.CHAINED: "a"})
+    world.edit(left.ref, annotations={**left.annotations, "note": "theirs"})
+    writes = settle(world, order=lambda keys: sorted(keys, reverse=backwards))
+    assert not [write for write in writes if isinstance(write, Delete)]
+    assert world.objects[left.ref].annotations["note"] == "theirs"
+
+
+def test_a_copy_goes_if_its_heir_cannot_read_its_values() -> None:
+    world = a_world()
+    spec = {"target": {"namespace": "b", "name": "x"}, "data": [{"secretPath": "/p", "secretKeyName": "key"}]}
+    world.put(Ref(FISHY_SECRET, "a", "f"), content(spec=spec), finalizers=(fishysecret.FINALIZER,), generation=1)
+    left = world.put(at("b", "x"), secret(), "samara", annotations={toys.CHAINED: "a"})
+    settle(world)
+    assert left.ref not in world.objects

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.caches import a_plain_cache
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Template
@@ -87,7 +88,7 @@ def a_registry(**more: Any) -> Registry:
 def a_cache(registry: Registry | None = None, **more: Any) -> Cache:
     """A cache in which every kind is listed, and empty."""
     registry = registry or a_registry(on_source_gone="delete")
-    cache = Cache(registry, **more)
+    cache = a_plain_cache(registry, **more)
     for store in cache.stores.values():
         store.listed = True
     return cache

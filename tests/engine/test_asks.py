@@ -132,7 +132,7 @@ def test_also_where_nothing_is_missing_it_is_told() -> None:
 
     assert stage.asked() == {"one": {"f", "g"}}
     assert key("g") in stage.engine.tallies  # it had its answer in the same plan
-    assert stage.manager.asked == ["one"]
+    assert stage.manager.reads == ["one"]
 
 
 def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None:
@@ -152,11 +152,11 @@ def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
     stage.clock.now += 2
     stage.plan("f")
     asyncio.run(stage.read())
-    assert stage.manager.asked == ["one"]
+    assert stage.manager.reads == ["one"]
     stage.engine.cache.put(a_source("f", "one", version=2))
     stage.plan("f")
     asyncio.run(stage.read())
-    assert stage.manager.asked == ["one", "one"]
+    assert stage.manager.reads == ["one", "one"]
 
 
 def test_a_source_that_is_gone_drops_out() -> None:
@@ -208,7 +208,7 @@ def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -
     stage.clock.now += EVERY
     asyncio.run(stage.read())
 
-    assert stage.manager.asked == ["one", "one"]
+    assert stage.manager.reads == ["one", "one"]
     assert stage.queued() == []
     assert stage.engine.stale_statuses() == {key("f"), key("g")}
 

@@ -501,7 +501,7 @@ def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
     made = [an_object(at(name, "db"), labels=marks, managed_keys=ours, known_copy=True) for name in ("old", "new")]
-    registry = Registry((fishysecret.source_type(),))
+    registry = Registry((fishysecret.source_type(toys.options()),))
     engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], registry=registry)
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
+from tests.support.caches import a_plain_cache
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Overlay, Template
@@ -20,7 +21,7 @@ REGISTRY = a_registry()
 
 
 def a_view(*namespaces: Object) -> Cache:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     for each in namespaces:
         cache.put(each)
     return cache

@@ -26,6 +26,7 @@ from tests.engine.parts import (
 )
 from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
 from tests.support import toys
+from tests.support.caches import a_plain_cache
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -38,7 +39,6 @@ from samara.core.writes import Blocked, Step, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.vocabularies import secret_copy, sync_to
 from samara.vocabularies.accurate.labels import CREATE, FROM, PARENT, PROPAGATE, UPDATE
@@ -55,7 +55,7 @@ class Stage:
     def __init__(self, client: Client, store: Store, script: Script) -> None:
         self.clock = Clock()
         self.script, self.store = script, store
-        self.cache = Cache(a_registry())
+        self.cache = a_plain_cache(a_registry())
         self.cache.put(a_namespace("admin"))
         self.cache.put(a_source(uid="u1"))
         self.sink = EventSink(client, self.clock)
@@ -311,7 +311,7 @@ def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_ref
 def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
     async def deed(stage: Stage) -> None:
         (source_type,) = stage.cache.registry.source_types
-        stage.recorder = EventRecorder(stage.sink, Cache(Registry((advising(source_type, "rename it"),))))
+        stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
         stage.recorder.due(a_key(), blocked(["a", "b"]))
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
@@ -426,7 +426,7 @@ def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
 
 def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
     """Namespaces with their parents, and what is in them."""
-    stage.cache = Cache(Registry((toys.propagation(SECRET),)))
+    stage.cache = a_plain_cache(Registry((toys.propagation(SECRET),)))
     spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
     for each in (*spaces, *objects):
         stage.cache.put(each)
@@ -612,7 +612,7 @@ def a_sync_to() -> SourceType:
 
 
 def with_two_vocabularies(stage: Stage) -> None:
-    stage.cache = Cache(Registry((secret_copy.source_type(HOME), a_sync_to())))
+    stage.cache = a_plain_cache(Registry((secret_copy.source_type(HOME), a_sync_to())))
     stage.cache.put(a_namespace(HOME))
     stage.cache.put(a_source(uid="u1"))
     stage.recorder = EventRecorder(stage.sink, stage.cache)
@@ -655,7 +655,7 @@ def test_what_two_vocabularies_advise_is_both_said() -> None:
     async def deed(stage: Stage) -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))
-        stage.recorder = EventRecorder(stage.sink, Cache(Registry(advised)))
+        stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry(advised)))
         stage.recorder.due(OTHER, blocked(["b"]))
         stage.recorder.due(a_key(), blocked(["a"]))
         await stage.flush()

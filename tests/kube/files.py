@@ -46,8 +46,8 @@ def refusal(tmp_path: Path, user: Any = None, cluster: Any = None) -> str:
     return str(caught.value)
 
 
-def headers(found: Access) -> list[tuple[str, str]]:
-    return asyncio.run(found.credentials.headers())
+def headers(loaded: Access) -> list[tuple[str, str]]:
+    return asyncio.run(loaded.credentials.headers())
 
 
 def pod(directory: Path, namespace: str | None = "team") -> Path:

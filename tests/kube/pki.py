@@ -1,4 +1,4 @@
-"""Certificates made on the spot, and a TLS handshake in memory to see what a context accepts and presents."""
+"""Generates certificates, and performs TLS handshakes in memory to test what a context accepts and presents."""
 
 from __future__ import annotations
 

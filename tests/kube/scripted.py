@@ -1,4 +1,4 @@
-"""A server on loopback that answers as a test says: for faults that a real API server cannot be made to show."""
+"""A server on loopback with scripted answers, for faults that a real API server cannot be made to show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Script:
-    """Answers requests one after the other; the last answer is given for ever."""
+    """Answers requests one after the other, and repeats the last answer."""
 
     answers: list[Answer]
     seen: list[Seen] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Script:
         return await answer(request)
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Waits for news until something is true."""
+        """Waits for requests until a condition is true."""
         async with asyncio.timeout(PATIENCE):
             while not true():
                 self.news.clear()
@@ -101,8 +101,8 @@ def says(body: object, status: int = 200, **headers: str) -> Answer:
 
 
 def refuses(status: int, reason: str = "", message: str = "", **details: object) -> Answer:
-    told: dict[str, object] = {"kind": "Status", "code": status, "reason": reason, "message": message}
-    return says({**told, "details": details} if details else told, status)
+    status_body: dict[str, object] = {"kind": "Status", "code": status, "reason": reason, "message": message}
+    return says({**status_body, "details": details} if details else status_body, status)
 
 
 def streams(*events: object, end: str = "stays") -> Answer:
@@ -123,7 +123,7 @@ def streams(*events: object, end: str = "stays") -> Answer:
 
 
 def gated(answer: Answer) -> Answer:
-    """An answer that waits until the test has seen what it wants to see before."""
+    """An answer that waits until the test lets it continue."""
 
     async def later(request: web.Request) -> web.StreamResponse:
         await request.app[SCRIPT].gate.wait()
@@ -138,7 +138,7 @@ def cut(request: web.Request) -> None:
 
 
 async def cuts(request: web.Request) -> web.StreamResponse:
-    """Takes the request and closes the connection without a word."""
+    """Takes the request and closes the connection without an answer."""
     cut(request)
     return web.Response()
 
@@ -150,7 +150,7 @@ async def hangs(request: web.Request) -> web.StreamResponse:
 
 
 class Store:
-    """The least of an API server: objects by path, with versions, conflicts and not-founds."""
+    """A minimal API server: objects by path, with versions, conflicts and not-founds."""
 
     def __init__(self, objects: Iterable[tuple[str, dict[str, Any]]] = ()) -> None:
         self.objects = dict(objects)
@@ -163,16 +163,16 @@ class Store:
         if method == "POST":
             sent = json.loads(body)
             return self._create(f"{path}/{sent['metadata']['name']}", sent)
-        have = self.objects.get(path)
-        if have is None:
+        stored = self.objects.get(path)
+        if stored is None:
             return refuses(404, "NotFound", f"{path} not found")
         if method == "GET":
-            return says(have)
+            return says(stored)
         sent = json.loads(body)
-        asked = sent.get("metadata", {}).get("resourceVersion")
-        if asked is not None and asked != have["metadata"]["resourceVersion"]:
+        expected = sent.get("metadata", {}).get("resourceVersion")
+        if expected is not None and expected != stored["metadata"]["resourceVersion"]:
             return refuses(409, "Conflict", "the object has been modified")
-        return self.write(path, merged(have, sent) if method == "PATCH" else {**have, **sent})
+        return self.write(path, merged(stored, sent) if method == "PATCH" else {**stored, **sent})
 
     def _create(self, path: str, sent: dict[str, Any]) -> Answer:
         if path in self.objects:
@@ -186,10 +186,10 @@ class Store:
         return says(self.objects[path])
 
 
-def merged(have: Any, patch: Any) -> Any:
-    """As the server merges: null takes a key away, and what is not named stays."""
+def merged(stored: Any, patch: Any) -> Any:
+    """Merges as the server does: null removes a key, and other keys stay."""
     if not isinstance(patch, dict):
         return patch
-    before = have if isinstance(have, dict) else {}
+    before = stored if isinstance(stored, dict) else {}
     after = {**before, **{key: merged(before.get(key), value) for key, value in patch.items()}}
     return {key: value for key, value in after.items() if value is not None}

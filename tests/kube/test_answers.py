@@ -1,4 +1,4 @@
-"""What was learnt besides the objects: known by digests, bounded, and never kept for nothing."""
+"""Tests the answers to queries: they are found by digests and bounded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import pytest
 from tests.engine.parts import a_namespace, an_object
 from tests.support import toys
+from tests.support.caches import a_plain_cache, some_answers
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Field, Key, Kind, OwnerReference
@@ -15,8 +16,6 @@ from samara.core.policy import ClusterPolicy
 from samara.core.queries import UNREAD, DryRunCreate, OwnerAnnotation, Rejected, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.kube import answers
-from samara.kube.answers import Answers
-from samara.kube.cache import Cache
 
 QUEUE = Kind("toys.dev", "v1", "Queue", "queues")
 OTHER = Kind("toys.dev", "v1", "Other", "others")
@@ -33,41 +32,41 @@ def a_content(size: int, name: str = "spec") -> Content:
 
 def held(of: object) -> bytes:
     """All bytes that are kept, here and below."""
-    found, waiting, seen = b"", [of], set()
+    kept, waiting, seen = b"", [of], set()
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, bytes):
-            found += each
-        if id(each) not in seen and not isinstance(each, type):
-            seen.add(id(each))
-            waiting += gc.get_referents(each) if not callable(each) else []
-    return found
+        obj = waiting.pop()
+        if isinstance(obj, bytes):
+            kept += obj
+        if id(obj) not in seen and not isinstance(obj, type):
+            seen.add(id(obj))
+            waiting += gc.get_referents(obj) if not callable(obj) else []
+    return kept
 
 
 def test_an_answer_is_found_by_an_equal_query() -> None:
-    known = Answers(None)
+    known = some_answers()
     known.keep(a_trial(), Rejected("no"))
     assert known.value(a_trial()) == Rejected("no")
     assert known.value(a_trial(kind=OTHER)) is UNREAD
     assert known.value(a_trial(b"[]")) is UNREAD
 
 
-def test_a_path_is_a_question_too() -> None:
-    known = Answers(None)
+def test_an_answer_can_be_kept_for_a_path() -> None:
+    known = some_answers()
     known.keep("team/db", "secret")
     assert (known.value("team/db"), known.value("team/other")) == ("secret", UNREAD)
 
 
 def test_the_body_of_a_dry_run_is_not_kept() -> None:
-    known = Answers(None)
+    known = some_answers()
     known.keep(a_trial(CANARY), Rejected("no"))
     gc.collect()
     assert CANARY not in held(known)
 
 
 def test_two_processes_use_different_digests() -> None:
-    """Whoever sees a digest cannot find out what it stands for."""
-    both = [Answers(None), Answers(None)]
+    """A digest does not reveal the body of the dry run."""
+    both = [some_answers(), some_answers()]
     for known in both:
         known.keep(a_trial(), Rejected("no"))
     one, two = (set(known._answers) for known in both)
@@ -75,7 +74,7 @@ def test_two_processes_use_different_digests() -> None:
 
 
 def test_a_forgotten_answer_is_unread() -> None:
-    known = Answers(None)
+    known = some_answers()
     known.keep(a_trial(), Rejected("no"))
     known.forget(a_trial())
     assert known.value(a_trial()) is UNREAD
@@ -83,23 +82,23 @@ def test_a_forgotten_answer_is_unread() -> None:
 
 @pytest.mark.parametrize(("askers", "again"), [(0, 1500), (500, 0), (1500, 0)])
 def test_with_many_sources_every_answer_is_found(askers: int, again: int) -> None:
-    """Else each would push out the answer of the one that is next, and all would be read anew in every round."""
-    known = Answers(None, lambda: askers)
-    words = [
+    """Otherwise each answer would displace one that is needed next, and all would be read again in every round."""
+    known = some_answers(askers)
+    queries = [
         OwnerAnnotation(OwnerReference("v1", "Thing", f"o{number}", f"uid-{number}"), "a", "says")
         for number in range(1500)
     ]
     reads = 0
-    for word in words * 2:
-        if known.value(word) is UNREAD:
+    for query in queries * 2:
+        if known.value(query) is UNREAD:
             reads += 1
-            known.keep(word, "update")
+            known.keep(query, "update")
     assert reads == 1500 + again
 
 
-def test_every_source_is_one_who_asks() -> None:
+def test_there_is_room_for_an_answer_for_every_source() -> None:
     source_type = toys.propagation(SECRET, generated=True)
-    cache = Cache(Registry((source_type,)))
+    cache = a_plain_cache(Registry((source_type,)))
     for store in cache.stores.values():
         store.listed = True
     cache.put(a_namespace("a"))
@@ -118,7 +117,7 @@ def test_every_source_is_one_who_asks() -> None:
 
 def test_the_least_recently_used_answer_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_ANSWERS", 2)
-    known = Answers(None)
+    known = some_answers()
     for body in (b"1", b"2"):
         known.keep(a_trial(body), Rejected("no"))
     known.value(a_trial(b"1"))
@@ -127,9 +126,9 @@ def test_the_least_recently_used_answer_is_dropped_first(monkeypatch: pytest.Mon
 
 
 def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A source of a megabyte that changes every minute must not fill the memory with what it was."""
+    """A source of a megabyte that changes every minute must not fill the memory with old bodies."""
     monkeypatch.setattr(answers, "_MAX_BYTES", 100)
-    known = Answers(None)
+    known = some_answers()
     for body, size in ((b"1", 60), (b"2", 60), (b"3", 30)):
         known.keep(a_trial(body), a_content(size))
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [True, False, False]
@@ -139,7 +138,7 @@ def test_answers_are_bounded_by_their_size_and_the_newest_stays(monkeypatch: pyt
 
 def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "_MAX_BYTES", 100)
-    known = Answers(None)
+    known = some_answers()
     known.keep(a_trial(b"1"), a_content(30))
     for _ in range(5):
         known.keep(a_trial(b"2"), a_content(60))
@@ -148,9 +147,9 @@ def test_a_replaced_answer_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert [known.value(a_trial(body)) is UNREAD for body in (b"1", b"2", b"3")] == [False, True, False]
 
 
-def test_a_path_of_the_secret_manager_is_answered_by_whoever_reads_it_whatever_its_interval() -> None:
-    known = Answers(None)
+def test_a_path_of_the_secret_manager_has_one_reading_for_all_intervals() -> None:
+    known = some_answers()
     assert known.value(SecretPath("team/db", 300.0)) is UNREAD
-    known.readings = {"team/db": SecretReading(CANARY, "now")}
+    known.add_readings({"team/db": SecretReading(CANARY, "now")})
     assert known.value(SecretPath("team/db", 60.0)) == SecretReading(CANARY, "now")
     assert known.value(SecretPath("team/other", 60.0)) is UNREAD

@@ -25,7 +25,7 @@ def test_the_flag_comes_before_the_variable_and_the_variable_before_the_home_fol
     assert load("", "", "", "", POD, tmp_path).server == "https://home"
 
 
-def test_missing_files_of_the_variable_are_passed_over(tmp_path: Path) -> None:
+def test_missing_files_of_the_variable_are_skipped(tmp_path: Path) -> None:
     there = write(tmp_path / "there", cluster={"server": "https://there"})
     listed = os.pathsep.join([str(tmp_path / "missing"), "", str(there), str(there)])
 
@@ -39,7 +39,7 @@ def test_a_variable_that_names_no_file_is_refused_even_in_a_pod(tmp_path: Path) 
         load(None, None, None, None, env, tmp_path, service_account=pod(tmp_path / "sa"))
 
 
-def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
+def test_an_empty_variable_is_ignored(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config", cluster={"server": "https://home"})
 
     assert load(None, None, None, None, {"KUBECONFIG": ""}, tmp_path).server == "https://home"
@@ -50,12 +50,12 @@ def test_a_flag_that_names_no_file_is_refused(tmp_path: Path) -> None:
         load(str(tmp_path / "missing"), None, None, None, POD, tmp_path)
 
 
-def test_nothing_to_go_by_is_answered_with_every_place_looked_at(tmp_path: Path) -> None:
+def test_the_error_without_any_configuration_names_every_location(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no --kubeconfig, KUBECONFIG is not set, .*/\.kube/config does not exist"):
         load(None, None, None, None, {}, tmp_path)
 
 
-def test_the_namespace_is_the_flags_then_the_contexts_then_default(tmp_path: Path) -> None:
+def test_the_namespace_comes_from_the_flag_or_the_context_or_is_default(tmp_path: Path) -> None:
     plain, with_one = write(tmp_path / "1"), write(tmp_path / "2", namespace="team")
 
     assert load(str(with_one), None, "mine", None, {}, tmp_path).namespace == "mine"
@@ -67,14 +67,14 @@ def test_the_namespace_is_the_flags_then_the_contexts_then_default(tmp_path: Pat
 
 
 def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
-    found = load(None, None, None, None, POD, tmp_path, service_account=pod(tmp_path / "sa", "team\n"))
+    loaded = load(None, None, None, None, POD, tmp_path, service_account=pod(tmp_path / "sa", "team\n"))
 
-    assert (found.server, found.namespace, found.context) == ("https://10.0.0.1:443", "team", "in-cluster")
-    assert found.in_cluster
-    assert headers(found) == [("Authorization", "Bearer first")]
+    assert (loaded.server, loaded.namespace, loaded.context) == ("https://10.0.0.1:443", "team", "in-cluster")
+    assert loaded.in_cluster
+    assert headers(loaded) == [("Authorization", "Bearer first")]
 
 
-def test_a_kubeconfig_is_not_in_cluster(tmp_path: Path) -> None:
+def test_access_from_a_kubeconfig_is_not_in_cluster(tmp_path: Path) -> None:
     assert not access(tmp_path).in_cluster
 
 

@@ -1,4 +1,4 @@
-"""The error tree: which Status becomes which error, and what never survives in a message."""
+"""Tests the error tree: the error for each Status, and values that no message may contain."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_each_status_has_its_own_error(code: int, reason: str, kind: type[errors
     assert isinstance(error, errors.SamaraError)
 
 
-def test_the_text_says_who_answered_what() -> None:
+def test_the_message_names_the_status_and_the_reason() -> None:
     error = from_status(404, status('secrets "a" not found', "NotFound"), None)
 
     assert str(error) == 'the API server answered 404 NotFound: secrets "a" not found'
 
 
-def test_the_drawing_in_the_docstring_is_the_tree() -> None:
+def test_the_docstring_shows_the_tree_of_errors() -> None:
     tree = [errors.SamaraError]
     for kind in tree:
         tree += kind.__subclasses__()
@@ -81,7 +81,7 @@ def test_the_drawing_in_the_docstring_is_the_tree() -> None:
         b'{"details": {"causes": 1}}',
     ],
 )
-def test_a_body_that_is_no_status_still_gives_the_right_error(body: bytes) -> None:
+def test_the_http_status_decides_if_the_body_is_no_status(body: bytes) -> None:
     error = from_status(503, body, None)
 
     assert type(error) is errors.ServerFault
@@ -96,7 +96,7 @@ def test_the_first_line_of_plain_text_is_kept() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>%s</html>", b'{"data": {"a": "%s"', b'["%s"', b'"%s"'])
-def test_a_body_that_may_echo_the_request_is_not_repeated(body: bytes) -> None:
+def test_a_body_that_may_echo_the_request_is_dropped(body: bytes) -> None:
     assert CANARY not in everything(from_status(502, body % CANARY.encode(), None))
 
 
@@ -115,7 +115,7 @@ def test_a_message_is_one_line() -> None:
     assert from_status(500, status("a\nb\tc"), None).message == "a b c"
 
 
-def test_the_header_says_when_to_retry_before_the_body() -> None:
+def test_the_retry_after_header_outranks_the_body() -> None:
     assert from_status(429, status(retryAfterSeconds=7), 2.5).retry_after == 2.5
     assert from_status(429, status(retryAfterSeconds=7), None).retry_after == 7
     assert from_status(429, status(), None).retry_after is None
@@ -163,7 +163,7 @@ def test_an_error_survives_pickling() -> None:
         "token eyJhbGciOi.c4n4ry-s3cret.c4n4ry-s3cret is bad",
     ],
 )
-def test_no_value_survives_in_an_error(message: str) -> None:
+def test_no_error_contains_a_value(message: str) -> None:
     causes = [{"reason": "FieldValueInvalid", "message": message, "field": "data[k]"}]
 
     error = from_status(422, status(message, "Invalid", causes=causes), None)
@@ -173,7 +173,7 @@ def test_no_value_survives_in_an_error(message: str) -> None:
 
 
 @given(st.text())
-def test_whatever_the_value_is_the_server_quotes_it_and_we_drop_it(value: str) -> None:
+def test_any_quoted_value_is_dropped(value: str) -> None:
     marked = f"{CANARY}{value}{CANARY}"
     # Go's %q escapes what JSON escapes, so JSON quotes as the server does.
     error = from_status(422, status(f"data[k]: Invalid value: {json.dumps(marked)}: must be short"), None)
@@ -181,7 +181,7 @@ def test_whatever_the_value_is_the_server_quotes_it_and_we_drop_it(value: str) -
     assert error.message == "data[k]: Invalid value: …: must be short"
 
 
-def test_what_follows_the_value_is_kept() -> None:
+def test_text_after_a_dropped_value_is_kept() -> None:
     two = 'x: [a: Invalid value: "1": must be y, b: Unsupported value: "2": supported values: "A", "B"]'
 
     assert from_status(422, status(two), None).message == (
@@ -190,8 +190,8 @@ def test_what_follows_the_value_is_kept() -> None:
 
 
 @pytest.mark.parametrize("character", ["'Z'", "'\\''", "'\"'", "'\\n'", "'\\u00ff'", "'é'"])
-def test_the_character_at_which_a_decoder_gave_up_is_one_of_the_value(character: str) -> None:
-    told = (
+def test_the_character_at_which_a_decoder_failed_is_dropped(character: str) -> None:
+    message = (
         f'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": invalid character {character} looking'
     )
-    assert errors.redact(told).endswith("invalid character … looking")
+    assert errors.redact(message).endswith("invalid character … looking")

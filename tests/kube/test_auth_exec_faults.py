@@ -32,7 +32,7 @@ def test_a_plugin_that_cannot_run_is_refused_when_loading(tmp_path: Path, wrong:
         access(tmp_path, spec("c") | wrong)
 
 
-def test_a_missing_command_is_answered_with_the_hint_how_to_install_it(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_command_has_the_install_hint(tmp_path: Path) -> None:
     error = fault(tmp_path, spec("no-such-plugin", installHint="Get it\n  from example.com\n"))
 
     assert isinstance(error, ConfigError)
@@ -48,7 +48,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     assert "cannot run: " in str(fault(tmp_path, spec(str(path))))
 
 
-def test_the_last_line_a_failing_plugin_said_is_in_the_error(tmp_path: Path) -> None:
+def test_the_error_contains_the_last_line_of_a_failing_plugin(tmp_path: Path) -> None:
     command = script(tmp_path / "plugin", f"echo {CANARY}; echo first >&2; echo 'please log in' >&2; exit 7")
 
     error = fault(tmp_path, spec(command))
@@ -57,7 +57,7 @@ def test_the_last_line_a_failing_plugin_said_is_in_the_error(tmp_path: Path) -> 
     assert str(error).endswith(f"the exec plugin {command} exited 7: please log in")
 
 
-def test_a_failing_plugin_that_said_nothing_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_failing_plugin_without_output(tmp_path: Path) -> None:
     assert str(fault(tmp_path, spec(script(tmp_path / "plugin", "exit 1")))).endswith("it printed nothing on stderr")
 
 
@@ -69,14 +69,14 @@ def test_a_token_on_stderr_is_not_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["exit 1", "echo no", f"echo '{credential(token='two words')}'"])
-def test_a_plugin_that_does_better_the_second_time_is_believed(tmp_path: Path, bad: str) -> None:
-    found = access(tmp_path, spec(script(tmp_path / "plugin", bad)))
+def test_a_plugin_that_failed_is_run_again_for_the_next_request(tmp_path: Path, bad: str) -> None:
+    loaded = access(tmp_path, spec(script(tmp_path / "plugin", bad)))
     with pytest.raises(SamaraError):
-        headers(found)
+        headers(loaded)
 
     prints(tmp_path, credential(token="t"))
 
-    assert headers(found) == [("Authorization", "Bearer t")]
+    assert headers(loaded) == [("Authorization", "Bearer t")]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_plugin_that_does_better_the_second_time_is_believed(tmp_path: Path, b
         (credential(clientCertificateData=CANARY, clientKeyData=CANARY), "a client certificate in PEM"),
     ],
 )
-def test_an_answer_we_cannot_use_is_refused_unseen(tmp_path: Path, answer: str, says: str) -> None:
+def test_an_unusable_answer_is_refused_without_showing_it(tmp_path: Path, answer: str, says: str) -> None:
     error = fault(tmp_path, spec(prints(tmp_path, answer)))
 
     assert isinstance(error, ConfigError)
@@ -104,7 +104,7 @@ def test_an_answer_we_cannot_use_is_refused_unseen(tmp_path: Path, answer: str, 
 
 
 @pytest.mark.parametrize("end", ["wait", "exit 0"])
-def test_a_plugin_that_hangs_is_ended_with_all_it_started(tmp_path: Path, end: str) -> None:
+def test_a_plugin_that_hangs_is_killed_with_its_child_processes(tmp_path: Path, end: str) -> None:
     command = script(tmp_path / "plugin", f"sleep 1000 & echo $! > '{tmp_path}/child'; {end}")
     fast = Plugin("user 'u'", Exec(V1, command), ENV, interactive=False, timeout=3.0)
 
@@ -131,7 +131,7 @@ def test_a_plugin_does_not_outlive_the_request_that_started_it(tmp_path: Path) -
 
 
 def _gone(pid: int) -> bool:
-    """Ended, or ending: a killed process closes its pipes a moment before it is gone."""
+    """True if a process has ended or is ending. A killed process closes its pipes shortly before it ends."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -141,9 +141,9 @@ def _gone(pid: int) -> bool:
     return bool(ended)
 
 
-def test_nothing_secret_is_in_a_repr(tmp_path: Path) -> None:
-    found = ready("c", args=(CANARY,))
+def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
+    loaded = ready("c", args=(CANARY,))
     credentials = ExecCredentials(ready(prints(tmp_path, credential(token=CANARY))), CONTEXT)
     asyncio.run(credentials.headers())
 
-    assert CANARY not in f"{found!r} {credentials!r}"
+    assert CANARY not in f"{loaded!r} {credentials!r}"

@@ -25,13 +25,13 @@ def test_the_token_a_plugin_prints_is_sent(tmp_path: Path, version: str) -> None
     assert headers(access(tmp_path, spec(command, version))) == [("Authorization", "Bearer t")]
 
 
-def test_a_plugin_gets_its_arguments_its_variables_and_ours(tmp_path: Path) -> None:
+def test_a_plugin_gets_its_arguments_and_both_environments(tmp_path: Path) -> None:
     answer = f'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"$1-$2-$MINE-$0"}}}}'
     command = script(tmp_path / "plugin", f'test -n "$PATH" || exit 1; cat <<END\n{answer}\nEND')
 
-    found = access(tmp_path, spec(command, args=["a", "b"], env=[{"name": "MINE", "value": "c"}]))
+    loaded = access(tmp_path, spec(command, args=["a", "b"], env=[{"name": "MINE", "value": "c"}]))
 
-    assert headers(found) == [("Authorization", f"Bearer a-b-c-{command}")]
+    assert headers(loaded) == [("Authorization", f"Bearer a-b-c-{command}")]
 
 
 def test_a_command_with_a_slash_is_relative_to_the_kubeconfig(tmp_path: Path) -> None:
@@ -48,14 +48,14 @@ def test_a_bare_command_is_found_on_the_path(tmp_path: Path) -> None:
     assert asyncio.run(ExecCredentials(on_path, CONTEXT).headers()) == [("Authorization", "Bearer t")]
 
 
-def test_an_answer_without_an_end_is_kept_until_a_401(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
-    headers(found)
-    headers(found)
+def test_an_answer_without_expiry_is_kept_until_a_401(tmp_path: Path) -> None:
+    loaded = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
+    headers(loaded)
+    headers(loaded)
     assert runs(tmp_path) == 1
 
-    found.credentials.forget()
-    headers(found)
+    loaded.credentials.forget()
+    headers(loaded)
 
     assert runs(tmp_path) == 2
 
@@ -75,20 +75,20 @@ def test_an_answer_is_kept_until_it_expires(tmp_path: Path) -> None:
     assert runs(tmp_path) == 2
 
 
-def test_many_requests_wait_for_one_run(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
+def test_concurrent_requests_wait_for_one_run(tmp_path: Path) -> None:
+    loaded = access(tmp_path, spec(prints(tmp_path, credential(token="t"))))
 
     async def many() -> list[list[tuple[str, str]]]:
-        return await asyncio.gather(*(found.credentials.headers() for _ in range(20)))
+        return await asyncio.gather(*(loaded.credentials.headers() for _ in range(20)))
 
     assert asyncio.run(many()) == [[("Authorization", "Bearer t")]] * 20
     assert runs(tmp_path) == 1
 
 
-def test_a_token_in_the_kubeconfig_goes_before_the_plugin(tmp_path: Path) -> None:
-    found = access(tmp_path, spec(str(tmp_path / "missing")), user={"token": "t"})
+def test_a_token_in_the_kubeconfig_outranks_the_plugin(tmp_path: Path) -> None:
+    loaded = access(tmp_path, spec(str(tmp_path / "missing")), user={"token": "t"})
 
-    assert headers(found) == [("Authorization", "Bearer t")]
+    assert headers(loaded) == [("Authorization", "Bearer t")]
 
 
 def test_a_client_certificate_from_a_plugin_is_presented_by_the_same_context(tmp_path: Path) -> None:
@@ -96,16 +96,16 @@ def test_a_client_certificate_from_a_plugin_is_presented_by_the_same_context(tmp
     serving, ann, bob = pki.server(ca, "server"), pki.client(ca, "ann"), pki.client(ca, "bob")
     command = prints(tmp_path, _pair(ann))
     authority = {"certificate-authority-data": base64.b64encode(ca.certificate).decode()}
-    found = access(tmp_path, spec(command), authority)
-    context = found.ssl
+    loaded = access(tmp_path, spec(command), authority)
+    context = loaded.ssl
     assert context
 
     assert pki.handshake(context, ca, serving, "server") is None
-    assert headers(found) == []
+    assert headers(loaded) == []
     assert pki.handshake(context, ca, serving, "server") == "ann"
     prints(tmp_path, _pair(bob))
-    found.credentials.forget()
-    headers(found)
+    loaded.credentials.forget()
+    headers(loaded)
     assert pki.handshake(context, ca, serving, "server") == "bob"
 
 
@@ -113,7 +113,7 @@ def _pair(pair: pki.Pair) -> str:
     return credential(clientCertificateData=pair.certificate.decode(), clientKeyData=pair.key.decode())
 
 
-def test_a_plugin_is_told_about_the_cluster_when_it_asks(tmp_path: Path) -> None:
+def test_a_plugin_gets_the_cluster_with_provide_cluster_info(tmp_path: Path) -> None:
     ca = pki.authority()
     (tmp_path / "ca.crt").write_bytes(ca.certificate)
     config = {"audience": "x"}
@@ -148,13 +148,13 @@ def test_a_plugin_is_told_about_the_cluster_when_it_asks(tmp_path: Path) -> None
     }
 
 
-def test_a_plugin_is_not_told_about_the_cluster_otherwise(tmp_path: Path) -> None:
+def test_a_plugin_does_not_get_the_cluster_otherwise(tmp_path: Path) -> None:
     info = json.loads(ready("c").env["KUBERNETES_EXEC_INFO"])
 
     assert info == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-def test_a_person_at_a_terminal_can_be_asked() -> None:
+def test_a_plugin_can_ask_at_a_terminal() -> None:
     asks = {
         (mode, terminal): plugin("u", Exec(BETA, "c", interactive_mode=mode), None, ENV, terminal).interactive
         for mode in ("", "Never", "IfAvailable")
@@ -165,7 +165,7 @@ def test_a_person_at_a_terminal_can_be_asked() -> None:
     assert plugin("u", Exec(V1, "c", interactive_mode="Always"), None, ENV, terminal=True).interactive
 
 
-def test_a_person_at_a_terminal_sees_what_the_plugin_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_output_of_a_plugin_appears_at_a_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = script(tmp_path / "plugin", "echo 'open the browser' >&2; exit 3")
     asking = plugin("u", Exec(BETA, command), None, ENV, terminal=True)
 
@@ -175,6 +175,6 @@ def test_a_person_at_a_terminal_sees_what_the_plugin_says(tmp_path: Path, capfd:
     assert "open the browser" in capfd.readouterr().err
 
 
-def test_a_plugin_that_needs_a_person_is_refused_without_a_terminal() -> None:
+def test_an_interactive_plugin_is_refused_without_a_terminal() -> None:
     with pytest.raises(ConfigError, match=r"user 'u': the exec plugin c needs a terminal \(interactiveMode: Always\)"):
         plugin("user 'u'", Exec(V1, "c", interactive_mode="Always"), None, ENV, terminal=False)

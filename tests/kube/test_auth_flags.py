@@ -35,44 +35,44 @@ def access(folder: Path, file: Path | None, flags: Flags, context: str | None = 
     return load(str(file) if file else None, context, None, None, {}, folder, flags=flags)
 
 
-def headers(found: Access) -> dict[str, list[str]]:
-    told: dict[str, list[str]] = {}
-    for key, value in asyncio.run(found.credentials.headers()):
-        told.setdefault(key, []).append(value)
-    return told
+def headers(loaded: Access) -> dict[str, list[str]]:
+    sent: dict[str, list[str]] = {}
+    for key, value in asyncio.run(loaded.credentials.headers()):
+        sent.setdefault(key, []).append(value)
+    return sent
 
 
-def test_cluster_and_user_are_taken_in_place_of_the_contexts(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
-    assert (found.server, found.namespace) == ("https://there", "team")
-    assert headers(found)["Authorization"][0].startswith("Basic ")
+def test_the_flags_cluster_and_user_replace_those_of_the_context(tmp_path: Path) -> None:
+    loaded = access(tmp_path, config(tmp_path), Flags(cluster="there", user="adam"))
+    assert (loaded.server, loaded.namespace) == ("https://there", "team")
+    assert headers(loaded)["Authorization"][0].startswith("Basic ")
 
 
 @pytest.mark.parametrize(("flags", "what"), [(Flags(cluster="x"), "cluster"), (Flags(user="x"), "user")])
-def test_a_name_that_is_not_defined_is_told(tmp_path: Path, flags: Flags, what: str) -> None:
+def test_the_error_names_an_undefined_cluster_or_user(tmp_path: Path, flags: Flags, what: str) -> None:
     with pytest.raises(ConfigError, match=f"expected the name of a {what}, found 'x'"):
         access(tmp_path, config(tmp_path), flags)
 
 
-def test_another_server_is_not_checked_for_the_old_ones_name(tmp_path: Path) -> None:
+def test_tls_server_name_of_the_kubeconfig_does_not_apply_to_another_server(tmp_path: Path) -> None:
     assert access(tmp_path, config(tmp_path), NO_FLAGS).server_hostname == "inner"
-    found = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
-    assert (found.server, found.server_hostname) == ("https://other:1", None)
+    loaded = access(tmp_path, config(tmp_path), Flags(server="https://other:1"))
+    assert (loaded.server, loaded.server_hostname) == ("https://other:1", None)
     assert access(tmp_path, config(tmp_path), Flags(tls_server_name="n")).server_hostname == "n"
 
 
-def test_a_token_is_meant_whoever_the_kubeconfig_is_for(tmp_path: Path) -> None:
-    found = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
-    assert headers(found)["Authorization"] == ["Bearer t"]
+def test_a_token_replaces_the_user_of_the_kubeconfig(tmp_path: Path) -> None:
+    loaded = access(tmp_path, config(tmp_path), Flags(user="adam", token="t"))
+    assert headers(loaded)["Authorization"] == ["Bearer t"]
 
 
 def test_groups_uid_and_extra_replace_those_of_the_kubeconfig(tmp_path: Path) -> None:
     flags = Flags(as_groups=("h", "i"), as_uid="7", as_user_extra=("k=v", "k=w"))
-    told = headers(access(tmp_path, config(tmp_path), flags))
-    assert told["Impersonate-User"] == ["boss"]
-    assert told["Impersonate-Group"] == ["h", "i"]
-    assert told["Impersonate-Uid"] == ["7"]
-    assert told["Impersonate-Extra-k"] == ["v", "w"]
+    sent = headers(access(tmp_path, config(tmp_path), flags))
+    assert sent["Impersonate-User"] == ["boss"]
+    assert sent["Impersonate-Group"] == ["h", "i"]
+    assert sent["Impersonate-Uid"] == ["7"]
+    assert sent["Impersonate-Extra-k"] == ["v", "w"]
     with pytest.raises(ConfigError, match="expected KEY=VALUE"):
         access(tmp_path, config(tmp_path), Flags(as_user_extra=("k",)))
 
@@ -80,15 +80,17 @@ def test_groups_uid_and_extra_replace_those_of_the_kubeconfig(tmp_path: Path) ->
 def test_a_server_needs_no_context_and_no_kubeconfig(tmp_path: Path) -> None:
     flags = Flags(server="https://other", token="t")
     for file in (None, config(tmp_path, current="")):
-        found = access(tmp_path, file, flags)
-        assert (found.server, found.namespace, headers(found)["Authorization"]) == (
+        loaded = access(tmp_path, file, flags)
+        assert (loaded.server, loaded.namespace, headers(loaded)["Authorization"]) == (
             "https://other",
             "default",
             ["Bearer t"],
         )
 
 
-def test_files_in_flags_count_from_here_and_replace_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_flags_are_relative_to_the_working_directory_and_replace_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     flags = Flags(server="https://x", certificate_authority="ca.pem", client_certificate="c", client_key="k")
     chosen = select_context(None, None, flags)
@@ -96,15 +98,15 @@ def test_files_in_flags_count_from_here_and_replace_data(tmp_path: Path, monkeyp
     assert (chosen.user.client_certificate, chosen.user.client_key) == (str(tmp_path / "c"), str(tmp_path / "k"))
 
 
-def test_insecure_leaves_the_authority_of_the_kubeconfig_out(tmp_path: Path) -> None:
+def test_insecure_drops_the_authority_of_the_kubeconfig(tmp_path: Path) -> None:
     file = config(tmp_path)
     text = yaml.safe_load(file.read_text())
     text["clusters"][0]["cluster"]["certificate-authority-data"] = "bm9uc2Vuc2U="
     file.write_text(yaml.safe_dump(text))
-    found = access(tmp_path, file, Flags(insecure_skip_tls_verify=True))
-    assert found.ssl is not None
-    assert not found.ssl.check_hostname
+    loaded = access(tmp_path, file, Flags(insecure_skip_tls_verify=True))
+    assert loaded.ssl is not None
+    assert not loaded.ssl.check_hostname
 
 
-def test_a_token_is_in_no_repr() -> None:
+def test_no_repr_shows_a_token() -> None:
     assert "hush" not in repr(Flags(token="hush"))

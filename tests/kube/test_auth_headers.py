@@ -1,4 +1,4 @@
-"""What is sent with each request, and when it is renewed."""
+"""Tests the headers of each request, and when credentials are renewed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def test_without_credentials_there_are_no_headers(tmp_path: Path) -> None:
 
 
 def test_a_token_is_sent_as_it_is(tmp_path: Path) -> None:
-    found = access(tmp_path, {"token": CANARY})
-    found.credentials.forget()
+    loaded = access(tmp_path, {"token": CANARY})
+    loaded.credentials.forget()
 
-    assert headers(found) == [("Authorization", f"Bearer {CANARY}")]
+    assert headers(loaded) == [("Authorization", f"Bearer {CANARY}")]
 
 
 @pytest.mark.parametrize(
     "user", [{"token": CANARY}, {"tokenFile": "t"}, {"client-key": "k"}, {"exec": {"command": "c"}}]
 )
-def test_no_secret_travels_over_plain_http(tmp_path: Path, user: dict[str, Any]) -> None:
-    found = access(tmp_path, user | {"as": "bob"}, {"server": "http://localhost:8001"})
+def test_no_credentials_are_sent_over_plain_http(tmp_path: Path, user: dict[str, Any]) -> None:
+    loaded = access(tmp_path, user | {"as": "bob"}, {"server": "http://localhost:8001"})
 
-    assert headers(found) == [("Impersonate-User", "bob")]
+    assert headers(loaded) == [("Impersonate-User", "bob")]
 
 
 def test_a_username_and_password_are_sent_as_basic(tmp_path: Path) -> None:
@@ -42,13 +42,13 @@ def test_a_username_and_password_are_sent_as_basic(tmp_path: Path) -> None:
 
 
 def test_a_token_file_is_relative_to_its_kubeconfig_and_wins_over_the_token(tmp_path: Path) -> None:
-    found = access(tmp_path, {"tokenFile": "secret/token", "token": "inline"})
-    assert headers(found) == [("Authorization", "Bearer inline")]
+    loaded = access(tmp_path, {"tokenFile": "secret/token", "token": "inline"})
+    assert headers(loaded) == [("Authorization", "Bearer inline")]
 
     (tmp_path / "folder" / "secret").mkdir()
     (tmp_path / "folder" / "secret" / "token").write_text("from-file\n")
-    found = access(tmp_path, {"tokenFile": "secret/token", "token": "inline"})
-    assert headers(found) == [("Authorization", "Bearer from-file")]
+    loaded = access(tmp_path, {"tokenFile": "secret/token", "token": "inline"})
+    assert headers(loaded) == [("Authorization", "Bearer from-file")]
 
 
 def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_token_file_is_read_again_after_a_401(tmp_path: Path) -> None:
     assert asyncio.run(credentials.headers()) == [("Authorization", "Bearer two")]
 
 
-def test_a_token_outlives_its_file_until_the_server_refuses_it(tmp_path: Path) -> None:
+def test_a_token_is_used_after_its_file_is_gone_until_the_server_refuses_it(tmp_path: Path) -> None:
     now = 0.0
     path = tmp_path / "token"
     path.write_text("one")
@@ -96,7 +96,7 @@ def test_a_token_outlives_its_file_until_the_server_refuses_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", f"{CANARY}\nX: y".encode(), f"{CANARY} ä".encode(), b"\xff\xfe"])
-def test_a_token_that_fits_no_header_is_refused_unseen(tmp_path: Path, content: bytes) -> None:
+def test_a_token_that_fits_no_header_is_refused_without_showing_it(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
     path.write_bytes(content)
 
@@ -120,7 +120,7 @@ def test_a_token_that_fits_no_header_is_refused_unseen(tmp_path: Path, content: 
         ({"as": "a\r\nX-Evil: 1"}, "impersonated names to be printable"),
     ],
 )
-def test_a_user_that_cannot_work_is_refused(tmp_path: Path, user: dict[str, Any], says: str) -> None:
+def test_an_unusable_user_is_refused(tmp_path: Path, user: dict[str, Any], says: str) -> None:
     assert re.search(says, refusal(tmp_path, user))
 
 
@@ -131,9 +131,9 @@ def test_impersonation_is_sent_with_our_own_credentials(tmp_path: Path) -> None:
     extra = {"acme.com/Pröject %": ["one", "two"]}
     user = {"token": "t", "as": "bob", "as-uid": "7", "as-groups": ["dev", "ops"], "as-user-extra": extra}
 
-    found = access(tmp_path, user)
+    loaded = access(tmp_path, user)
 
-    assert headers(found) == [
+    assert headers(loaded) == [
         ("Authorization", "Bearer t"),
         ("Impersonate-User", "bob"),
         ("Impersonate-Uid", "7"),
@@ -145,25 +145,25 @@ def test_impersonation_is_sent_with_our_own_credentials(tmp_path: Path) -> None:
 
 
 def test_the_flag_replaces_the_user_and_keeps_the_groups_like_kubectl(tmp_path: Path) -> None:
-    found = access(tmp_path, {"as": "bob", "as-groups": ["dev"]}, as_user="eve")
+    loaded = access(tmp_path, {"as": "bob", "as-groups": ["dev"]}, as_user="eve")
 
-    assert headers(found) == [("Impersonate-User", "eve"), ("Impersonate-Group", "dev")]
+    assert headers(loaded) == [("Impersonate-User", "eve"), ("Impersonate-Group", "dev")]
 
 
 def test_a_pod_can_impersonate_and_still_forgets_its_token(tmp_path: Path) -> None:
     directory = pod(tmp_path / "sa")
-    found = load(None, None, None, "eve", POD, tmp_path, service_account=directory)
-    headers(found)
+    loaded = load(None, None, None, "eve", POD, tmp_path, service_account=directory)
+    headers(loaded)
     (directory / "token").write_text("second")
 
-    found.credentials.forget()
+    loaded.credentials.forget()
 
-    assert headers(found) == [("Authorization", "Bearer second"), ("Impersonate-User", "eve")]
+    assert headers(loaded) == [("Authorization", "Bearer second"), ("Impersonate-User", "eve")]
 
 
 def test_the_repr_shows_the_server_and_the_context_only(tmp_path: Path) -> None:
     user = {"token": CANARY, "as": CANARY}
-    found = access(tmp_path, user, {"proxy-url": f"http://u:{CANARY}@p"})
+    loaded = access(tmp_path, user, {"proxy-url": f"http://u:{CANARY}@p"})
 
-    assert repr(found) == "Access(server='https://server:6443', context='here')"
-    assert CANARY not in f"{found.credentials!r}"
+    assert repr(loaded) == "Access(server='https://server:6443', context='here')"
+    assert CANARY not in f"{loaded.credentials!r}"

@@ -61,13 +61,13 @@ def test_a_context_may_point_into_another_file(tmp_path: Path) -> None:
     assert (chosen.cluster_entry.file, chosen.user_entry.file) == (files[1], files[2])
 
 
-def test_an_empty_file_among_others_is_passed_over(tmp_path: Path) -> None:
+def test_an_empty_file_among_others_is_skipped(tmp_path: Path) -> None:
     files = [write(tmp_path / "1", ""), write(tmp_path / "2", config(current="a"))]
 
     assert select_context(read(files), None).context == "a"
 
 
-def test_nulls_are_defaults(tmp_path: Path) -> None:
+def test_null_means_the_default(tmp_path: Path) -> None:
     plugin = {"apiVersion": "v1", "command": "c", "args": None, "env": None}
 
     chosen = one(tmp_path, user={"token": None, "auth-provider": None, "exec": plugin})
@@ -137,14 +137,14 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         read([tmp_path / "config"])
 
 
-def test_an_unknown_context_is_answered_with_those_there_are(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_context_lists_the_contexts(tmp_path: Path) -> None:
     files = [write(tmp_path / name, config(name)) for name in ("prod", "dev")]
 
     with pytest.raises(ConfigError, match="no context 'stage'; there are: dev, prod"):
         select_context(read(files), "stage")
 
 
-def test_no_current_context_is_answered_with_those_there_are(tmp_path: Path) -> None:
+def test_the_error_without_a_current_context_lists_the_contexts(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--context \(there are: prod\)"):
         select_context(read([write(tmp_path / "c", config("prod"))]), None)
 
@@ -157,7 +157,7 @@ def test_a_long_list_of_names_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["cluster", "user"])
-def test_a_context_that_points_nowhere_is_answered_with_the_names_there_are(tmp_path: Path, what: str) -> None:
+def test_the_error_for_a_dangling_context_lists_the_defined_names(tmp_path: Path, what: str) -> None:
     content = config("a", "a")
     content["contexts"][0]["context"][what] = "gone"
     missing = config("a", "a")
@@ -169,12 +169,12 @@ def test_a_context_that_points_nowhere_is_answered_with_the_names_there_are(tmp_
         select_context(read([write(tmp_path / "c", missing)]), None)
 
 
-def test_an_auth_provider_is_refused_with_what_to_use_instead(tmp_path: Path) -> None:
+def test_the_error_for_an_auth_provider_names_its_replacement(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'auth-provider' is not supported.*exec.*gke-gcloud-auth-plugin"):
         one(tmp_path, user={"auth-provider": {"name": "gcp", "config": {"access-token": CANARY}}})
 
 
-def test_an_unused_user_may_hold_anything(tmp_path: Path) -> None:
+def test_an_unused_user_is_not_checked(tmp_path: Path) -> None:
     content = config("a", "a")
     content["users"].append({"name": "other", "user": {"auth-provider": {"name": "gcp"}}})
 
@@ -192,14 +192,14 @@ def test_an_unused_user_may_hold_anything(tmp_path: Path) -> None:
         ({"user": {"exec": "c"}}, "Expected `object \\| null`, got `str` - at `\\$.exec`"),
     ],
 )
-def test_what_we_would_not_obey_is_refused_by_name(tmp_path: Path, parts: dict[str, Any], says: str) -> None:
+def test_an_unsupported_field_is_refused_by_name(tmp_path: Path, parts: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         one(tmp_path, **parts)
 
     assert CANARY not in str(caught.value)
 
 
-def test_nothing_secret_is_in_a_repr(tmp_path: Path) -> None:
+def test_no_repr_shows_a_secret(tmp_path: Path) -> None:
     env = [{"name": "N", "value": CANARY}]
     plugin = {"command": "c", "args": [CANARY], "env": env}
     user = {"token": CANARY, "password": CANARY, "client-key-data": CANARY, "exec": plugin}

@@ -22,14 +22,14 @@ from tests.kube.files import CANARY, access, b64, headers, refusal
         ("https://[fd00::1]:6443", "https://[fd00::1]:6443"),
     ],
 )
-def test_the_server_has_no_slash_at_its_end(tmp_path: Path, url: str, server: str) -> None:
+def test_a_trailing_slash_of_the_server_is_removed(tmp_path: Path, url: str, server: str) -> None:
     assert access(tmp_path, cluster={"server": url}).server == server
 
 
 def test_plain_http_needs_no_tls(tmp_path: Path) -> None:
-    found = access(tmp_path, cluster={"server": "http://localhost:8001", "tls-server-name": "x"})
+    loaded = access(tmp_path, cluster={"server": "http://localhost:8001", "tls-server-name": "x"})
 
-    assert (found.ssl, found.server_hostname) == (None, None)
+    assert (loaded.ssl, loaded.server_hostname) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -53,33 +53,33 @@ def test_plain_http_needs_no_tls(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_cluster_that_cannot_work_is_refused(tmp_path: Path, cluster: dict[str, Any], says: str) -> None:
+def test_an_unusable_cluster_is_refused(tmp_path: Path, cluster: dict[str, Any], says: str) -> None:
     assert re.search(says, refusal(tmp_path, None, cluster))
 
 
-def test_an_empty_authority_does_not_mean_the_systems(tmp_path: Path) -> None:
+def test_an_empty_authority_does_not_trust_the_systems_authorities(tmp_path: Path) -> None:
     (tmp_path / "empty.crt").write_text("")
 
     assert "expected certificates in PEM" in refusal(tmp_path, None, {"certificate-authority": "../empty.crt"})
 
 
 @pytest.mark.parametrize("meanwhile", [b"", "Zürich".encode()[1:3], b"-----BEGIN CERTIFICATE-----\nMII", None])
-def test_an_authority_that_is_being_replaced_ends_nothing(tmp_path: Path, meanwhile: bytes | None) -> None:
+def test_the_old_authority_stays_trusted_while_its_file_is_replaced(tmp_path: Path, meanwhile: bytes | None) -> None:
     old, new, file = pki.authority(), pki.authority("new"), tmp_path / "ca.crt"
     file.write_bytes(old.certificate)
-    found = access(tmp_path, cluster={"certificate-authority": "../ca.crt"})
-    assert found.ssl
+    loaded = access(tmp_path, cluster={"certificate-authority": "../ca.crt"})
+    assert loaded.ssl
 
     file.unlink() if meanwhile is None else file.write_bytes(meanwhile)
-    found.reload_ca()
-    pki.handshake(found.ssl, old, pki.server(old, "server"), "server")
+    loaded.reload_ca()
+    pki.handshake(loaded.ssl, old, pki.server(old, "server"), "server")
 
     file.write_bytes(new.certificate)
-    found.reload_ca()
-    pki.handshake(found.ssl, new, pki.server(new, "server"), "server")
+    loaded.reload_ca()
+    pki.handshake(loaded.ssl, new, pki.server(new, "server"), "server")
 
 
-def test_a_proxy_is_handed_on(tmp_path: Path) -> None:
+def test_the_proxy_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
     assert access(tmp_path, cluster={"proxy-url": "http://u:p@proxy:3128"}).proxy == "http://u:p@proxy:3128"
     assert access(tmp_path).proxy is None
 
@@ -97,38 +97,38 @@ def test_the_authority_in_the_file_and_the_one_inline_are_trusted(tmp_path: Path
 def test_inline_data_wins_over_a_file(tmp_path: Path) -> None:
     ca = pki.authority()
 
-    found = access(
+    loaded = access(
         tmp_path, cluster={"certificate-authority": "missing", "certificate-authority-data": b64(ca.certificate)}
     )
 
-    assert found.ssl
+    assert loaded.ssl
 
 
 def test_a_server_of_another_name_is_refused_unless_tls_server_name_says_so(tmp_path: Path) -> None:
     ca = pki.authority()
-    found = access(tmp_path, cluster={"certificate-authority-data": b64(ca.certificate), "tls-server-name": "inner"})
+    loaded = access(tmp_path, cluster={"certificate-authority-data": b64(ca.certificate), "tls-server-name": "inner"})
 
-    assert found.ssl
-    assert found.server_hostname == "inner"
-    pki.handshake(found.ssl, ca, pki.server(ca, "inner"), "inner")
+    assert loaded.ssl
+    assert loaded.server_hostname == "inner"
+    pki.handshake(loaded.ssl, ca, pki.server(ca, "inner"), "inner")
     with pytest.raises(ssl.SSLCertVerificationError):
-        pki.handshake(found.ssl, ca, pki.server(ca, "inner"), "server")
+        pki.handshake(loaded.ssl, ca, pki.server(ca, "inner"), "server")
 
 
-def test_an_intermediate_may_be_the_root_of_trust_as_in_go(tmp_path: Path) -> None:
+def test_an_intermediate_certificate_can_be_the_trusted_authority(tmp_path: Path) -> None:
     middle = pki.authority("middle", pki.authority("root"))
-    found = access(tmp_path, cluster={"certificate-authority-data": b64(middle.certificate)})
+    loaded = access(tmp_path, cluster={"certificate-authority-data": b64(middle.certificate)})
 
-    assert found.ssl
-    pki.handshake(found.ssl, middle, pki.server(middle, "server"), "server")
+    assert loaded.ssl
+    pki.handshake(loaded.ssl, middle, pki.server(middle, "server"), "server")
 
 
 def test_skipping_verification_accepts_any_server(tmp_path: Path) -> None:
-    found = access(tmp_path, cluster={"insecure-skip-tls-verify": True})
+    loaded = access(tmp_path, cluster={"insecure-skip-tls-verify": True})
     ca = pki.authority()
 
-    assert found.ssl
-    pki.handshake(found.ssl, ca, pki.server(ca, "whoever"), "server")
+    assert loaded.ssl
+    pki.handshake(loaded.ssl, ca, pki.server(ca, "whoever"), "server")
 
 
 @pytest.fixture
@@ -151,10 +151,10 @@ def test_a_client_certificate_is_presented_and_leaves_no_file(tmp_path: Path, pr
     mixed = {"client-certificate": "ann.crt", "client-key-data": b64(ann.key), "client-key": "missing"}
 
     for user in (data, files, mixed):
-        found = access(tmp_path, user, {"certificate-authority-data": b64(ca.certificate)})
-        assert found.ssl
-        assert pki.handshake(found.ssl, ca, serving, "server") == "ann"
-        assert headers(found) == []
+        loaded = access(tmp_path, user, {"certificate-authority-data": b64(ca.certificate)})
+        assert loaded.ssl
+        assert pki.handshake(loaded.ssl, ca, serving, "server") == "ann"
+        assert headers(loaded) == []
 
 
 def test_a_key_of_another_certificate_is_refused_and_leaves_no_file(tmp_path: Path, private_tmp: Path) -> None:

@@ -1,4 +1,4 @@
-"""The cache answers every question as a naive copy of it does, after any order of events."""
+"""Tests that the cache agrees with a naive model after any order of events."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
+from tests.support.caches import a_plain_cache
 from tests.support.world import World, at, secret
 
 from samara.core.metadata_keys import ADOPTED
@@ -45,7 +46,7 @@ KINDS = (NAMESPACE, SECRET, toys.FETCH)
 
 @dataclass
 class Naive:
-    """What a cache knows, in one dictionary: an object, or None where only the address is known."""
+    """A naive model of the cache: an object by address, or None if only the address is known."""
 
     known_of: dict[Ref, Object | None] = field(default_factory=dict)
     tombs: dict[Ref, str] = field(default_factory=dict)
@@ -75,8 +76,8 @@ class Naive:
         return [obj for obj in self.objects_of(NAMESPACE) if obj.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        found = [key.source for key in self.keys() if key.source_type == source_type]
-        return [ref for ref in found if namespace in (None, ref.namespace)]
+        sources = [key.source for key in self.keys() if key.source_type == source_type]
+        return [ref for ref in sources if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
         spots = {ref: REGISTRY[source_type].addresses(ref, self) for ref in self.sources(source_type)}
@@ -95,6 +96,9 @@ class Naive:
     def is_claimed(self, ref: Ref) -> bool:
         spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
         return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
+
+    def owner(self, obj: Object) -> Key | None:
+        return REGISTRY.owner(obj, self)
 
     def has_synced(self, kind: Kind) -> bool:
         return kind in self.listed
@@ -121,10 +125,10 @@ class Naive:
         return True
 
     def _was_ours(self, old: Object) -> bool:
-        """A copy by its mark, which we have set."""
+        """A copy with a mark that managedFields attribute to us."""
         owner = REGISTRY.owner(old, self)
         return owner is not None and any(
-            each.key in REGISTRY[owner.source_type].ownership.marks for each in old.managed_keys
+            managed.key in REGISTRY[owner.source_type].ownership.marks for managed in old.managed_keys
         )
 
     def remove(self, ref: Ref, version: int | None = None) -> bool:
@@ -180,11 +184,11 @@ def ids(objects: Iterable[Object]) -> set[tuple[Ref, str, int, bool]]:
 
 
 class CacheAgainstNaive(RuleBasedStateMachine):
-    """Few addresses and few versions, so that everything collides: stale news, new uids, claims that come and go."""
+    """Uses few addresses and versions, so that stale events, new uids and changing claims collide."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache, self.naive = Cache(REGISTRY), Naive()
+        self.cache, self.naive = a_plain_cache(REGISTRY), Naive()
         self.version = 0
 
     def _version(self, back: int) -> int:
@@ -193,19 +197,19 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @rule(
         ref=st.sampled_from(REFS),
-        words=st.sampled_from(WORDS),
+        annotations=st.sampled_from(WORDS),
         uid=st.sampled_from(["u1", "u1", "u2"]),
         back=st.sampled_from([0, 0, 0, 1, 4]),
         made=st.booleans(),
         forged=st.booleans(),
     )
-    def put(self, ref: Ref, words: dict[str, str], uid: str, back: int, made: bool, forged: bool) -> None:
-        ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in words if not forged)
+    def put(self, ref: Ref, annotations: dict[str, str], uid: str, back: int, made: bool, forged: bool) -> None:
+        ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in annotations if not forged)
         obj = an_object(
             ref,
             self._version(back),
             uid=uid,
-            annotations=words,
+            annotations=annotations,
             known_copy=made,
             content=secret("one"),
             managed_keys=ours,
@@ -279,8 +283,8 @@ class CacheAgainstNaive(RuleBasedStateMachine):
         for source_type in REGISTRY.source_types:
             assert sorted(self.cache.sources(source_type.name)) == sorted(self.naive.sources(source_type.name))
             for namespace in ("a", "b", "admin") if source_type.hierarchy is not None else ():
-                found = self.cache.sources(source_type.name, namespace)
-                assert sorted(found) == sorted(self.naive.sources(source_type.name, namespace))
+                sources = self.cache.sources(source_type.name, namespace)
+                assert sorted(sources) == sorted(self.naive.sources(source_type.name, namespace))
             for ref in (*SPOTS, *ASKS):
                 key = Key(source_type.name, ref)
                 copies = self.naive.copies_of(key)
@@ -295,17 +299,17 @@ class CacheAgainstNaive(RuleBasedStateMachine):
 
     @invariant()
     def homes_are_counted_as_the_sum_of_their_sources(self) -> None:
-        for home in ("admin", "a", "b"):
-            refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == home]
+        for namespace in ("admin", "a", "b"):
+            refs = [ref for ref in (*SPOTS, *ASKS) if ref.namespace == namespace]
             keys = [Key(source_type.name, ref) for source_type in REGISTRY.source_types for ref in refs]
-            found = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
-            assert self.cache.count_in_namespace(home) == found
+            copies = sum(self._ours(self.naive.copies_of(key), key) for key in keys)
+            assert self.cache.count_in_namespace(namespace) == copies
 
     @invariant()
     def only_a_source_is_held_with_its_bytes(self) -> None:
         for obj in self.cache.objects_of(SECRET):
             is_source = any(REGISTRY.sources(obj, self.cache))
-            assert all((each.raw is not None) == is_source for each in obj.content.fields)
+            assert all((field.raw is not None) == is_source for field in obj.content.fields)
 
 
 TestCacheAgainstNaive = CacheAgainstNaive.TestCase
@@ -313,14 +317,14 @@ TestCacheAgainstNaive.settings = settings(max_examples=40, stateful_step_count=2
 
 
 def filled(*objects: Object) -> Cache:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     for obj in objects:
         cache.put(obj)
     return cache
 
 
 @given(st.permutations([*range(6)]))
-def test_it_agrees_with_the_world_of_the_other_tests(order: list[int]) -> None:
+def test_the_cache_agrees_with_the_reference_view(order: list[int]) -> None:
     world = World(REGISTRY)
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -374,58 +378,58 @@ def test_a_recreated_object_is_not_removed_with_the_deleted_one() -> None:
     assert cache.get(at("a", "x")) is not None
 
 
-def test_a_copy_without_its_marks_is_still_known_as_made_by_us() -> None:
+def test_a_copy_without_its_marks_is_still_known_as_ours() -> None:
     cache = filled(a_source("x"), a_copy("a", "x"))
     stripped = an_object(at("a", "x"), 2, uid="uid of a/x")
     cache.put(stripped)
 
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert found.known_copy
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert held.known_copy
     assert list(cache.copies_of(a_key("x"))) == []
     cache.put(an_object(at("a", "x"), 3, uid="another"))
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert not found.known_copy
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert not held.known_copy
 
 
 def stripped(*, ours: frozenset[ManagedKey] = frozenset(), **more: str) -> Object:
-    """What is left in the cache of a marked object, not made by us, from which somebody has taken all words."""
+    """The cached form of a marked object that we did not create, after all marks were removed."""
     registry = Registry((secret_copy.source_type("admin", managers=frozenset({"old-copier"})),))
-    cache = Cache(registry)
-    words = {ORIGIN: "admin/x", **more}
+    cache = a_plain_cache(registry)
+    annotations = {ORIGIN: "admin/x", **more}
     for obj in (
         a_source("x"),
-        an_object(at("a", "x"), 2, annotations=words, managed_keys=ours),
+        an_object(at("a", "x"), 2, annotations=annotations, managed_keys=ours),
         an_object(at("a", "x"), 3),
     ):
         cache.put(obj)
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    return found
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    return held
 
 
 RECORD = frozenset({ManagedKey("old-copier", "annotations", ORIGIN)})
 
 
-def test_law_4_a_copy_that_an_original_has_made_is_not_freed_by_taking_its_marks_off() -> None:
+def test_law_4_removing_the_marks_does_not_release_a_copy_of_an_original() -> None:
     assert stripped(ours=RECORD).known_copy
 
 
-def test_law_4_a_mark_that_somebody_pasted_makes_nothing_ours_that_it_would_not_be_without() -> None:
+def test_law_4_a_forged_mark_does_not_make_an_object_ours() -> None:
     assert not stripped().known_copy
 
 
-def test_law_4_what_was_adopted_is_its_peoples_again_when_they_take_all_our_words_off() -> None:
+def test_law_4_removing_all_marks_releases_an_adopted_object() -> None:
     assert not stripped(ours=RECORD, **{ADOPTED: "true"}).known_copy
 
 
 def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> None:
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
-    found = cache.get(at("a", "x"))
-    assert found is not None
-    assert found.content == secret("theirs")
-    assert [each.raw for each in found.content.fields] == [None, None]
+    held = cache.get(at("a", "x"))
+    assert held is not None
+    assert held.content == secret("theirs")
+    assert [field.raw for field in held.content.fields] == [None, None]
     cache.remove(at("admin", "x"))
 
     assert cache.get(at("a", "x")) is None
@@ -433,36 +437,36 @@ def test_a_foreign_object_is_kept_only_while_a_source_claims_its_address() -> No
 
 
 @pytest.mark.parametrize("ours", [frozenset(), frozenset({ManagedKey(FIELD_MANAGER, "annotations", ORIGIN)})])
-def test_copies_that_are_equal_share_one_content_without_bytes(ours: frozenset[ManagedKey]) -> None:
+def test_equal_copies_share_one_content_without_bytes(ours: frozenset[ManagedKey]) -> None:
     copies = [replace(a_copy(namespace, "x", content=secret("one")), managed_keys=ours) for namespace in ("a", "b")]
     one, two = filled(a_source("x"), *copies).copies_of(a_key("x"))
 
     assert one.content is two.content
     assert one.content == secret("one")
     assert one.content != secret("two")
-    assert all(each.raw is None for each in one.content.fields)
+    assert all(field.raw is None for field in one.content.fields)
 
 
-def test_a_source_keeps_its_bytes_until_it_is_none_any_more() -> None:
+def test_an_object_keeps_its_bytes_while_it_is_a_source() -> None:
     cache = filled(a_source("x"))
-    found = cache.get(at("admin", "x"))
-    assert found is not None
-    assert all(each.raw is not None for each in found.content.fields)
+    held = cache.get(at("admin", "x"))
+    assert held is not None
+    assert all(field.raw is not None for field in held.content.fields)
     cache.put(an_object(at("admin", "x"), 2, content=secret("one"), annotations={ORIGIN: "admin/x"}))
 
     assert cache.get(at("admin", "x")) is None
 
 
 def test_bytes_are_kept_for_a_diff() -> None:
-    cache = Cache(REGISTRY, keep_bytes=True)
+    cache = a_plain_cache(REGISTRY, keep_bytes=True)
     cache.put(a_copy("a", "x", content=secret("one")))
 
-    (found,) = cache.copies_of(a_key("x"))
-    assert all(each.raw is not None for each in found.content.fields)
+    (held,) = cache.copies_of(a_key("x"))
+    assert all(field.raw is not None for field in held.content.fields)
 
 
 def test_a_source_with_another_value_keeps_its_bytes() -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     cache.put(replace(a_source(version=2), content=secret("two")))
     held = cache.get(at("admin", "db"))
@@ -471,8 +475,8 @@ def test_a_source_with_another_value_keeps_its_bytes() -> None:
     assert None not in [field.raw for field in held.content.fields]
 
 
-def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None:
-    cache = Cache(REGISTRY)
+def test_a_copy_with_other_content_is_indexed_counted_and_reported_as_before() -> None:
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     old = a_copy("a", version=2, content=secret("one"))
     cache.put(old)
@@ -496,10 +500,10 @@ def test_a_copy_with_other_content_is_found_counted_and_told_as_before() -> None
     ],
     ids=["the mark is gone", "the mark names another", "the mark is not ours any more"],
 )
-def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
+def test_a_copy_with_changed_marks_is_indexed_and_counted_by_the_new_ones(
     other: dict[str, Any], copies: int, counted: int
 ) -> None:
-    cache = Cache(REGISTRY)
+    cache = a_plain_cache(REGISTRY)
     cache.put(a_source())
     cache.put(a_copy("a", version=2))
     cache.put(replace(a_copy("a", version=3), **other))
@@ -508,7 +512,7 @@ def test_a_copy_whose_standing_changes_is_found_and_counted_by_its_new_one(
 
 
 def test_forged_marks_never_count() -> None:
-    """Else whoever may write a Secret could make a source look larger than it is, and the brake weaker."""
+    """Otherwise users who may write a Secret could make a source look larger, and so weaken the brake."""
     forged = [replace(a_copy(f"f{number}", "x"), managed_keys=frozenset()) for number in range(9)]
     cache = filled(a_source("x"), a_copy("a", "x"), a_copy("b", "y"), *forged)
 
@@ -522,7 +526,7 @@ def test_forged_marks_never_count() -> None:
 
 
 def test_a_fetched_object_stays_while_its_source_changes() -> None:
-    """Else every change of a source would read every conflict anew."""
+    """Otherwise every change of a source would read every conflicting object again."""
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
     cache.put(a_source("x", version=2))
 
@@ -546,7 +550,7 @@ def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
     assert cache.get(at("a", "x")) is not None
 
 
-def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
+def test_a_change_of_a_source_names_its_rivals() -> None:
     fetch = an_object(at("a", "x", toys.FETCH), annotations={toys.PATH: "p", toys.INTO: "b"})
     cache = filled(fetch)
     rival = (Key("fetch", fetch.ref),)
@@ -558,13 +562,24 @@ def test_rivals_are_named_when_a_source_comes_changes_or_goes() -> None:
 
 def test_the_cache_knows_which_version_the_watch_has_reported() -> None:
     cache = filled()
-    cache.stores[SECRET].version = 10
+    cache.advance(SECRET, 10)
 
     assert [cache.watch_passed(SECRET, version) for version in (9, 10, 11)] == [True, True, False]
     assert not cache.watch_passed(NAMESPACE, 9)
+    cache.advance(SECRET, 8)
+    assert cache.watch_passed(SECRET, 10)
 
 
-def test_an_unknown_kind_is_not_known_and_holds_nothing() -> None:
+def test_an_object_that_a_list_missed_is_taken_and_its_kind_listed_again() -> None:
+    cache = filled()
+    cache.put_unlisted(a_source("x"))
+    assert cache.get(at("admin", "x")) is not None
+    assert cache.stores[SECRET].needs_relist
+    cache.begin_relist(SECRET)
+    assert not cache.stores[SECRET].needs_relist
+
+
+def test_a_kind_that_is_not_watched_has_no_objects_and_is_never_synced() -> None:
     other = Kind("", "v1", "ConfigMap", "configmaps")
 
     assert not filled().has_synced(other)
@@ -603,7 +618,7 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for raw in wires:
             cache.put(codec.object(SECRET, raw))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
@@ -615,7 +630,7 @@ def test_ten_thousand_copies_share_one_content_and_cost_little_each() -> None:
         ManagedKey(FIELD_MANAGER, "annotations", ORIGIN),
         ManagedKey(FIELD_MANAGER, "labels", FROM),
     }
-    assert each < 900, f"{each:.0f} bytes per copy"
+    assert size < 900, f"{size:.0f} bytes per copy"
 
 
 def test_forged_marks_do_not_fill_the_memory() -> None:
@@ -625,13 +640,13 @@ def test_forged_marks_do_not_fill_the_memory() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
             cache.put(codec.object(SECRET, wire(number).replace(b"x" * 1024, f"{number}-".encode() * 50_000)))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
     assert len(list(cache.copies_of(a_key()))) == many
     # Each has 100,000 bytes or more; the interpreter's own table of strings may happen to grow meanwhile.
-    assert each < 60_000, f"{each:.0f} bytes per copy"
+    assert size < 60_000, f"{size:.0f} bytes per copy"
 
 
 def test_an_unrelated_object_costs_a_hash() -> None:
@@ -641,25 +656,25 @@ def test_an_unrelated_object_costs_a_hash() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(many):
             cache.note_ignored(at("a", f"theirs-{number}"))
-        each = (tracemalloc.get_traced_memory()[0] - before) / many
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
     finally:
         tracemalloc.stop()
 
     assert cache.exists_unread(at("a", "theirs-7"))
-    assert each < 120, f"{each:.0f} bytes per object"
+    assert size < 120, f"{size:.0f} bytes per object"
 
 
 @pytest.mark.parametrize("listed", [None, NamespaceNames(("b", "zz"), (), frozenset({"b", "zz"}))])
-def test_a_list_of_namespaces_is_answered_as_it_is_written(listed: NamespaceNames | None) -> None:
+def test_listed_namespaces_are_returned_without_a_lookup(listed: NamespaceNames | None) -> None:
     cache = filled(a_namespace("a"), a_namespace("b"))
 
     assert tuple(cache.namespaces(listed)) == (("a", "b") if listed is None else ("b", "zz"))
 
 
-def test_a_kind_whose_definition_is_gone_is_not_known_until_it_is_listed_again() -> None:
-    cache = Cache(REGISTRY)
+def test_a_kind_whose_crd_is_gone_is_not_synced_until_it_is_listed_again() -> None:
+    cache = a_plain_cache(REGISTRY)
     cache.stores[SECRET].listed = True
     assert cache.has_synced(SECRET)
-    cache.stores[SECRET].not_served = True
+    cache.set_served(SECRET, False)
     assert not cache.has_synced(SECRET)
     assert cache.is_settled(SECRET)

@@ -1,4 +1,4 @@
-"""Requests: what is sent, what an error means, and that nothing is sent twice."""
+"""Tests the requests that are sent, the errors for answers, and that no request is sent twice."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Ans
 def error_of(
     *answers: Answer, method: str = "GET", body: bytes | None = None, timeout: float = 30.0
 ) -> errors.SamaraError:
-    found: list[errors.SamaraError] = []
+    fault: list[errors.SamaraError] = []
 
     async def deed(client: Client, script: Script) -> None:
         with pytest.raises(errors.SamaraError) as raised:
             await client.request(method, PATH, body)
-        found.append(raised.value)
+        fault.append(raised.value)
 
     with_server(deed, *answers, timeout=timeout)
-    return found[0]
+    return fault[0]
 
 
 # addresses
@@ -112,7 +112,7 @@ def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
 @pytest.mark.parametrize("name", ["x HTTP/1.1\r\nHost: k\r\n\r\nPOST /api", "a b", "ä", "a\nb"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_path_with_other_characters_is_not_sent(method: str, name: str) -> None:
-    """A name may come from an annotation that anybody wrote: it must not become a second request."""
+    """A name may come from an annotation of any user, so it must not become a second request."""
 
     async def deed(client: Client, script: Script) -> None:
         with pytest.raises(errors.ConfigError, match="expected a path of the API server"):
@@ -131,7 +131,7 @@ def test_the_body_goes_out_as_it_is() -> None:
     with_server(deed, OK)
 
 
-def test_a_continue_token_survives_the_way() -> None:
+def test_a_continue_token_is_sent_unchanged() -> None:
     async def deed(client: Client, script: Script) -> None:
         token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi+/=&x=1 é"
         await client.get("/api/v1/secrets", {"limit": "500", "continue": token})
@@ -163,12 +163,12 @@ def test_a_continue_token_survives_the_way() -> None:
     ],
 )
 def test_a_status_is_an_error_of_its_kind(status: int, reason: str, kind: type[ApiError]) -> None:
-    found = error_of(refuses(status, reason, "because"))
+    fault = error_of(refuses(status, reason, "because"))
 
-    assert type(found) is kind
-    assert isinstance(found, ApiError)
-    assert found.status == status
-    assert "because" in str(found)
+    assert type(fault) is kind
+    assert isinstance(fault, ApiError)
+    assert fault.status == status
+    assert "because" in str(fault)
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -193,22 +193,22 @@ def test_a_redirect_is_not_followed() -> None:
     ],
 )
 def test_retry_after_is_in_the_error(answer: Answer, wait: float | None) -> None:
-    found = error_of(answer)
+    fault = error_of(answer)
 
-    assert isinstance(found, ApiError)
-    assert found.retry_after == wait
+    assert isinstance(fault, ApiError)
+    assert fault.retry_after == wait
 
 
-def test_a_terminating_namespace_is_known_by_its_cause() -> None:
+def test_a_terminating_namespace_is_recognised_by_its_cause() -> None:
     cause = {
         "reason": "NamespaceTerminating",
         "message": "namespace a is being terminated",
         "field": "metadata.namespace",
     }
-    found = error_of(refuses(403, "Forbidden", "unable to create", causes=[cause]))
+    fault = error_of(refuses(403, "Forbidden", "unable to create", causes=[cause]))
 
-    assert isinstance(found, errors.Forbidden)
-    assert found.terminating
+    assert isinstance(fault, errors.Forbidden)
+    assert fault.terminating
 
 
 def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
@@ -229,26 +229,26 @@ def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
     "body", [b"", b"<html>502</html>", b"\xff\xfe", b"[]", b'"x"', b"upstream connect error\nmore"]
 )
 def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
-    found = error_of(says(body, 502))
+    fault = error_of(says(body, 502))
 
-    assert type(found) is ServerFault
-    assert "\n" not in str(found)
+    assert type(fault) is ServerFault
+    assert "\n" not in str(fault)
 
 
-def test_an_endless_error_is_not_read_to_its_end() -> None:
-    found = error_of(says(b"x" * 2**22, 500))
+def test_an_endless_error_body_is_read_only_in_part() -> None:
+    fault = error_of(says(b"x" * 2**22, 500))
 
-    assert len(str(found)) < 1000
+    assert len(str(fault)) < 1000
 
 
 # no answer
 
 
 def test_a_server_that_does_not_answer_in_time_is_unreachable() -> None:
-    found = error_of(hangs, timeout=0.1)
+    fault = error_of(hangs, timeout=0.1)
 
-    assert type(found) is Unreachable
-    assert str(found).endswith("timed out")
+    assert type(fault) is Unreachable
+    assert str(fault).endswith("timed out")
 
 
 def test_an_answer_that_stalls_is_unreachable() -> None:
@@ -341,8 +341,8 @@ def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
 )
 def test_no_error_contains_a_secret(answer: Answer) -> None:
     body = json.dumps({"data": {"k": VALUE}}).encode()
-    found: Any = error_of(answer, answer, method="POST", body=body, timeout=0.3)
-    shown = [repr(found), str(found), repr(found.__cause__), repr(getattr(found, "causes", ""))]
+    fault: Any = error_of(answer, answer, method="POST", body=body, timeout=0.3)
+    shown = [repr(fault), str(fault), repr(fault.__cause__), repr(getattr(fault, "causes", ""))]
 
     for text in shown:
         assert VALUE not in text
@@ -484,9 +484,9 @@ def test_the_password_of_a_proxy_appears_in_no_error(a_stream: bool) -> None:
                 access(script), server="https://127.0.0.1:1", ssl=ssl.create_default_context(), proxy=through
             )
             async with Client(given, may_write=unrestricted) as client:
-                with pytest.raises(Unreachable) as told:
+                with pytest.raises(Unreachable) as caught:
                     await (streamed(client) if a_stream else client.get(PATH))
-        return "".join(traceback.format_exception(told.value))
+        return "".join(traceback.format_exception(caught.value))
 
     text = asyncio.run(run())
     assert "the proxy answered 407 Proxy Authentication Required" in text

@@ -1,4 +1,4 @@
-"""Bytes of the server to values and back: nothing lost, nothing shown, nothing held twice."""
+"""Tests decoding and encoding: values are kept, hidden from reprs, and interned."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def recorded(*entries: dict[str, Any]) -> Object:
 # what is read
 
 
-def test_everything_that_matters_is_read() -> None:
+def test_every_field_of_an_object_is_decoded() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u1", "controller": True}
-    found = codec().object(
+    obj = codec().object(
         SECRET,
         raw(
             meta={
@@ -84,13 +84,13 @@ def test_everything_that_matters_is_read() -> None:
         ),
     )
 
-    assert found.ref == at("a", "db")
-    assert (found.uid, found.resource_version, found.generation, found.created) == ("u-a", 7, 3, CREATED)
-    assert (found.labels, found.annotations) == ({"team": "red"}, {"note": "x"})
-    assert (found.finalizers, found.deleting) == (("somebody/else",), True)
-    assert found.owner_references == (OwnerReference("apps/v1", "Deployment", "web", "u1", True, None),)
-    assert owner_references(found.owner_references) == [owner]
-    assert [field.name for field in found.content.fields] == ["data", "type"]
+    assert obj.ref == at("a", "db")
+    assert (obj.uid, obj.resource_version, obj.generation, obj.created) == ("u-a", 7, 3, CREATED)
+    assert (obj.labels, obj.annotations) == ({"team": "red"}, {"note": "x"})
+    assert (obj.finalizers, obj.deleting) == (("somebody/else",), True)
+    assert obj.owner_references == (OwnerReference("apps/v1", "Deployment", "web", "u1", True, None),)
+    assert owner_references(obj.owner_references) == [owner]
+    assert [field.name for field in obj.content.fields] == ["data", "type"]
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,23 @@ def test_everything_that_matters_is_read() -> None:
         {"creationTimestamp": None, "deletionTimestamp": None},
     ],
 )
-def test_what_is_missing_or_null_is_empty(meta: dict[str, Any]) -> None:
-    found = codec().object(SECRET, raw(meta=meta))
+def test_missing_and_null_fields_are_empty(meta: dict[str, Any]) -> None:
+    obj = codec().object(SECRET, raw(meta=meta))
 
-    assert (found.labels, found.annotations, found.finalizers, found.owner_references) == ({}, {}, (), ())
-    assert (found.deleting, found.known_copy, found.last_manager, found.managed_keys) == (False, False, "", frozenset())
+    assert (obj.labels, obj.annotations, obj.finalizers, obj.owner_references) == ({}, {}, (), ())
+    assert (obj.deleting, obj.known_copy, obj.last_manager, obj.managed_keys) == (False, False, "", frozenset())
 
 
-def test_an_object_with_nothing_but_a_name_can_be_read() -> None:
-    found = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
+def test_an_object_with_only_a_name_is_decoded() -> None:
+    obj = codec().object(NAMESPACE, b'{"metadata":{"name":"a"}}')
 
-    assert (found.ref, found.uid, found.resource_version, found.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
+    assert (obj.ref, obj.uid, obj.resource_version, obj.content) == (Ref(NAMESPACE, "", "a"), "", 0, Content())
 
 
 @pytest.mark.parametrize(
     "odd", [b"", b"[]", b'{"metadata":{}}', b'{"metadata":{"name":7}}', b'{"metadata":{"name":"\xff"}}']
 )
-def test_what_is_no_object_is_refused_as_such(odd: bytes) -> None:
+def test_anything_but_an_object_is_malformed(odd: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
         codec().object(SECRET, odd)
 
@@ -140,29 +140,29 @@ def test_the_status_is_no_content() -> None:
 # who did what
 
 
-def test_our_own_record_makes_a_copy_ours() -> None:
-    found = recorded(entry())
+def test_managed_fields_of_our_manager_make_a_copy_ours() -> None:
+    obj = recorded(entry())
 
-    assert found.known_copy
-    assert found.managed_keys == {
+    assert obj.known_copy
+    assert obj.managed_keys == {
         ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin"),
         ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from"),
     }
-    assert found.applied_keys == frozenset()
+    assert obj.applied_keys == frozenset()
 
 
-def test_the_record_of_an_original_names_its_keys_but_does_not_make_a_copy_ours() -> None:
-    found = recorded(entry(THEIRS))
+def test_managed_fields_of_an_original_name_its_keys_but_do_not_make_a_copy_ours() -> None:
+    obj = recorded(entry(THEIRS))
 
-    assert not found.known_copy
-    assert {owned.manager for owned in found.managed_keys} == {THEIRS}
+    assert not obj.known_copy
+    assert {owned.manager for owned in obj.managed_keys} == {THEIRS}
 
 
-def test_applied_keys_are_known_apart() -> None:
-    found = recorded(entry(operation="Apply"), entry(THEIRS))
+def test_applied_keys_are_listed_separately() -> None:
+    obj = recorded(entry(operation="Apply"), entry(THEIRS))
 
-    assert {owned.manager for owned in found.applied_keys} == {FIELD_MANAGER}
-    assert {owned.manager for owned in found.managed_keys} == {FIELD_MANAGER, THEIRS}
+    assert {owned.manager for owned in obj.applied_keys} == {FIELD_MANAGER}
+    assert {owned.manager for owned in obj.managed_keys} == {FIELD_MANAGER, THEIRS}
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ def test_applied_keys_are_known_apart() -> None:
         entry("samara-2"),
     ],
 )
-def test_a_record_that_proves_nothing_is_ignored(theirs: dict[str, Any]) -> None:
-    found = recorded(theirs)
+def test_an_unreliable_entry_of_managed_fields_is_ignored(theirs: dict[str, Any]) -> None:
+    obj = recorded(theirs)
 
-    assert (found.managed_keys, found.applied_keys, found.known_copy) == (frozenset(), frozenset(), False)
+    assert (obj.managed_keys, obj.applied_keys, obj.known_copy) == (frozenset(), frozenset(), False)
 
 
 @pytest.mark.parametrize("time", [CREATED, "2026-11-15T09:59:59Z", "2026-11-15T09:59:30Z"])
-def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None:
-    """The server notes who wrote before it asks admission, and when it was created after."""
+def test_an_entry_older_than_the_object_by_less_than_admission_takes_counts(time: str) -> None:
+    """The server sets the time of the entry before admission, and creationTimestamp after it."""
     assert recorded(entry(time=time)).known_copy
 
 
@@ -195,24 +195,24 @@ def test_an_entry_that_is_as_old_as_admission_may_take_counts(time: str) -> None
     "fields", [None, {}, {"f:data": {}}, {"f:metadata": {}}, {"f:metadata": {"f:labels": {".": {}}}}]
 )
 def test_an_entry_without_keys_owns_none(fields: dict[str, Any] | None) -> None:
-    found = recorded(entry(fieldsV1=fields))
+    obj = recorded(entry(fieldsV1=fields))
 
-    assert (found.managed_keys, found.known_copy) == (frozenset(), True)
+    assert (obj.managed_keys, obj.known_copy) == (frozenset(), True)
 
 
-def test_the_editor_is_who_changed_it_last_and_is_not_us() -> None:
+def test_the_last_manager_is_the_newest_one_that_is_not_ours() -> None:
     assert recorded(entry(time=CREATED), entry("kubectl-edit", time=LATER)).last_manager == "kubectl-edit"
     assert recorded(entry("kubectl-edit", time=CREATED), entry(time=LATER)).last_manager == ""
     assert recorded(entry("kubectl-edit", time=CREATED), entry(THEIRS, time=LATER)).last_manager == ""
 
 
-def test_of_two_who_changed_it_in_the_same_second_the_editor_is_who_is_not_us() -> None:
-    """The server puts those who applied first, and then goes by name: the order says nothing."""
+def test_of_two_managers_in_the_same_second_the_last_is_not_ours() -> None:
+    """The server sorts entries by operation and name, so their order does not tell which was last."""
     for pair in ((entry(), entry("zz-tool")), (entry("a-tool"), entry())):
         assert recorded(*pair).last_manager.endswith("-tool")
 
 
-def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_second() -> None:
+def test_all_managers_of_the_same_last_second_are_named() -> None:
     pair = (entry("maker", time=LATER), entry("breaker", time=LATER))
     assert recorded(entry(time=CREATED), *pair).last_manager == "breaker or maker"
 
@@ -220,7 +220,7 @@ def test_nobody_is_blamed_alone_for_what_another_may_have_done_in_the_same_secon
 # what is shared
 
 
-def test_copies_share_content_words_and_records() -> None:
+def test_equal_copies_share_content_metadata_and_managed_keys() -> None:
     one = codec()
     meta = {"labels": {"x": "y"}, "annotations": {"k": "v"}, "managedFields": [entry()]}
     a, b = (one.object(SECRET, raw(namespace, meta=meta)) for namespace in ("a", "b"))
@@ -241,7 +241,7 @@ def test_fields_are_shared_between_contents_that_differ() -> None:
     assert a.content.get("data") is b.content.get("data")
 
 
-def test_what_nobody_holds_any_more_is_forgotten() -> None:
+def test_unused_interned_values_are_freed() -> None:
     one = codec()
     held = one.object(SECRET, raw(meta={"labels": {"x": "y"}}))
     assert len(one._shared_contents) == len(one._shared_fields) - 1 == 1
@@ -250,7 +250,7 @@ def test_what_nobody_holds_any_more_is_forgotten() -> None:
     assert (len(one._shared_contents), len(one._shared_fields)) == (0, 0)
 
 
-def test_a_digest_says_nothing_to_another_process() -> None:
+def test_two_processes_have_different_digests() -> None:
     a, b = codec().object(SECRET, raw()), codec().object(SECRET, raw())
 
     assert a.content != b.content
@@ -262,7 +262,7 @@ def test_contents_that_differ_in_one_byte_differ() -> None:
     assert one.object(SECRET, raw(data={"k": "YQ=="})).content != one.object(SECRET, raw(data={"k": "YR=="})).content
 
 
-def test_what_we_build_equals_what_the_server_writes() -> None:
+def test_built_content_equals_that_of_the_server() -> None:
     one = codec()
     written = b'{"metadata":{"name":"x"},"data":{"a":"MQ==","b":"Mg=="},"type":"Opaque"}'
 
@@ -290,18 +290,18 @@ def sent(obj: Object) -> bytes:
     ids=["plain", "empty", "null", "odd", "1 MiB", "not UTF-8", "numbers"],
 )
 def test_a_body_carries_the_bytes_of_the_content_unchanged(data: bytes) -> None:
-    found = codec().object(SECRET, b'{"metadata":{"name":"x","namespace":"a"},"data":' + data + b',"type":"Opaque"}')
+    obj = codec().object(SECRET, b'{"metadata":{"name":"x","namespace":"a"},"data":' + data + b',"type":"Opaque"}')
 
-    assert data in sent(found)
-    assert json.loads(sent(found))["data"] == json.loads(data)
+    assert data in sent(obj)
+    assert json.loads(sent(obj))["data"] == json.loads(data)
 
 
 def test_a_body_has_its_own_head() -> None:
-    found = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
+    sent_body = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
 
-    assert (found["apiVersion"], found["kind"]) == ("v1", "Secret")
-    assert found["metadata"] == {"name": "db", "namespace": "a", "labels": {"a": "b"}}
-    assert set(found) == {"apiVersion", "kind", "metadata", "data", "type"}
+    assert (sent_body["apiVersion"], sent_body["kind"]) == ("v1", "Secret")
+    assert sent_body["metadata"] == {"name": "db", "namespace": "a", "labels": {"a": "b"}}
+    assert set(sent_body) == {"apiVersion", "kind", "metadata", "data", "type"}
 
 
 def test_the_body_of_a_namespace_is_in_no_namespace() -> None:
@@ -315,13 +315,13 @@ def test_a_copy_without_labels_can_be_sent() -> None:
 
 
 def test_sealed_content_is_equal_and_never_sent() -> None:
-    found = codec().object(SECRET, raw())
-    sealed = found.content.digests_only()
+    obj = codec().object(SECRET, raw())
+    sealed = obj.content.digests_only()
 
-    assert sealed == found.content
+    assert sealed == obj.content
     assert all(field.raw is None for field in sealed.fields)
     with pytest.raises(AssertionError, match="sealed content is for comparison only"):
-        body(found.ref, sealed, {})
+        body(obj.ref, sealed, {})
 
 
 JSON = st.recursive(
@@ -332,33 +332,33 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["data", "type", "immutable", "spec", "stringData", "é"]), JSON), st.booleans())
-def test_whatever_comes_goes_out_again(fields: dict[str, Any], ascii_only: bool) -> None:
+def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_only: bool) -> None:
     text = json.dumps({"metadata": {"name": "x"}, **fields}, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
-    found = json.loads(sent(codec().object(SECRET, text)))
-    assert {name: found[name] for name in fields} == fields
+    sent_body = json.loads(sent(codec().object(SECRET, text)))
+    assert {name: sent_body[name] for name in fields} == fields
 
 
 # what is shown
 
 
-def test_no_value_is_in_the_repr_of_anything() -> None:
+def test_no_repr_shows_a_value() -> None:
     meta = {"annotations": {"note": CANARY}, "labels": {"x": CANARY}, "managedFields": [entry()]}
-    found = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
+    obj = codec().object(SECRET, raw(meta=meta, status={"x": CANARY}))
     key = codec().object(SECRET, raw()).ref
-    copy = Copy(found.ref, Template(found.content, found.labels, found.annotations))
-    things = [
-        found,
-        found.content,
-        found.content.fields,
-        found.status,
+    copy = Copy(obj.ref, Template(obj.content, obj.labels, obj.annotations))
+    items = [
+        obj,
+        obj.content,
+        obj.content.fields,
+        obj.status,
         copy,
-        Overlay(found.ref, found.labels, found.annotations),
-        Create(("d", key, None), found.ref, copy),  # type: ignore[arg-type]
-        Update(("d", key, None), found.ref, copy, found, "why"),  # type: ignore[arg-type]
-        Hold("k", frozenset({found.ref}), 1, 0.0, 1.0),
+        Overlay(obj.ref, obj.labels, obj.annotations),
+        Create(("d", key, None), obj.ref, copy),  # type: ignore[arg-type]
+        Update(("d", key, None), obj.ref, copy, obj, "why"),  # type: ignore[arg-type]
+        Hold("k", frozenset({obj.ref}), 1, 0.0, 1.0),
     ]
 
-    for shown in (form(thing) for thing in things for form in (repr, str)):
+    for shown in (form(item) for item in items for form in (repr, str)):
         assert CANARY not in shown
         assert "password" not in shown

@@ -26,7 +26,7 @@ SERVED = {
 }
 
 
-def found(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
+def discovered(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path == broken:
             return web.json_response({"message": "the aggregated server is away"}, status=503)
@@ -42,12 +42,12 @@ def found(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
 
 
 def test_a_kind_is_found_with_its_plural_and_its_scope_and_not_by_a_subresource() -> None:
-    told, _ = found(POLICY, NODE)
-    assert told.kinds == {
+    result, _ = discovered(POLICY, NODE)
+    assert result.kinds == {
         POLICY: Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
         NODE: Kind("", "v1", "Node", "nodes", namespaced=False),
     }
-    assert told.missing == {}
+    assert result.missing == {}
 
 
 WIDGET = Kind("toys.dev", "v2", "Widget", "widgets")
@@ -71,40 +71,40 @@ VERSIONS = {
     ],
     ids=["other versions", "other kinds", "versions that do not answer", "no group", "forbidden", "built in"],
 )
-def test_a_kind_that_is_there_in_other_versions_only_is_told_with_them(
+def test_the_message_lists_other_versions_of_a_kind(
     served: dict[str, object], kind: Kind, fault: SamaraError, others: str
 ) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = request.path in served
-        return web.json_response(served.get(request.path, {"message": "no"}), status=200 if found else 404)
+        is_served = request.path in served
+        return web.json_response(served.get(request.path, {"message": "no"}), status=200 if is_served else 404)
 
     async def run() -> str:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await explain(client, kind, fault)
 
-    told = asyncio.run(run())
-    assert told.startswith(str(fault))
-    assert (others in told and "samara crds" in told) if others else told == str(fault)
+    message = asyncio.run(run())
+    assert message.startswith(str(fault))
+    assert (others in message and "samara crds" in message) if others else message == str(fault)
 
 
-def test_what_is_known_is_not_asked_for() -> None:
-    told, asked = found(*KNOWN)
-    assert (told.kinds, asked) == (KNOWN, [])
+def test_known_kinds_are_not_requested() -> None:
+    result, requested = discovered(*KNOWN)
+    assert (result.kinds, requested) == (KNOWN, [])
 
 
-def test_a_kind_that_the_server_does_not_have_is_told_and_the_others_are_found() -> None:
-    told, _ = found(GONE, POLICY, KindName("", "v1", "Nothing"))
-    assert list(told.kinds) == [POLICY]
-    assert told.missing == {
+def test_a_missing_kind_is_reported_and_the_others_are_found() -> None:
+    result, _ = discovered(GONE, POLICY, KindName("", "v1", "Nothing"))
+    assert list(result.kinds) == [POLICY]
+    assert result.missing == {
         GONE: "the server has no API /apis/gone.example.com/v1",
         KindName("", "v1", "Nothing"): "the server has no kind Nothing in /api/v1",
     }
 
 
-def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None:
-    told, _ = found(GONE, POLICY, broken="/apis/gone.example.com/v1")
-    assert list(told.kinds) == [POLICY]
-    assert "away" in told.missing[GONE]
+def test_fault_12_a_group_that_does_not_answer_does_not_affect_the_others() -> None:
+    result, _ = discovered(GONE, POLICY, broken="/apis/gone.example.com/v1")
+    assert list(result.kinds) == [POLICY]
+    assert "away" in result.missing[GONE]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_fault_12_a_group_that_does_not_answer_leaves_the_others_alone() -> None
         ("Patch", "patches"),
     ],
 )
-def test_without_a_server_a_kind_is_called_by_the_rules_of_grammar(kind: str, plural: str) -> None:
+def test_without_a_server_the_plural_follows_english_grammar(kind: str, plural: str) -> None:
     assert guess(KindName("", "v1", kind)).plural == plural
 
 
@@ -147,7 +147,7 @@ ALL = {
 }
 
 
-def test_all_that_can_be_listed_is_found_in_preferred_versions_and_an_api_that_is_away_is_named() -> None:
+def test_all_listable_kinds_are_found_in_preferred_versions_and_missing_apis_are_named() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path not in ALL:
             return web.json_response({"message": "the aggregated server is away"}, status=503)

@@ -1,4 +1,4 @@
-"""One object that is followed: what is seen of it, in which order, and what is not believed."""
+"""Tests the watcher of one object: the versions that it reports, their order, and those that it ignores."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class Followed:
 
 
 def followed(*answers: Answer, until: Callable[[Followed], Any]) -> Followed:
-    """Follows it through these answers until something is true."""
+    """Runs the watcher against these answers until a condition is true."""
 
     async def run() -> Followed:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
-            told = Followed(script)
-            task = asyncio.create_task(ObjectWatcher(client, REF, told.taken, told.failed, pause=0.0).run())
-            await script.until(lambda: bool(until(told)))
+            result = Followed(script)
+            task = asyncio.create_task(ObjectWatcher(client, REF, result.taken, result.failed, pause=0.0).run())
+            await script.until(lambda: bool(until(result)))
             await _ended(task)
-            return told
+            return result
 
     return asyncio.run(run())
 
@@ -67,77 +67,77 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def test_the_object_is_read_first_and_then_watched() -> None:
-    told = followed(
+    result = followed(
         says(sight(5)), streams(event("ADDED", sight(5)), event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen
     )
 
-    look, watch = told.script.seen[:2]
+    look, watch = result.script.seen[:2]
     assert look.path == "/api/v1/namespaces/samara/secrets/config"
     assert watch.path == "/api/v1/namespaces/samara/secrets"
     assert watch.query == {"watch": "1", "fieldSelector": "metadata.name=config", "timeoutSeconds": "60"}
-    assert told.seen == [5, 5, 6]
+    assert result.seen == [5, 5, 6]
 
 
 def test_a_missing_object_is_reported_and_seen_when_it_is_created() -> None:
-    told = followed(ABSENT, streams(event("ADDED", sight(7))), until=lambda at: 7 in at.seen)
+    result = followed(ABSENT, streams(event("ADDED", sight(7))), until=lambda at: 7 in at.seen)
 
-    assert told.seen == [None, 7]
-    assert told.faults == []
+    assert result.seen == [None, 7]
+    assert result.faults == []
 
 
 def test_the_deletion_of_the_object_is_reported() -> None:
-    told = followed(says(sight(5)), streams(event("DELETED", sight(6))), until=lambda at: None in at.seen)
+    result = followed(says(sight(5)), streams(event("DELETED", sight(6))), until=lambda at: None in at.seen)
 
-    assert told.seen == [5, None]
+    assert result.seen == [5, None]
 
 
 def test_the_deletion_of_an_older_object_of_the_same_name_is_ignored() -> None:
     gone = event("DELETED", sight(6, uid="before"))
-    told = followed(says(sight(5)), streams(gone, event("MODIFIED", sight(8))), until=lambda at: 8 in at.seen)
+    result = followed(says(sight(5)), streams(gone, event("MODIFIED", sight(8))), until=lambda at: 8 in at.seen)
 
-    assert told.seen == [5, 8]
+    assert result.seen == [5, 8]
 
 
 def test_older_versions_and_bookmarks_are_ignored() -> None:
     news = event("MODIFIED", sight(4)), event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
-    told = followed(says(sight(5)), streams(*news, event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen)
+    result = followed(says(sight(5)), streams(*news, event("MODIFIED", sight(6))), until=lambda at: 6 in at.seen)
 
-    assert told.seen == [5, 6]
+    assert result.seen == [5, 6]
 
 
 def test_a_recreated_object_is_taken_whatever_its_version() -> None:
-    told = followed(says(sight(5)), streams(event("ADDED", sight(3, uid="new"))), until=lambda at: 3 in at.seen)
+    result = followed(says(sight(5)), streams(event("ADDED", sight(3, uid="new"))), until=lambda at: 3 in at.seen)
 
-    assert told.seen == [5, 3]
+    assert result.seen == [5, 3]
 
 
 @pytest.mark.parametrize(
     "fault", [refuses(500), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"metadata": 7})], ids=range(5)
 )
 def test_an_error_is_reported_and_the_watch_continues(fault: Answer) -> None:
-    told = followed(fault, says(sight(5)), gated(hangs), until=lambda at: at.seen)
+    result = followed(fault, says(sight(5)), gated(hangs), until=lambda at: at.seen)
 
-    assert len(told.faults) == 1
-    assert told.seen == [5]
+    assert len(result.faults) == 1
+    assert result.seen == [5]
 
 
 def test_an_error_event_reopens_the_watch() -> None:
     ends = streams(event("ERROR", {"kind": "Status", "code": 410}))
-    told = followed(says(sight(5)), ends, says(sight(6)), gated(hangs), until=lambda at: 6 in at.seen)
+    result = followed(says(sight(5)), ends, says(sight(6)), gated(hangs), until=lambda at: 6 in at.seen)
 
-    assert told.faults == ["the watch ended with an error"]
+    assert result.faults == ["the watch ended with an error"]
 
 
 def test_the_answer_to_our_own_write_is_taken() -> None:
     async def run(deed: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
         async with serving(ABSENT) as script, Client(access(script), may_write=unrestricted) as client:
-            told = Followed(script)
-            await deed(ObjectWatcher(client, REF, told.taken, told.failed), told)
+            result = Followed(script)
+            await deed(ObjectWatcher(client, REF, result.taken, result.failed), result)
 
-    async def deed(follower: ObjectWatcher, told: Followed) -> None:
+    async def deed(follower: ObjectWatcher, result: Followed) -> None:
         follower.take(json.dumps(sight(9)).encode())
         follower.take(json.dumps(sight(8)).encode())
-        assert told.seen == [9]
+        assert result.seen == [9]
 
     asyncio.run(run(deed))
 

@@ -1,4 +1,4 @@
-"""Everything about a watch that can go wrong, with a server that does exactly that."""
+"""Tests the faults of a watch against a server that produces them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pytest
 from aiohttp import web
 from tests.engine.parts import a_registry
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
+from tests.support.caches import a_plain_cache
 from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import FIELD_MANAGER, SECRET, Ref
-from samara.kube.cache import Cache, Change
+from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
@@ -59,7 +60,7 @@ def error(code: int, reason: str = "Expired") -> dict[str, Any]:
 
 def listing(*objects: dict[str, Any], version: int = 10) -> tuple[object, ...]:
     """A streamed list."""
-    return (*(event("ADDED", each) for each in objects), bookmark(version, end=True))
+    return (*(event("ADDED", obj) for obj in objects), bookmark(version, end=True))
 
 
 def page(*objects: dict[str, Any], version: int = 10, token: str = "") -> Answer:
@@ -68,7 +69,7 @@ def page(*objects: dict[str, Any], version: int = 10, token: str = "") -> Answer
     )
 
 
-class Heard:
+class RecordingInbox:
     """An inbox that remembers what a reflector posts, and sets an event for tests that wait."""
 
     def __init__(self, news: asyncio.Event) -> None:
@@ -98,27 +99,27 @@ class Heard:
 
 class Stage:
     def __init__(self, script: Script, client: Client, timings: ReflectorTimings) -> None:
-        self.script, self.heard = script, Heard(script.news)
+        self.script, self.heard = script, RecordingInbox(script.news)
         registry = a_registry()
-        self.cache = Cache(registry)
+        self.cache = a_plain_cache(registry)
         self.reflector = Reflector(SECRET, client, self.cache, Codec(registry.managers), self.heard, timings)
 
     async def until(self, true: Callable[[], bool]) -> None:
         await self.script.until(true)
 
     async def requests(self, number: int) -> None:
-        """Until so many requests have come in."""
+        """Waits for this number of requests."""
         await self.until(lambda: len(self.script.seen) >= number)
 
     def queries(self, name: str) -> list[str | None]:
         return [seen.query.get(name) for seen in self.script.seen]
 
     def held(self) -> list[str]:
-        return sorted(each.ref.name for each in self.cache.objects_of(SECRET))
+        return sorted(obj.ref.name for obj in self.cache.objects_of(SECRET))
 
 
 def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS) -> None:
-    """Runs a watch against these answers, and checks what every one of its requests must be like."""
+    """Runs a watch against these answers, and checks each of its requests."""
 
     async def run() -> None:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
@@ -182,7 +183,7 @@ def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
 
 
 def test_an_object_deleted_during_the_list_is_not_kept() -> None:
-    """A source whose place seems taken would count as one that does not ask any more, and lose its copies at once."""
+    """Otherwise its address would seem to hold an object that is no source, and its copies would be deleted."""
 
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
@@ -196,7 +197,7 @@ def test_an_object_deleted_during_the_list_is_not_kept() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_events_may_come_in_pieces_of_any_size(size: int) -> None:
-    lines = b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in _events())
+    lines = b"".join(item if isinstance(item, bytes) else json.dumps(item).encode() + b"\n" for item in _events())
     pieces = [lines[index : index + size] for index in range(0, len(lines), size)]
 
     async def deed(stage: Stage) -> None:
@@ -213,7 +214,7 @@ def _events() -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("end", ["ends", "cut"])
-def test_a_truncated_line_is_read_again_from_the_last_whole_event(end: str) -> None:
+def test_after_a_truncated_line_the_watch_continues_from_the_last_complete_event(end: str) -> None:
     half = json.dumps(added("z", 12)).encode()[:40]
 
     async def deed(stage: Stage) -> None:
@@ -250,8 +251,8 @@ def test_a_list_that_is_cut_starts_again_and_deletes_nothing() -> None:
         assert stage.queries("sendInitialEvents") == ["true", "true", "true"]
         assert stage.heard.names() == ["+x", "+y"]
 
-    whole = streams(*listing(source("x", 5), source("y", 6)))
-    watching(deed, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), whole)
+    complete = streams(*listing(source("x", 5), source("y", 6)))
+    watching(deed, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), complete)
 
 
 def test_events_of_known_versions_are_ignored() -> None:
@@ -284,8 +285,8 @@ def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
 
 
 def test_events_before_an_error_are_reported() -> None:
-    """Both in one piece: the event has changed the cache, and the server will not tell of it again."""
-    together = b"".join(json.dumps(each).encode() + b"\n" for each in (added("y", 11), error(500)))
+    """Both are in one piece. The event has changed the cache, and the server will not send it again."""
+    together = b"".join(json.dumps(item).encode() + b"\n" for item in (added("y", 11), error(500)))
 
     async def deed(stage: Stage) -> None:
         await stage.requests(2)
@@ -328,13 +329,13 @@ def test_410_relists_and_finds_missed_deletions(how: str) -> None:
 def test_an_object_recreated_before_a_relist_replaces_the_old_one() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
-        found = stage.cache.get(at("admin", "x"))
-        assert found is not None
-        assert (found.uid, found.resource_version) == ("new", 15)
+        held = stage.cache.get(at("admin", "x"))
+        assert held is not None
+        assert (held.uid, held.resource_version) == ("new", 15)
 
-    anew = source("x", 15)
-    anew["metadata"]["uid"] = "new"
-    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(anew, version=20)))
+    recreated = source("x", 15)
+    recreated["metadata"]["uid"] = "new"
+    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(recreated, version=20)))
 
 
 def test_repeated_410_backs_off() -> None:
@@ -404,8 +405,8 @@ def test_a_list_that_was_empty_by_mistake_deletes_nothing() -> None:
         assert stage.held() == ["x"]
         assert "-x" not in stage.heard.names()
 
-    whole = listing(source("x", 5))
-    watching(deed, streams(*whole, error(410)), streams(*listing(version=20)), streams(*whole))
+    complete = listing(source("x", 5))
+    watching(deed, streams(*complete, error(410)), streams(*listing(version=20)), streams(*complete))
 
 
 def test_a_suddenly_empty_list_is_fetched_again_after_the_set_time() -> None:
@@ -430,7 +431,7 @@ def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
     watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
 
 
-def test_an_empty_first_list_is_believed_at_once() -> None:
+def test_an_empty_first_list_is_accepted_at_once() -> None:
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1
@@ -462,12 +463,12 @@ def test_410_on_a_later_page_starts_the_list_again() -> None:
         assert stage.queries("continue")[1:] == [None, "more", None]
         assert stage.held() == ["x", "y"]
 
-    whole = page(source("x", 5), source("y", 6), version=20)
-    watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), whole, STAYS)
+    complete = page(source("x", 5), source("y", 6), version=20)
+    watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), complete, STAYS)
 
 
 def test_a_server_that_ignores_sendinitialevents_is_listed_in_pages() -> None:
-    """It sends what there is and then watches; a bookmark that ends no list gives it away."""
+    """It sends all objects and then watches. A bookmark that ends no list shows this."""
 
     async def deed(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
@@ -644,7 +645,7 @@ def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) ->
         pause.cancel()
 
     watching(deed, STAYS)
-    assert [getattr(each, "fields", {}).get("again_in") for each in caplog.records] == ["60.0s"]
+    assert [getattr(record, "fields", {}).get("again_in") for record in caplog.records] == ["60.0s"]
 
 
 def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
@@ -669,7 +670,7 @@ DEPTHS = [990, 1100, 1600, 9000, 60_000]
 
 
 def deep(about: dict[str, Any], levels: int, where: str = "spec") -> bytes:
-    """An object that is nested so deep."""
+    """An object that is nested this deep."""
     nested = b'{"a":' * (levels - 1) + b"[7]" + b"}" * (levels - 1)
     if where == "managedFields":
         about["metadata"]["managedFields"] = [{"manager": "x", "fieldsV1": "DEEP"}]
@@ -715,7 +716,7 @@ def test_the_deletion_of_an_object_nested_too_deep_is_seen(caplog: pytest.LogCap
 
     gone = (deep(obj("theirs", 12, "b"), 60_000), deep(source("x", 13), 60_000))
     first = listing(source("x", 5), obj("theirs", 6, "b"))
-    watching(deed, streams(*first, *(line("DELETED", each) for each in gone)))
+    watching(deed, streams(*first, *(line("DELETED", obj) for obj in gone)))
 
 
 def test_unrelated_objects_nested_too_deep_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -725,7 +726,7 @@ def test_unrelated_objects_nested_too_deep_are_logged_once(caplog: pytest.LogCap
     many = [line("MODIFIED", deep(obj(f"deep-{number}", 11 + number, "b"), 60_000)) for number in range(3)]
     with caplog.at_level(logging.WARNING):
         watching(deed, streams(*listing(), *many, added("y", 15)))
-    assert [each.getMessage() for each in caplog.records].count("watch.deep-object") == 1
+    assert [record.getMessage() for record in caplog.records].count("watch.deep-object") == 1
 
 
 @pytest.mark.parametrize("levels", DEPTHS)
@@ -736,7 +737,7 @@ def test_one_object_nested_too_deep_does_not_hide_the_rest_of_its_page(levels: i
         assert stage.cache.exists_unread(at("b", "deep"))
         held = stage.cache.get(at("admin", "y"))
         assert held is not None
-        assert [(each.name, each.raw) for each in held.content.fields] == [
+        assert [(field.name, field.raw) for field in held.content.fields] == [
             ("data", b'{"k": "YQ=="}'),
             ("type", b'"Opaque"'),
         ]

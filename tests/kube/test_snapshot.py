@@ -1,4 +1,4 @@
-"""A snapshot against a server that speaks HTTP as the API server does, and forgets its pages when told to."""
+"""Tests a snapshot against an HTTP server whose pages can expire."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.kube.scripted import Answer, access, refuses, says, serving
+from tests.support.caches import a_plain_cache, unread, unseen
 
 from samara.core.model import NAMESPACE, SECRET, Kind, Ref
 from samara.core.queries import CrdExists, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
-from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.snapshot import Snapshot, list_cluster
@@ -25,16 +25,16 @@ from samara.vocabularies import secret_copy
 REGISTRY = Registry((secret_copy.source_type(),))
 
 
-def thing(name: str, namespace: str = "", **words: str) -> dict[str, Any]:
-    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "5", "annotations": words}
+def thing(name: str, namespace: str = "", **annotations: str) -> dict[str, Any]:
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "5", "annotations": annotations}
     return {"metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
 
 
 class Server:
-    """Two pages per list; the second page of a kind expires as often as `expiries` says."""
+    """Two pages per list. The second page of a kind expires `expiries` times."""
 
     def __init__(self, expiries: int, unknown: str = "") -> None:
-        self.asked: list[dict[str, str]] = []
+        self.queries: list[dict[str, str]] = []
         self._left = expiries
         self._unknown = unknown
         source = thing("db", "admin", **{"secret-copy/namespaces": "", "secret-copy/origin": "by hand"})
@@ -44,7 +44,7 @@ class Server:
         }
 
     async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append(dict(request.query))
+        self.queries.append(dict(request.query))
         kind = request.path.rpartition("/")[2]
         if kind == self._unknown:
             return web.json_response({"kind": "Status", "code": 404, "message": "no such kind"}, status=404)
@@ -69,7 +69,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access, may_write=unrestricted) as client:
-            return await list_cluster(client, REGISTRY, "operator")
+            return await list_cluster(client, REGISTRY, "operator", unread, unseen)
     finally:
         await runner.cleanup()
 
@@ -79,8 +79,8 @@ def test_every_page_is_read_and_lists_are_consistent() -> None:
     shot = asyncio.run(seen(server))
     assert [obj.ref.name for obj in shot.cache.objects_of(NAMESPACE)] == ["a", "admin"]
     assert shot.cache.has_synced(SECRET)
-    assert all(asked["limit"] == "500" for asked in server.asked)
-    assert not any("resourceVersion" in asked for asked in server.asked)
+    assert all(query["limit"] == "500" for query in server.queries)
+    assert not any("resourceVersion" in query for query in server.queries)
 
 
 def test_irrelevant_objects_keep_only_their_address() -> None:
@@ -96,7 +96,7 @@ def test_a_list_whose_pages_expired_starts_again() -> None:
     assert [obj.ref.path for obj in shot.cache.objects_of(SECRET)] == ["admin/db"]
 
 
-def test_a_kind_that_is_not_served_is_not_taken_for_empty() -> None:
+def test_a_kind_that_is_not_served_does_not_count_as_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unknown) == [SECRET]
     assert not shot.cache.has_synced(SECRET)
@@ -113,45 +113,45 @@ DEFINED = CrdExists(Kind("toys.dev", "v1", "Queue", "queues"))
         (refuses(404, "NotFound"), False),
         (refuses(403, "Forbidden"), True),
     ],
-    ids=["stands", "goes", "gone", "who may not know plans as if it stood"],
+    ids=["stands", "goes", "gone", "a user who may not read it"],
 )
-def test_what_a_definition_does_is_asked_as_the_operator_asks(answer: Answer, stands: bool) -> None:
-    async def told() -> object:
+def test_whether_a_crd_is_established_is_read_from_the_server(answer: Answer, stands: bool) -> None:
+    async def read_answer() -> object:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
-            await shot._answer((DEFINED,))
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread)
+            await shot._answer_all((DEFINED,))
             return shot.cache.answer(DEFINED)
 
-    assert asyncio.run(told()) is stands
+    assert asyncio.run(read_answer()) is stands
 
 
-def test_the_paths_of_the_secret_manager_are_read_once_and_those_of_before_stay_known() -> None:
-    asked: list[list[str]] = []
+def test_each_path_of_the_secret_manager_is_read_once_and_earlier_readings_stay() -> None:
+    batches: list[list[str]] = []
 
     async def read_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
-        asked.append([each.path for each in paths])
-        return {each.path: SecretReading(each.path.encode(), "now") for each in paths}
+        batches.append([path.path for path in paths])
+        return {path.path: SecretReading(path.path.encode(), "now") for path in paths}
 
-    async def told() -> list[object]:
+    async def answers() -> list[object]:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator", read_paths)
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", read_paths)
             one, two = SecretPath("one", 300.0), SecretPath("two", 300.0)
-            await shot._answer((one, one))
-            await shot._answer((two,))
-            return [shot.cache.answer(each) for each in (one, two)]
+            await shot._answer_all((one, one))
+            await shot._answer_all((two,))
+            return [shot.cache.answer(path) for path in (one, two)]
 
-    assert asyncio.run(told()) == [SecretReading(b"one", "now"), SecretReading(b"two", "now")]
-    assert asked == [["one"], ["two"]]
+    assert asyncio.run(answers()) == [SecretReading(b"one", "now"), SecretReading(b"two", "now")]
+    assert batches == [["one"], ["two"]]
 
 
-def test_without_a_secret_manager_the_reading_says_so() -> None:
-    async def told() -> object:
+def test_without_a_secret_manager_the_reading_has_a_fault() -> None:
+    async def reading() -> object:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
-            shot = Snapshot(client, Codec(REGISTRY.managers), Cache(REGISTRY), "operator")
-            await shot._answer((SecretPath("one", 300.0),))
+            shot = Snapshot(client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread)
+            await shot._answer_all((SecretPath("one", 300.0),))
             return shot.cache.answer(SecretPath("one", 300.0))
 
-    found = asyncio.run(told())
-    assert isinstance(found, SecretReading)
-    assert found.value is None
-    assert found.fault is not None
+    result = asyncio.run(reading())
+    assert isinstance(result, SecretReading)
+    assert result.value is None
+    assert result.fault is not None

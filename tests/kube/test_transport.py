@@ -1,4 +1,4 @@
-"""Writes on a connection of our own: what is reused, what is given up, and what is never sent."""
+"""Tests writes on our own connections: reuse, faults, and requests that are never sent."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def serving(*answers: bytes, path: str = "") -> AsyncIterator[tuple[Server
 
 
 def allow() -> None:
-    """Nothing stands against it."""
+    """A check that allows every request."""
 
 
 async def post(
@@ -83,7 +83,7 @@ def run(deed: Callable[[Server, Transport], Awaitable[Any]], *answers: bytes, pa
         return runner.run(whole())
 
 
-def test_a_request_is_sent_whole_and_its_answer_read() -> None:
+def test_a_request_is_sent_and_its_answer_read() -> None:
     async def deed(server: Server, transport: Transport) -> None:
         answer = await post(transport, b'{"a": 1}')
         assert (answer.status, answer.body) == (201, b"{}")
@@ -120,7 +120,7 @@ def test_one_connection_serves_one_request_after_the_other() -> None:
     ],
     ids=["chunked", "chunked in pieces", "in pieces", "after a word on the way"],
 )
-def test_an_answer_is_read_in_whatever_pieces_it_comes(answer: bytes) -> None:
+def test_an_answer_is_read_in_pieces_of_any_size(answer: bytes) -> None:
     async def deed(server: Server, transport: Transport) -> None:
         assert [(await post(transport)).body for _ in range(2)] == [b"abcde", b"abcde"]
         assert server.connections == 1
@@ -210,7 +210,7 @@ def test_an_unsolicited_answer_closes_the_connection() -> None:
     run(deed, GOOD + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged", GOOD)
 
 
-def test_an_answer_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_long_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BODY", 3)
 
     async def deed(server: Server, transport: Transport) -> None:

@@ -1,4 +1,4 @@
-"""The plugin as people meet it, with its exit code and both outputs: a process of its own, or inside this one."""
+"""Runs the plugin as a process or inside this one, and returns its exit code and both outputs."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from tests.support import forks
 from kubectl_accurate.program import main
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     code: int
     out: str
     err: str
 
     @property
     def good(self) -> str:
-        """The output of a command that has done what it was asked, and had nothing else to say."""
+        """The output of a command that succeeded without a note on stderr."""
         assert (self.code, self.err) == (0, ""), self
         return self.out
 
     @property
     def fault(self) -> str:
-        """The one line of a fault that a person can act on."""
+        """The one line of a fault for the user."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1, self.err
         assert self.err.startswith("kubectl-accurate: ")
         return self.err.removeprefix("kubectl-accurate: ").strip()
 
 
-def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
+def accurate(*args: str | Path, env: Mapping[str, str] | None = None) -> Result:
     done = forks.run("kubectl-accurate", list(map(str, args)), environment(env), timeout=TIMEOUT)
-    return Told(done.returncode, done.stdout, done.stderr)
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
-def accurate_inside(*args: str | Path, env: Mapping[str, str] | None = None) -> Told:
-    return Told(*inside(main, *args, env=env))
+def accurate_inside(*args: str | Path, env: Mapping[str, str] | None = None) -> Result:
+    return Result(*inside(main, *args, env=env))

@@ -1,4 +1,4 @@
-"""A server of namespaces and SubNamespaces in memory, with an operator at work, where any request can go wrong."""
+"""A server of namespaces and SubNamespaces in memory, with an operator, on which any request can fail."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ class Scripted:
     _numbers: int = 100
 
     def space(self, name: str, **labels: str) -> None:
-        words = {f"accurate.cybozu.com/{key}": value for key, value in labels.items()}
-        self.spaces[name] = {"metadata": {"name": name, "uid": f"uid-{name}", "labels": words, **self._version()}}
+        labels_by_key = {f"accurate.cybozu.com/{key}": value for key, value in labels.items()}
+        self.spaces[name] = {
+            "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels_by_key, **self._version()}
+        }
 
     def sub(self, namespace: str, name: str, **spec: Json) -> None:
         meta = {"namespace": namespace, "name": name, "uid": f"uid-{namespace}-{name}"}
         self.subs[namespace, name] = {"metadata": meta, "spec": spec}
 
     def parent(self, name: str) -> str | None:
-        found: str | None = self.spaces[name]["metadata"]["labels"].get(PARENT)
-        return found
+        parent: str | None = self.spaces[name]["metadata"]["labels"].get(PARENT)
+        return parent
 
     def _version(self) -> Json:
         self._numbers += 1
@@ -85,7 +87,7 @@ class Scripted:
         raise Unreachable("no answer")
 
     def end(self) -> None:
-        """What was on its way arrives, and the operator does what is left to do."""
+        """Delivers delayed requests, and lets the operator finish its work."""
         for request in self.late:
             try:
                 self._done(*request, dry=False)
@@ -99,13 +101,13 @@ class Scripted:
     def _done(self, method: str, path: str, body: bytes | None, dry: bool) -> bytes:
         if path.endswith(REVIEWS):
             return b'{"status": {"allowed": true}}'
-        words = path.split("/")
+        segments = path.split("/")
         sent = json.loads(body) if body else {}
-        if "subnamespaces" not in words:
-            answer = self._space(method, words[-1], sent, dry)
+        if "subnamespaces" not in segments:
+            answer = self._space(method, segments[-1], sent, dry)
         else:
-            namespace = words[words.index("namespaces") + 1]
-            answer = self._sub(method, namespace, sent if method == "POST" else {**sent, "name": words[-1]})
+            namespace = segments[segments.index("namespaces") + 1]
+            answer = self._sub(method, namespace, sent if method == "POST" else {**sent, "name": segments[-1]})
         if not self.is_slow:
             self._operate()
         return json.dumps(answer).encode()
@@ -113,14 +115,14 @@ class Scripted:
     def _space(self, method: str, name: str, sent: Json, dry: bool) -> Json:
         if name not in self.spaces:
             raise NotFound(404, "NotFound", f'namespaces "{name}" not found')
-        found = self.spaces[name]["metadata"]
+        metadata = self.spaces[name]["metadata"]
         if method == "PATCH":
-            if sent["metadata"]["resourceVersion"] != found["resourceVersion"]:
+            if sent["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
                 raise Conflict(409, "Conflict", "changed")
             if not dry:
-                labels = {**found["labels"], **sent["metadata"]["labels"]}
-                found["labels"] = {key: value for key, value in labels.items() if value is not None}
-                found |= self._version()
+                labels = {**metadata["labels"], **sent["metadata"]["labels"]}
+                metadata["labels"] = {key: value for key, value in labels.items() if value is not None}
+                metadata |= self._version()
         return self.spaces[name]
 
     def _sub(self, method: str, namespace: str, sent: Json) -> Json:
@@ -131,18 +133,18 @@ class Scripted:
         where = (namespace, sent["name"])
         if where not in self.subs:
             raise NotFound(404, "NotFound", f'subnamespaces "{where[1]}" not found')
-        found = self.subs[where]
+        sub = self.subs[where]
         if method == "DELETE":
-            assert sent["preconditions"]["uid"] == found["metadata"]["uid"]
-            found["metadata"]["deletionTimestamp"] = "now"
-        return found
+            assert sent["preconditions"]["uid"] == sub["metadata"]["uid"]
+            sub["metadata"]["deletionTimestamp"] = "now"
+        return sub
 
     # the operator
 
     def _operate(self) -> None:
-        """After every request it does what it must: finish deletions, and make what is missing."""
-        for (namespace, name), each in list(self.subs.items()):
-            if "deletionTimestamp" in each["metadata"]:
+        """The work of the operator after every request: it finishes deletions and creates missing objects."""
+        for (namespace, name), sub in list(self.subs.items()):
+            if "deletionTimestamp" in sub["metadata"]:
                 del self.subs[namespace, name]
                 if name in self.spaces and self.parent(name) == namespace:
                     self.lost.append(name)

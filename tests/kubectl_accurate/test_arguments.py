@@ -1,4 +1,4 @@
-"""Commands, aliases, flags at every place, and wrong usage; no cluster is needed to get that far."""
+"""Tests commands, aliases, flags in every position, and wrong usage. None of it needs a cluster."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ FLAGS = (
 
 @pytest.fixture
 def nobody(tmp_path: Path) -> Path:
-    """A kubeconfig of a server that is not there."""
+    """A kubeconfig for a server that does not exist."""
     return kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_takes_kubectls_flags_after_it(command: tuple[str, ...], nobody: Path) -> None:
-    told = accurate_inside(*command, f"--kubeconfig={nobody}", *FLAGS)
-    assert told.fault.startswith("no answer from http://127.0.0.1")
+    result = accurate_inside(*command, f"--kubeconfig={nobody}", *FLAGS)
+    assert result.fault.startswith("no answer from http://127.0.0.1")
 
 
 @pytest.mark.parametrize("command", [("list",), ("sub", "create", "a", "r"), ("ns", "set-type", "a", "root")])
 def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, ...], nobody: Path) -> None:
     for place in range(len(command)):
-        told = accurate_inside(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
-        assert told.fault.startswith("no answer from http://127.0.0.1"), place
+        result = accurate_inside(*command[:place], f"--kubeconfig={nobody}", *FLAGS, *command[place:])
+        assert result.fault.startswith("no answer from http://127.0.0.1"), place
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
-    """The clusters that `list` is called with; it does nothing else here."""
+    """The clusters with which `list` is called. Its work is replaced."""
     clusters: list[Cluster] = []
 
     @click.command("list", cls=Command)
@@ -92,18 +92,18 @@ def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before
     assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
     assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
     assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
-    assert [each.rare["insecure_skip_tls_verify"] for each in asked] == [True, False, False]
+    assert [cluster.rare["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
 
 
-def test_what_may_be_given_more_than_once_adds_up_over_all_places(asked: list[Cluster]) -> None:
+def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
-    assert [each.rare["as_groups"] for each in asked] == [("a", "b", "c"), ("a",)]
+    assert [cluster.rare["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
-    told = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
-    assert told.fault.startswith("no answer")
+    result = accurate_inside("--kubeconfig=/nonexistent/file", "sub", "list", f"--kubeconfig={nobody}")
+    assert result.fault.startswith("no answer")
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> 
     ids=lambda args: " ".join(args)[:40],
 )
 def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str, ...]) -> None:
-    told = accurate_inside(*args)
-    assert told.fault.endswith("--help` shows how it is used")
-    assert (told.out, "Usage:" in told.err) == ("", False)
+    result = accurate_inside(*args)
+    assert result.fault.endswith("--help` shows how it is used")
+    assert (result.out, "Usage:" in result.err) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_7_wrong_usage_is_exit_1_and_one_line_without_the_usage(args: tuple[str,
     ],
     ids=str,
 )
-def test_an_empty_name_is_refused_before_anything_is_asked(command: tuple[str, ...], place: int, nobody: Path) -> None:
-    told = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
-    assert ": expected a name, found ''" in told.fault
+def test_an_empty_name_is_refused_before_any_request(command: tuple[str, ...], place: int, nobody: Path) -> None:
+    result = accurate_inside(*command[:place], "", *command[place + 1 :], f"--kubeconfig={nobody}")
+    assert ": expected a name, found ''" in result.fault
 
 
-def test_a_name_is_one_part_of_a_path_whatever_it_says() -> None:
+def test_any_name_is_one_segment_of_a_path() -> None:
     async def run() -> None:
         found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
         async with serving(says(found)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -182,12 +182,12 @@ def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[st
     assert create.make_context("create", ["a", "r", *flags]).params["annotations"] == pairs
 
 
-def test_7_a_type_that_there_is_not_is_a_fault_of_one_line_and_no_cluster_is_asked(nobody: Path) -> None:
-    told = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
-    assert told.fault == "invalid type: tree; expected root, template or none"
+def test_7_an_unknown_type_is_refused_on_one_line_without_a_request(nobody: Path) -> None:
+    result = accurate("ns", "set-type", "a", "tree", f"--kubeconfig={nobody}")
+    assert result.fault == "invalid type: tree; expected root, template or none"
 
 
-def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> None:
+def test_version_needs_no_cluster_and_imports_no_client() -> None:
     script = (
         "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom kubectl_accurate import program\n"
         "try:\n    program.main()\nexcept SystemExit as end:\n    code = end.code\n"
@@ -203,9 +203,9 @@ def test_version_is_told_without_a_cluster_and_without_what_speaks_to_one() -> N
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("sub", "move"), ("ns", "describe")])
 def test_help_is_the_help_of_the_command(words: tuple[str, ...]) -> None:
-    told = accurate_inside("help", *words).good
-    assert told.startswith("Usage: kubectl-accurate")
-    assert told.splitlines()[2:] == accurate_inside(*words, "--help").good.splitlines()[2:]
+    result = accurate_inside("help", *words).good
+    assert result.startswith("Usage: kubectl-accurate")
+    assert result.splitlines()[2:] == accurate_inside(*words, "--help").good.splitlines()[2:]
 
 
 @pytest.mark.parametrize("words", [(), ("sub",), ("ns",), ("template",)])
@@ -213,7 +213,7 @@ def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...]) -> Non
     assert accurate_inside(*words).good == accurate_inside(*words, "--help").good
 
 
-def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_interrupt_lets_a_move_finish(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     with finish_on_interrupt():
         signal.raise_signal(signal.SIGINT)
@@ -224,10 +224,10 @@ def test_the_first_interrupt_lets_a_change_of_place_finish(capsys: pytest.Captur
 
 
 def test_help_shows_every_flag_of_kubectl() -> None:
-    told = accurate_inside("--help").good
+    result = accurate_inside("--help").good
     for flag in FLAGS:
         if flag.startswith("--"):
-            assert flag.partition("=")[0] in told
+            assert flag.partition("=")[0] in result
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -240,5 +240,5 @@ def test_the_completion_that_is_printed_completes() -> None:
     assert accurate_inside(env=env).out.split() == ["plain,graft"]
 
 
-def test_no_cluster_at_all_is_one_line_and_exit_1() -> None:
+def test_a_missing_cluster_is_one_line_and_exit_1() -> None:
     assert "expected a cluster to talk to" in accurate("list").fault

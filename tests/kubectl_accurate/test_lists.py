@@ -20,7 +20,7 @@ def test_branches_are_drawn_at_every_level_and_names_are_sorted() -> None:
     assert list(forest.lines()) == ["├── x", "│   ├── w", "│   └── y", "└── z"]
 
 
-def test_what_lies_below_the_last_branch_has_no_bar_beside_it() -> None:
+def test_lines_below_the_last_branch_have_no_bar() -> None:
     forest = tree_forest([namespace("a", type="root"), namespace("b", parent="a"), namespace("c", parent="b")])
     assert list(forest.lines()) == ["└── a", "    └── b", "        └── c"]
 
@@ -30,7 +30,7 @@ def test_any_namespace_can_be_the_top() -> None:
     assert list(forest.lines("b")) == ["└── b", "    └── c"]
 
 
-def test_a_loop_is_drawn_once_and_told() -> None:
+def test_a_loop_is_drawn_once_and_marked() -> None:
     forest = tree_forest([namespace("a", parent="b"), namespace("b", parent="a")])
     assert list(forest.lines()) == []
     assert list(forest.lines("a")) == ["└── a", "    └── b", "        └── a (loop)"]
@@ -40,7 +40,7 @@ def test_an_empty_label_makes_no_branch() -> None:
     assert tree_forest([namespace("a", parent=""), namespace("", type="root")]).children == {}
 
 
-def test_templates_that_are_instances_are_no_tops() -> None:
+def test_templates_that_are_instances_are_not_at_the_top() -> None:
     forest = template_forest(
         [namespace("t", type="template"), namespace("u", type="template", template="t"), namespace("i", template="u")]
     )

@@ -1,4 +1,4 @@
-"""Changes of place, with a fault at every request there is: nothing is ever lost, and what is told is true."""
+"""Tests moves with a fault at every request: no namespace is lost, and messages are true."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OPERATIONS = {"move": (move, "a", ("s", "a")), "graft": (graft, "plain", ("s", "
 @pytest.mark.parametrize("also_down", [False, True])
 @pytest.mark.parametrize("way", get_args(Way))
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_whatever_request_fails_nothing_is_lost_and_the_end_is_whole(
+def test_no_failing_request_loses_a_namespace_or_leaves_half_a_move(
     name: str, way: Way, also_down: bool, is_slow: bool
 ) -> None:
     do, space, target = OPERATIONS[name]
@@ -69,24 +69,24 @@ def test_whatever_request_fails_nothing_is_lost_and_the_end_is_whole(
             assert number > 4
             assert fault is None
             return
-        told = f"{name}: {way} at {server.sent[number]}"
+        context = f"{name}: {way} at {server.sent[number]}"
         server.end()
-        assert server.lost == [], told
+        assert server.lost == [], context
         changed = server.parent(space) != before
         if fault is None:
-            assert changed, told
+            assert changed, context
         if fault is not None and "nothing was changed" in str(fault):
-            assert not changed, told
-            assert target not in server.subs, told
+            assert not changed, context
+            assert target not in server.subs, context
         if "; undone" in str(fault):
-            assert not changed, told
-            assert target not in server.subs, told
+            assert not changed, context
+            assert target not in server.subs, context
         if changed and target is not None:
-            assert target in server.subs, told
+            assert target in server.subs, context
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_refusal_before_the_label_leaves_all_as_it_was(name: str) -> None:
+def test_a_refusal_before_the_label_changes_nothing(name: str) -> None:
     do, space, _ = OPERATIONS[name]
     for number in count():
         server = world()
@@ -109,7 +109,7 @@ def test_a_refused_label_is_undone() -> None:
     assert set(server.subs) == {("r", "a"), ("a", "b")}
 
 
-def test_what_cannot_be_undone_is_told() -> None:
+def test_the_error_names_a_change_that_cannot_be_undone() -> None:
     class Stubborn(Scripted):
         def _sub(self, method: str, namespace: str, sent: dict[str, Any]) -> dict[str, Any]:
             if method == "DELETE":
@@ -123,7 +123,7 @@ def test_what_cannot_be_undone_is_told() -> None:
     assert "kubectl delete subnamespaces a -n s" in str(fault)
 
 
-def test_a_lost_answer_to_the_label_is_looked_up_and_the_move_goes_on() -> None:
+def test_after_a_lost_answer_the_namespace_is_read_and_the_move_continues() -> None:
     server = world()
     server.fault_at, server.way = writes(move).index("PATCH /namespaces/a"), "answer lost"
     assert run(server, move) is None
@@ -138,7 +138,7 @@ def test_a_label_that_may_still_arrive_is_not_undone() -> None:
     assert ("s", "a") in server.subs
 
 
-def test_a_namespace_that_others_write_meanwhile_is_moved_all_the_same() -> None:
+def test_a_namespace_that_others_write_meanwhile_is_still_moved() -> None:
     busy = iter(range(3))
 
     class Busy(Scripted):
@@ -151,7 +151,7 @@ def test_a_namespace_that_others_write_meanwhile_is_moved_all_the_same() -> None
     assert next(busy, None) is None
 
 
-def test_a_namespace_that_somebody_else_moves_meanwhile_is_left_to_them() -> None:
+def test_a_namespace_that_another_client_moves_meanwhile_is_not_moved() -> None:
     class Rival(Scripted):
         def _space(self, method: str, name: str, sent: dict[str, Any], dry: bool) -> dict[str, Any]:
             if method == "PATCH":
@@ -162,7 +162,7 @@ def test_a_namespace_that_somebody_else_moves_meanwhile_is_left_to_them() -> Non
     assert "somebody else has changed the namespace a" in str(fault)
 
 
-def test_a_loop_above_the_new_parent_is_no_endless_walk() -> None:
+def test_a_loop_above_the_new_parent_ends_the_check() -> None:
     server = world()
     server.space("x", parent="y")
     server.space("y", parent="x")

@@ -1,5 +1,6 @@
 """The pages say what the program does: their fences parse, their links lead somewhere, their tables are complete."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -12,6 +13,9 @@ from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
 from samara.cli.main import COMMANDS, SEPARATE, samara
 from samara.core.desired import Fault, Reason
+from samara.core.occupant import Occupant
+from samara.core.ownership import Ownership
+from samara.core.rules import RULES, UNWANTED_RULES
 from samara.engine import events
 from samara.engine.event_sink import EVENT_REASONS
 from samara.settings import parse
@@ -24,9 +28,11 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("fence", [each for each in LISTED if each.language in ("yaml", "json")], ids=str)
+@pytest.mark.parametrize("fence", [each for each in LISTED if each.language in ("yaml", "json", "python")], ids=str)
 def test_data_on_a_page_parses(fence: Fence) -> None:
-    if fence.language == "json":
+    if fence.language == "python":
+        ast.parse(fence.text)
+    elif fence.language == "json":
         json.loads(fence.text)
     else:
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(fence.text))
@@ -41,7 +47,7 @@ def test_settings_on_a_page_are_accepted(fence: Fence) -> None:
 
 def test_every_fence_names_its_language() -> None:
     assert [str(fence) for fence in LISTED if not fence.language] == []
-    assert {fence.language for fence in LISTED} <= {"yaml", "json", "sh", "console", "text"}
+    assert {fence.language for fence in LISTED} <= {"yaml", "json", "sh", "console", "text", "python"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -108,8 +114,18 @@ def test_a_generated_page_is_what_the_program_says(page: str) -> None:
     assert reference.renewed(page) == (reference.FOLDER / page).read_text(), "run make docs"
 
 
+def test_the_pages_name_every_rule_every_occupant_and_every_fact_of_ownership() -> None:
+    decides, ownership = (
+        (reference.FOLDER / "concepts" / name).read_text() for name in ("how-it-decides.md", "ownership.md")
+    )
+    for name in [*(rule.name for rule in RULES), *(rule.name for rule in UNWANTED_RULES)]:
+        assert f"| `{name}` |" in decides
+    for fact in (*Occupant.__members__, *(name for name in vars(Ownership) if not name.startswith("_"))):
+        assert f"| `{fact}` |" in ownership
+
+
 def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
-    page = (reference.FOLDER / "custom-resources.md").read_text()
+    page = (reference.FOLDER / "reference" / "custom-resources.md").read_text()
     for path in ("spec.data[].secretPath", "spec.targets.includedNamespaces.list[].name", "spec.labels"):
         assert f"| `{path}` |" in page
     assert "v2alpha1" not in page, "a version that is not served"

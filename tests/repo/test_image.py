@@ -95,7 +95,7 @@ def test_a_second_tree_is_the_same(tree: Path, tmp_path: Path) -> None:
     again = tmp_path / "tree"
     image_tree.lay_out(again)
     assert digest(again) == digest(tree)
-    assert {os.stat(path).st_mtime for path in again.rglob("*")} == {float(image_tree.MOMENT)}
+    assert {os.stat(path).st_mtime for path in again.rglob("*")} == {float(image_tree.FILE_TIME)}
 
 
 def test_the_image_starts_what_the_tree_holds_as_nobody() -> None:

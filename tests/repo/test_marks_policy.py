@@ -3,16 +3,20 @@
 import re
 
 import yaml
-from tests.support.pages import EXAMPLES
+from scripts import reference
 
+from samara.assembly import registry_of
 from samara.core.metadata_keys import ADOPTED
 from samara.settings import Settings
-from samara.source_types import registry_of
 from samara.vocabularies.accurate.labels import PARENT
 
 
+def test_the_policy_is_what_the_program_says() -> None:
+    assert reference.marks_policy() == reference.POLICY.read_text(), "run make docs"
+
+
 def test_the_policy_guards_every_mark_of_every_vocabulary() -> None:
-    policy, binding = yaml.safe_load_all((EXAMPLES / "security" / "marks-policy.yaml").read_text())
+    policy, binding = yaml.safe_load_all(reference.POLICY.read_text())
     variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
     marks = {mark for source_type in registry_of(Settings()).source_types for mark in source_type.ownership.marks}
     # A namespace's parent is a label that administrators write; admission guards the tree.

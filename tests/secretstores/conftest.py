@@ -1,4 +1,4 @@
-"""Secret managers are tested without what the environment of this machine says about any of them."""
+"""Removes this machine's settings for secret managers from the environment of the tests."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as the program does, before a
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody's credentials, no proxy, and no question to the machine's own cloud."""
+    """Removes credentials and proxies, and disables requests to the machine's own cloud."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "VAULT_", "BAO_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -52,7 +52,7 @@ class FishyKeysServer:
         self.gate = threading.Event()
         """Calls wait here while it is not set: a slow server without a clock."""
         self.gate.set()
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         """The paths, decoded, of all calls with a good token."""
         self.reached = threading.Event()
         """Set by the first of them."""
@@ -74,7 +74,7 @@ class FishyKeysServer:
         return f"{head}.{body}.{self._signature(head, body)}"
 
     def rotate_key(self) -> None:
-        """Every token that was given out has a bad signature from now on."""
+        """Changes the signing key, so that all earlier tokens have a bad signature."""
         self._key = secrets.token_bytes(32)
 
     # the server
@@ -98,7 +98,7 @@ class FishyKeysServer:
         return self.address
 
     def stop(self) -> None:
-        """Breaks off what is under way."""
+        """Stops the server and breaks off running calls."""
         self.gate.set()
         if self._server is not None:
             self._server.stop(grace=None).wait()
@@ -116,16 +116,16 @@ class FishyKeysServer:
     ) -> OperatorGetSecretValueResponse:
         user = self._caller(call)
         path = _path(request.path, call)
-        self.asked.append(path)
+        self.requested.append(path)
         self.reached.set()
         self.gate.wait()
-        found = self.stored.get(path)
+        secret = self.stored.get(path)
         # Access is judged first, so that what does not exist is forbidden.
-        if found is None or user not in found.readers:
+        if secret is None or user not in secret.readers:
             _refuse(call, grpc.StatusCode.PERMISSION_DENIED, "forbidden")
         if path in self.failing:
             _refuse(call, *self.failing[path])
-        return OperatorGetSecretValueResponse(value=found.value, path=path)
+        return OperatorGetSecretValueResponse(value=secret.value, path=path)
 
     def _sent(self, answer: OperatorGetSecretValueResponse) -> bytes:
         return self.garbled.get(answer.path) or answer.SerializeToString()
@@ -173,8 +173,8 @@ def _encoded(raw: bytes) -> str:
 
 def main() -> None:
     server = FishyKeysServer()
-    for each in sys.argv[1:]:
-        path, _, value = each.partition("=")
+    for argument in sys.argv[1:]:
+        path, _, value = argument.partition("=")
         server.put(path, value)
     address = server.start(8090)
     sys.stdout.write(f"url: {address}\ntoken: {server.token()}\n")

@@ -1,4 +1,4 @@
-"""RustyVault, a Vault that nobody here wrote: built once with cargo into the user's cache folder, and run for tests.
+"""RustyVault, an independent Vault: built once with cargo into the user's cache folder, and run for tests.
 
 `python -m tests.secretstores.rvault` builds it. Only the standard library is used until something is built or run.
 """
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 
 
 class Unbuilt(Exception):  # noqa: N818 - named for what it means
-    """There is no RustyVault, and why; one line for a person."""
+    """RustyVault cannot be built. The message gives the reason in one line."""
 
 
 class Running(NamedTuple):
@@ -53,16 +53,16 @@ def program() -> Path:
 
 
 def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Path:
-    """The program, built first where it is not there yet; whoever comes meanwhile waits."""
-    found = program()
-    folder = found.parent
-    if not found.exists():
+    """The program. It is built first if necessary, and concurrent callers wait."""
+    program_ = program()
+    folder = program_.parent
+    if not program_.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not found.exists():
+            if not program_.exists():
                 _build(folder, progress, heartbeat)
-    return found
+    return program_
 
 
 def _build(folder: Path, progress: Progress, heartbeat: float) -> None:
@@ -99,8 +99,8 @@ def _compile(cargo: str, work: Path, progress: Progress, heartbeat: float) -> No
         )
         code = _waited(child, progress, heartbeat)
     if code != 0 or not (work / "bin" / PROGRAM).exists():
-        said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        why = next((line for line in said if line.startswith("error")), said[-1] if said else "it said nothing")
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        why = next((line for line in lines if line.startswith("error")), lines[-1] if lines else "it said nothing")
         raise Unbuilt(
             f"cargo could not build {CRATE} {VERSION} ({why[:300]}): a newer Rust, or OpenSSL's headers, may help"
         )

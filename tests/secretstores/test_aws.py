@@ -44,7 +44,7 @@ HANG, RESET = b"hang", b"reset"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     key: str
     """The id of the access key that signed."""
     name: str
@@ -53,19 +53,19 @@ class Asked:
 
 @dataclass
 class Script:
-    """Answers by what was asked; `HANG` never answers and `RESET` breaks off."""
+    """Answers by requested name. `HANG` never answers and `RESET` breaks the connection."""
 
-    answer: Callable[[Asked], bytes | Awaitable[bytes]]
-    asked: list[Asked] = field(default_factory=list)
+    answer: Callable[[Request], bytes | Awaitable[bytes]]
+    requests: list[Request] = field(default_factory=list)
     url: str = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                asked = await _request(reader)
-                self.asked.append(asked)
-                said = self.answer(asked)
-                content = said if isinstance(said, bytes) else await said
+                request = await _request(reader)
+                self.requests.append(request)
+                answer = self.answer(request)
+                content = answer if isinstance(answer, bytes) else await answer
                 if content == HANG:
                     await reader.read()
                 if content in (HANG, RESET):
@@ -78,16 +78,16 @@ class Script:
             writer.close()
 
 
-async def _request(reader: asyncio.StreamReader) -> Asked:
+async def _request(reader: asyncio.StreamReader) -> Request:
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     length = re.search(r"(?i)^content-length: (\d+)", head, re.M)
     body = await reader.readexactly(int(length[1])) if length else b""
     key = re.search(r"Credential=([^/]+)/", head)
-    return Asked(key[1] if key else "", json.loads(body)["SecretId"] if body else "", head.split()[1])
+    return Request(key[1] if key else "", json.loads(body)["SecretId"] if body else "", head.split()[1])
 
 
 @asynccontextmanager
-async def scripted(answer: Callable[[Asked], bytes | Awaitable[bytes]]) -> AsyncIterator[Script]:
+async def scripted(answer: Callable[[Request], bytes | Awaitable[bytes]]) -> AsyncIterator[Script]:
     script = Script(answer)
     there = await asyncio.start_server(script.serve, "127.0.0.1")
     script.url = f"http://127.0.0.1:{there.sockets[0].getsockname()[1]}"
@@ -115,8 +115,10 @@ def value(text: str) -> bytes:
 Deed = Callable[[SecretsManager, Script], Awaitable[object]]
 
 
-def play(answer: Callable[[Asked], bytes | Awaitable[bytes]], deed: Deed, config: Mapping[str, bytes] = KEYS) -> object:
-    """Plays a deed on the loop that the program uses."""
+def play(
+    answer: Callable[[Request], bytes | Awaitable[bytes]], deed: Deed, config: Mapping[str, bytes] = KEYS
+) -> object:
+    """Runs a test on the event loop that the program uses."""
 
     async def main() -> object:
         async with scripted(answer) as script, asyncio.timeout(30):
@@ -135,18 +137,18 @@ async def read(store: SecretsManager, script: Script) -> bytes:
 
 
 def outcomes(answers: Mapping[str, bytes]) -> dict[str, bytes | StoreError]:
-    """What reading each name gives, where the server has these answers; one store reads them all."""
+    """The results of reading each name with one store from a server with these answers."""
 
     async def deed(store: SecretsManager, script: Script) -> dict[str, bytes | StoreError]:
         return {name: await outcome(store, name) for name in answers}
 
-    found = play(lambda asked: answers[asked.name], deed)
-    assert isinstance(found, dict)
-    for each in found.values():
-        if isinstance(each, StoreError):
-            assert CANARY not in str(each)
-            assert each.__context__ is None or each.__suppress_context__
-    return found
+    results = play(lambda request: answers[request.name], deed)
+    assert isinstance(results, dict)
+    for result in results.values():
+        if isinstance(result, StoreError):
+            assert CANARY not in str(result)
+            assert result.__context__ is None or result.__suppress_context__
+    return results
 
 
 async def outcome(store: SecretsManager, name: str) -> bytes | StoreError:
@@ -169,7 +171,7 @@ async def outcome(store: SecretsManager, name: str) -> bytes | StoreError:
         ("db#a/b", Location("db", "a/b")),
     ],
 )
-def test_a_path_is_a_name_as_it_is_and_a_field(path: str, location: Location) -> None:
+def test_a_path_is_a_name_and_a_field(path: str, location: Location) -> None:
     assert SecretsManager("eu-west-1", None, None).locate(path) == location
 
 
@@ -189,12 +191,12 @@ def test_a_path_is_a_name_as_it_is_and_a_field(path: str, location: Location) ->
         "a%20b",
     ],
 )
-def test_what_cannot_be_a_name_is_never_asked_for(path: str) -> None:
+def test_an_impossible_name_is_never_requested(path: str) -> None:
     with pytest.raises(Unusable):
         SecretsManager("eu-west-1", None, None).locate(path)
 
 
-def test_an_arn_is_called_what_it_is() -> None:
+def test_the_error_for_an_arn_names_it_as_one() -> None:
     with pytest.raises(Unusable, match="found an ARN"):
         SecretsManager("eu-west-1", None, None).locate("arn:aws:secretsmanager:eu-west-1:1:secret:db")
 
@@ -245,7 +247,7 @@ def test_a_url_that_is_no_region_or_no_safe_endpoint_is_refused(url: str) -> Non
         "aws-sm://eu-west-1?endpoint=https://vpce-1.secretsmanager.eu-west-1.vpce.amazonaws.com",
     ],
 )
-def test_a_region_makes_a_store_without_asking_anybody(url: str) -> None:
+def test_a_store_opens_without_a_request(url: str) -> None:
     async def main() -> str:
         store = await open_store({"url": url.encode()}, nobody)
         await store.close()
@@ -255,19 +257,19 @@ def test_a_region_makes_a_store_without_asking_anybody(url: str) -> None:
 
 
 @pytest.mark.parametrize("missing", KEYS)
-def test_half_a_credential_is_refused_and_never_completed_from_elsewhere(missing: str) -> None:
-    found = fault("aws-sm://eu-west-1", **{key: value for key, value in KEYS.items() if key != missing})
-    assert found.reason == "TokenError"
-    assert missing in str(found)
+def test_half_a_credential_is_refused_and_never_completed_from_the_environment(missing: str) -> None:
+    fault_ = fault("aws-sm://eu-west-1", **{key: value for key, value in KEYS.items() if key != missing})
+    assert fault_.reason == "TokenError"
+    assert missing in str(fault_)
 
 
 def test_a_session_token_alone_is_refused() -> None:
     assert fault("aws-sm://eu-west-1", **{"session-token": CANARY.encode()}).reason == "TokenError"
 
 
-def test_a_credential_of_several_lines_is_refused_and_not_told() -> None:
-    found = fault("aws-sm://eu-west-1", **{**KEYS, "secret-access-key": f"{CANARY}\nx".encode()})
-    assert found.reason == "TokenError"
+def test_a_credential_of_several_lines_is_refused_without_showing_it() -> None:
+    fault_ = fault("aws-sm://eu-west-1", **{**KEYS, "secret-access-key": f"{CANARY}\nx".encode()})
+    assert fault_.reason == "TokenError"
 
 
 # what answers mean
@@ -291,26 +293,26 @@ CODES: Mapping[str, type[StoreError]] = {
 }
 
 
-def test_an_error_code_means_one_thing_and_its_message_is_never_told() -> None:
-    found = outcomes({code: error(code) for code in CODES})
-    assert {code: type(each) for code, each in found.items()} == CODES
+def test_each_error_code_has_one_error_without_the_message_of_aws() -> None:
+    results = outcomes({code: error(code) for code in CODES})
+    assert {code: type(result) for code, result in results.items()} == CODES
 
 
-def test_a_failing_server_is_an_outage_whatever_it_says() -> None:
+def test_a_failing_server_is_an_outage_for_every_code() -> None:
     bodies = (b"", f"<html>{CANARY}</html>".encode(), b'{"__type": "canary-c07e"}')
     answers = {f"{status}-{n}": http(body, status) for status in (429, 500, 502, 503) for n, body in enumerate(bodies)}
-    assert {type(each) for each in outcomes(answers).values()} == {Unavailable}
+    assert {type(result) for result in outcomes(answers).values()} == {Unavailable}
 
 
-def test_when_to_come_back_is_passed_on_if_it_is_a_number_of_seconds() -> None:
+def test_retry_after_is_used_if_it_is_a_number_of_seconds() -> None:
     odd = ("Wed, 21 Oct 2026 07:28:00 GMT", "-1", "nan", "9" * 30, "1e9")
     times = {"good": "17", **{f"odd{n}": when for n, when in enumerate(odd)}}
-    found = outcomes({name: error("ThrottlingException", 429, Retry_After=when) for name, when in times.items()})
-    told = {name: each.retry_after for name, each in found.items() if isinstance(each, Unavailable)}
-    assert told == {"good": 17.0, **{f"odd{n}": None for n in range(len(odd))}}
+    results = outcomes({name: error("ThrottlingException", 429, Retry_After=when) for name, when in times.items()})
+    waits = {name: result.retry_after for name, result in results.items() if isinstance(result, Unavailable)}
+    assert waits == {"good": 17.0, **{f"odd{n}": None for n in range(len(odd))}}
 
 
-def test_an_answer_that_cannot_be_read_is_no_value() -> None:
+def test_a_malformed_answer_gives_no_value() -> None:
     bodies = {
         "text": CANARY.encode(),
         "list": b"[]",
@@ -322,60 +324,60 @@ def test_an_answer_that_cannot_be_read_is_no_value() -> None:
         "cut": b'{"SecretString": ',
         "empty": b"",
     }
-    found = outcomes({name: http(body) for name, body in bodies.items()})
-    assert {name for name, each in found.items() if not isinstance(each, Unavailable | Unusable)} == set()
+    results = outcomes({name: http(body) for name, body in bodies.items()})
+    assert {name for name, result in results.items() if not isinstance(result, Unavailable | Unusable)} == set()
 
 
-def test_an_answer_without_a_value_is_unfit_and_not_absent() -> None:
+def test_an_answer_without_a_value_is_unusable_and_not_absent() -> None:
     bodies: tuple[object, ...] = ({}, {"SecretString": None}, {"SecretString": 5}, {"SecretString": {"a": CANARY}})
-    found = outcomes({str(n): http(body) for n, body in enumerate(bodies)})
-    assert {type(each) for each in found.values()} == {Unusable}
+    results = outcomes({str(n): http(body) for n, body in enumerate(bodies)})
+    assert {type(result) for result in results.values()} == {Unusable}
 
 
-def test_a_value_is_taken_as_it_is() -> None:
+def test_a_value_is_not_changed() -> None:
     texts = ("", "a\0b", "{{ .Values.x }} ${HOME} `id`", "ü" * 1000, "x" * MAX_VALUE)
-    found = outcomes({str(n): value(text) for n, text in enumerate(texts)})
-    assert list(found.values()) == [text.encode() for text in texts]
+    results = outcomes({str(n): value(text) for n, text in enumerate(texts)})
+    assert list(results.values()) == [text.encode() for text in texts]
 
 
-def test_a_value_that_is_too_large_is_unfit() -> None:
+def test_a_value_that_is_too_large_is_unusable() -> None:
     assert isinstance(outcomes({"db": value("x" * 5 * MAX_VALUE)})["db"], Unusable)
 
 
-def test_credentials_that_the_environment_lacks_are_explained() -> None:
+def test_the_error_without_credentials_says_where_to_put_them() -> None:
     async def deed(store: SecretsManager, script: Script) -> None:
         with pytest.raises(Unauthenticated, match="access-key-id"):
             await read(store, script)
-        assert script.asked == []
+        assert script.requests == []
 
     play(lambda _: value(CANARY), deed, config={})
 
 
-def test_a_role_that_may_not_be_taken_is_no_forbidden_secret() -> None:
+def test_a_role_that_may_not_be_assumed_is_unauthenticated_and_not_forbidden() -> None:
     answer = {"Error": {"Code": "AccessDenied", "Message": CANARY}, "ResponseMetadata": {"HTTPStatusCode": 403}}
     taking = _error(ClientError(answer, "AssumeRoleWithWebIdentity"), "db", "eu-west-1")
     reading = _error(ClientError(answer, "GetSecretValue"), "db", "eu-west-1")
     assert (type(taking), type(reading)) == (Unauthenticated, Forbidden)
     for cause in (NoCredentialsError(), ProfileNotFound(profile=CANARY)):
-        found = _error(cause, "db", "eu-west-1")
-        assert isinstance(found, Unauthenticated)
-        assert CANARY not in str(found)
+        fault_ = _error(cause, "db", "eu-west-1")
+        assert isinstance(fault_, Unauthenticated)
+        assert CANARY not in str(fault_)
 
 
 # outages
 
 
-def test_a_connection_that_is_broken_off_is_an_outage_and_is_not_tried_again() -> None:
+def test_a_broken_connection_is_an_outage_and_not_retried() -> None:
     async def deed(store: SecretsManager, script: Script) -> int:
         with pytest.raises(Unavailable):
             await read(store, script)
-        return len(script.asked)
+        return len(script.requests)
 
     assert play(lambda _: RESET, deed) == 1
     assert play(lambda _: error("ThrottlingException"), deed) == 1
 
 
-def test_nobody_at_the_endpoint_is_an_outage() -> None:
+def test_a_refused_connection_is_an_outage() -> None:
     async def main() -> None:
         there = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1")
         port = there.sockets[0].getsockname()[1]
@@ -402,14 +404,14 @@ def test_an_endpoint_without_a_trusted_certificate_is_an_outage_that_says_so(tmp
         store = open_aws(urlsplit(f"aws-sm://eu-west-1?endpoint=https://127.0.0.1:{port}"), KEYS)
         with pytest.raises(Unavailable, match="certificate"):
             await store.read("db")
-        assert script.asked == []
+        assert script.requests == []
         await store.close()
         there.close()
 
     asyncio.run(main())
 
 
-def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_comes() -> None:
+def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds() -> None:
     answers = iter([value("warm"), HANG, value("x")])
 
     async def deed(store: SecretsManager, script: Script) -> bytes:
@@ -422,21 +424,21 @@ def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_come
     assert play(lambda _: next(answers), deed) == b"x"
 
 
-def test_a_store_that_is_closed_under_a_read_tells_an_outage_and_opens_nothing_again() -> None:
+def test_closing_the_store_during_a_read_is_an_outage_and_opens_no_connection() -> None:
     async def main(store: SecretsManager, script: Script) -> None:
         await read(store, script)
         reading = asyncio.ensure_future(store.read("slow"))
         await under_way.wait()
         await store.close()
-        for each in (reading, store.read("db")):
+        for pending in (reading, store.read("db")):
             with pytest.raises(Unavailable):
-                await each
-        assert [each.name for each in script.asked] == ["db", "slow"]
+                await pending
+        assert [request.name for request in script.requests] == ["db", "slow"]
 
     under_way = asyncio.Event()
 
-    def answer(asked: Asked) -> bytes:
-        if asked.name == "slow":
+    def answer(request: Request) -> bytes:
+        if request.name == "slow":
             under_way.set()
             return HANG
         return value("x")
@@ -451,26 +453,26 @@ def keep(path: Path, key: str) -> None:
     path.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
 
 
-def only(key: str) -> Callable[[Asked], bytes]:
+def only(key: str) -> Callable[[Request], bytes]:
     """A server that knows one access key."""
-    return lambda asked: value(asked.key) if asked.key == key else error("UnrecognizedClientException")
+    return lambda request: value(request.key) if request.key == key else error("UnrecognizedClientException")
 
 
 def test_credentials_of_the_configuration_are_used_before_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
-    assert play(lambda asked: value(asked.key), read) == b"AKIDCONFIG"
-    assert play(lambda asked: value(asked.key), read, config={}) == b"AKIDENVIRONMENT"
+    assert play(lambda request: value(request.key), read) == b"AKIDCONFIG"
+    assert play(lambda request: value(request.key), read, config={}) == b"AKIDENVIRONMENT"
 
 
-def test_credentials_that_were_renewed_are_found_at_the_first_refusal(tmp_path: Path) -> None:
+def test_renewed_credentials_are_loaded_after_the_first_refusal(tmp_path: Path) -> None:
     async def deed(store: SecretsManager, script: Script) -> list[str]:
         keep(tmp_path / "credentials", "AKIDOLD")
         with pytest.raises(Unauthenticated):
             await read(store, script)
         keep(tmp_path / "credentials", "AKIDNEW")
         assert await read(store, script) == b"AKIDNEW"
-        return [each.key for each in script.asked]
+        return [request.key for request in script.requests]
 
     # Each time what is at hand first, and once more with what is found then.
     assert play(only("AKIDNEW"), deed, config={}) == ["AKIDOLD", "AKIDOLD", "AKIDOLD", "AKIDNEW"]
@@ -480,24 +482,24 @@ def test_credentials_of_the_configuration_are_not_tried_twice() -> None:
     async def deed(store: SecretsManager, script: Script) -> int:
         with pytest.raises(Unauthenticated):
             await read(store, script)
-        return len(script.asked)
+        return len(script.requests)
 
     assert play(only("AKIDNEW"), deed) == 1
 
 
-def test_a_read_under_way_while_credentials_are_renewed_is_asked_again(tmp_path: Path) -> None:
+def test_a_read_during_a_renewal_of_credentials_is_repeated(tmp_path: Path) -> None:
     keep(tmp_path / "credentials", "AKIDOLD")
     both = asyncio.Barrier(2)
 
-    async def answer(asked: Asked) -> bytes:
-        if asked.key == "AKIDNEW":
-            return value(asked.name)
+    async def answer(request: Request) -> bytes:
+        if request.key == "AKIDNEW":
+            return value(request.name)
         await both.wait()
         keep(tmp_path / "credentials", "AKIDNEW")
-        return HANG if asked.name == "slow" else error("ExpiredTokenException")
+        return HANG if request.name == "slow" else error("ExpiredTokenException")
 
     async def deed(store: SecretsManager, script: Script) -> list[bytes]:
-        return [each.value("") for each in await asyncio.gather(store.read("slow"), store.read("fast"))]
+        return [request.value("") for request in await asyncio.gather(store.read("slow"), store.read("fast"))]
 
     assert play(answer, deed, config={}) == [b"slow", b"fast"]
 
@@ -517,8 +519,8 @@ def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{script.url}/v1/credentials")
         return await read(store, script)
 
-    def answer(asked: Asked) -> bytes:
-        return http(given) if asked.path == "/v1/credentials" else value(asked.key)
+    def answer(request: Request) -> bytes:
+        return http(given) if request.path == "/v1/credentials" else value(request.key)
 
     assert play(answer, deed, config={}) == b"AKIDPOD"
 
@@ -526,10 +528,8 @@ def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPa
 # the environment
 
 
-def test_no_variable_and_no_file_sends_a_read_to_another_address(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Not those for fetching credentials either, which go through the same session."""
+def test_no_variable_or_file_redirects_a_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Requests that fetch credentials are not redirected either. They use the same session."""
     (tmp_path / "config").write_text("[default]\nendpoint_url = http://127.0.0.1:1\n")
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS_ENDPOINT_URL_STS"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -543,7 +543,7 @@ def test_no_variable_and_no_file_sends_a_read_to_another_address(
     assert asyncio.run(main()) == "https://secretsmanager.eu-west-1.amazonaws.com"
 
 
-def test_proxies_of_the_environment_never_see_what_a_local_endpoint_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_endpoint_is_never_reached_through_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert play(lambda _: value("x"), read) == b"x"
@@ -552,7 +552,7 @@ def test_proxies_of_the_environment_never_see_what_a_local_endpoint_says(monkeyp
 # what is told
 
 
-def test_no_value_and_no_credential_is_in_any_log_or_repr(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_or_repr_shows_a_value_or_credential(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for name in ("botocore", "aiobotocore"):
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -561,6 +561,6 @@ def test_no_value_and_no_credential_is_in_any_log_or_repr(caplog: pytest.LogCapt
         return repr((store, store._keys, await store.read("db")))
 
     config = {"access-key-id": b"AKID", "secret-access-key": b"hush-d81a", "session-token": b"hush-77fe"}
-    told = str(play(lambda _: value(CANARY), deed, config)) + caplog.text
+    shown = str(play(lambda _: value(CANARY), deed, config)) + caplog.text
     for hidden in (CANARY, "hush-d81a", "hush-77fe"):
-        assert hidden not in told
+        assert hidden not in shown

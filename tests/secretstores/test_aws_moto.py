@@ -1,4 +1,4 @@
-"""AWS Secrets Manager against moto, a server that others wrote after the real one, signatures and policies included."""
+"""Tests AWS Secrets Manager against moto, an independent server that checks signatures and policies."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def moto() -> Iterator[str]:
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
         assert server.stderr is not None
         try:
-            told = ""
-            while (found := re.search(r"Running on (http://127\.0\.0\.1:\d+)", told)) is None:
+            output = ""
+            while (match := re.search(r"Running on (http://127\.0\.0\.1:\d+)", output)) is None:
                 line = server.stderr.readline().decode()
-                assert line, f"moto has not started: {told}"
-                told += line
-            yield found[1]
+                assert line, f"moto has not started: {output}"
+                output += line
+            yield match[1]
         finally:
             server.kill()
 
 
 @pytest.fixture
 def api(moto: str) -> Iterator[Api]:
-    """What an administrator does to the server; it is empty before and after each test."""
+    """The API of the server, which is empty before and after each test."""
 
     def client(name: str) -> Any:
         made = botocore.session.get_session().create_client(
@@ -67,8 +67,8 @@ def api(moto: str) -> Iterator[Api]:
     clients: list[Any] = []
     post(f"{moto}/moto-api/reset")
     yield client
-    for each in clients:
-        each.close()
+    for made in clients:
+        made.close()
 
 
 @contextmanager
@@ -133,8 +133,8 @@ def test_strings_fields_and_binaries_are_read(moto: str, api: Api) -> None:
     manager.create_secret(Name="/app/db", SecretString='{"user": "app_user", "tls": {"port": 5432}}')
     manager.create_secret(Name="plain", SecretString="click me!")
     manager.create_secret(Name="binary", SecretBinary=b"\x00\xff")
-    found = read(moto, "/app/db#user", "/app/db#tls.port", "plain", "binary")
-    assert found == [b"app_user", b"5432", b"click me!", b"\x00\xff"]
+    values = read(moto, "/app/db#user", "/app/db#tls.port", "plain", "binary")
+    assert values == [b"app_user", b"5432", b"click me!", b"\x00\xff"]
 
 
 def test_the_current_version_is_read(moto: str, api: Api) -> None:
@@ -149,16 +149,16 @@ def test_the_current_version_is_read(moto: str, api: Api) -> None:
     assert play(moto, ADMIN, deed) == [b"old", b"new"]
 
 
-def test_a_name_with_a_slash_is_not_the_one_without(moto: str, api: Api) -> None:
+def test_a_leading_slash_belongs_to_the_name(moto: str, api: Api) -> None:
     api("secretsmanager").create_secret(Name="/app/db", SecretString="x")
     refused(NotFound, moto, "app/db")
 
 
-def test_what_is_not_there_is_absent(moto: str, api: Api) -> None:
+def test_a_missing_secret_is_absent(moto: str, api: Api) -> None:
     refused(NotFound, moto, "nothing")
 
 
-def test_what_is_in_another_region_is_absent(moto: str, api: Api) -> None:
+def test_a_secret_of_another_region_is_absent(moto: str, api: Api) -> None:
     api("secretsmanager").create_secret(Name="db", SecretString="x")
 
     async def main() -> None:
@@ -177,7 +177,7 @@ def test_a_secret_without_a_value_is_absent(moto: str, api: Api) -> None:
     refused(NotFound, moto, "db")
 
 
-def test_what_is_marked_for_deletion_is_not_absent_and_comes_back(moto: str, api: Api) -> None:
+def test_a_secret_marked_for_deletion_is_not_absent_and_can_be_restored(moto: str, api: Api) -> None:
     manager = api("secretsmanager")
     manager.create_secret(Name="db", SecretString="x")
     manager.delete_secret(SecretId="db", RecoveryWindowInDays=7)
@@ -186,7 +186,7 @@ def test_what_is_marked_for_deletion_is_not_absent_and_comes_back(moto: str, api
     assert read(moto, "db") == [b"x"]
 
 
-def test_a_field_that_is_not_there_is_absent_and_one_of_plain_text_unfit(moto: str, api: Api) -> None:
+def test_a_missing_field_is_absent_and_a_field_of_plain_text_unusable(moto: str, api: Api) -> None:
     manager = api("secretsmanager")
     manager.create_secret(Name="object", SecretString='{"user": "x"}')
     manager.create_secret(Name="plain", SecretString="x")
@@ -194,8 +194,8 @@ def test_a_field_that_is_not_there_is_absent_and_one_of_plain_text_unfit(moto: s
     refused(Unusable, moto, "plain#password")
 
 
-def test_only_the_right_signature_of_whom_the_policy_allows_is_answered(moto: str, api: Api) -> None:
-    """Moto says no in XML, where the real one has a code: all that can be read from it is the status 403."""
+def test_a_wrong_signature_or_a_denied_user_is_refused(moto: str, api: Api) -> None:
+    """Moto refuses in XML without the code of the real server, so only the status 403 can be checked."""
     api("secretsmanager").create_secret(Name="db", SecretString="x")
     reader = a_user(api, "reader", Effect="Allow", Resource="*")
     other = a_user(api, "other", Effect="Deny", Resource="*")
@@ -205,5 +205,5 @@ def test_only_the_right_signature_of_whom_the_policy_allows_is_answered(moto: st
             assert "403" in refused(Forbidden, moto, "db", config)
 
 
-def test_a_server_that_goes_is_an_outage(moto: str) -> None:
+def test_a_server_that_stops_is_an_outage(moto: str) -> None:
     refused(Unavailable, "http://127.0.0.1:1", "db")

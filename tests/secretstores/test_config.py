@@ -1,4 +1,4 @@
-"""The Secret that says which secret manager there is: found, changed, broken, gone."""
+"""Tests the Secret that configures the secret manager: found, changed, broken and deleted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_poller(clock: Callable[[], float], post: Callable[[SecretValues], None]) -
 
 @dataclass
 class Stage:
-    """A watcher whose Secret a test shows it, and whose stores it makes."""
+    """A watcher with a Secret and stores from the test."""
 
     client: Client
     opened: list[Manager] = field(default_factory=list)
@@ -72,18 +72,18 @@ class Stage:
     def __post_init__(self) -> None:
         self.poller = a_poller(Clock(), self.posted.append)
         self.watcher = StoreConfigWatcher(self.client, CONFIG, self.poller, self._open)
-        self.tasks = [asyncio.create_task(each) for each in (self.watcher._reopen_on_change(), self.poller.run())]
+        self.tasks = [asyncio.create_task(task) for task in (self.watcher._reopen_on_change(), self.poller.run())]
 
     async def _open(self, config: Config, read_secret: ReadSecret, own: Collection[tuple[str, str]]) -> Manager:
         self.own.append(own)
         if self.refusal is not None:
             raise self.refusal
-        told = {"db": NamedValues({"": config["url"] + b" " + config.get("token", b"")})}
-        self.opened.append(Manager(dict(told), gate=self.gate))
+        documents = {"db": NamedValues({"": config["url"] + b" " + config.get("token", b"")})}
+        self.opened.append(Manager(dict(documents), gate=self.gate))
         return self.opened[-1]
 
     async def shown(self, raw: bytes | None) -> None:
-        """The server shows the Secret, or that there is none."""
+        """Passes the Secret, or its absence, to the watcher."""
         self.watcher._on_object(raw)
         await self.settle()
 
@@ -132,8 +132,8 @@ def test_the_store_is_opened_from_the_secret_and_read() -> None:
 def test_all_sources_learn_that_the_secret_is_missing_until_it_exists() -> None:
     async def deed(stage: Stage) -> None:
         await stage.shown(None)
-        told = "TokenError: Secret samara/fishysecret-config is not there; create it with the keys url and token"
-        assert stage.fault() == told
+        message = "TokenError: Secret samara/fishysecret-config is not there; create it with the keys url and token"
+        assert stage.fault() == message
         await stage.shown(sight(url="toy://a"))
         assert stage.known() == SecretReading(b"toy://a ", "now")
 
@@ -262,9 +262,9 @@ def test_no_credential_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         assert CANARY not in repr(vars(stage.watcher._opener))
 
     on_stage(deed)
-    told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
-    assert "store.opened" in told
-    assert CANARY not in told
+    logged = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
+    assert "store.opened" in logged
+    assert CANARY not in logged
 
 
 # against a server
@@ -337,8 +337,8 @@ def test_errors_of_the_api_server_become_errors_of_a_store(answer: Answer, fault
 def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
     async def run() -> None:
         async with serving(says(sight(a="one"))) as script, Client(access(script), may_write=unrestricted) as client:
-            found = await secret_reader(client)("team", "db")
-            assert (found.type, found.data) == ("Opaque", {"a": b"one"})
+            secret = await secret_reader(client)("team", "db")
+            assert (secret.type, secret.data) == ("Opaque", {"a": b"one"})
             assert script.seen[0].path == "/api/v1/namespaces/team/secrets/db"
 
     asyncio.run(run())
@@ -358,22 +358,25 @@ def glanced(answer: Answer, *paths: str) -> dict[str, SecretReading]:
 def test_a_plan_reads_each_path_once(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_text(name)
-    found = glanced(says(sight(url=f"file://{tmp_path}")), "one", "two", "none")
+    readings = glanced(says(sight(url=f"file://{tmp_path}")), "one", "two", "none")
 
-    assert (found["one"].value, found["two"].value) == (b"one", b"two")
-    assert found["none"].fault is not None
-    assert found["none"].fault.reason == "FetchError"
+    assert (readings["one"].value, readings["two"].value) == (b"one", b"two")
+    assert readings["none"].fault is not None
+    assert readings["none"].fault.reason == "FetchError"
 
 
 @pytest.mark.parametrize("answer", [refuses(403, "Forbidden"), refuses(404, "NotFound"), says(b"odd"), cuts])
 def test_each_path_says_that_the_configuration_may_not_be_read(answer: Answer) -> None:
-    found = glanced(answer, "one", "two")
+    readings = glanced(answer, "one", "two")
 
-    assert [each.fault.reason for each in found.values() if each.fault is not None] == ["TokenError", "TokenError"]
+    assert [reading.fault.reason for reading in readings.values() if reading.fault is not None] == [
+        "TokenError",
+        "TokenError",
+    ]
 
 
 def test_each_path_says_that_the_store_is_unreachable(tmp_path: Path) -> None:
-    found = glanced(says(sight(url=f"file://{tmp_path}/none")), *(f"d{number}" for number in range(30)))
+    readings = glanced(says(sight(url=f"file://{tmp_path}/none")), *(f"d{number}" for number in range(30)))
 
-    reasons = {each.fault.reason for each in found.values() if each.fault is not None}
-    assert (len(found), reasons) == (30, {"FetchError"})
+    reasons = {reading.fault.reason for reading in readings.values() if reading.fault is not None}
+    assert (len(readings), reasons) == (30, {"FetchError"})

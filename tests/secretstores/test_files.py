@@ -1,4 +1,4 @@
-"""`file://`: files below one directory, and nothing that is not below it."""
+"""Tests `file://`: only files below one directory are read."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from samara.secretstores.local import Files, open_file
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A directory with one file, and a secret of somebody else beside it."""
+    """A directory with one file, and a foreign secret beside it."""
     (tmp_path / "outside").write_bytes(b"canary-value-4711")
     made = tmp_path / "store"
     (made / "app").mkdir(parents=True)
@@ -46,7 +46,7 @@ def test_binary_and_empty_values_stay_as_they_are(root: Path) -> None:
     assert value(root, "empty") == b""
 
 
-def test_a_volume_of_links_is_read_through_them(root: Path) -> None:
+def test_links_of_a_mounted_volume_are_followed(root: Path) -> None:
     (root / "..2026_11_15").mkdir()
     (root / "..2026_11_15" / "key").write_bytes(b"v1")
     (root / "..data").symlink_to("..2026_11_15")
@@ -54,7 +54,7 @@ def test_a_volume_of_links_is_read_through_them(root: Path) -> None:
     assert value(root, "key") == b"v1"
 
 
-def test_a_link_turned_during_the_read_is_followed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_changes_during_the_read_is_followed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[Path] = []
     read = local._file_content
 
@@ -84,7 +84,7 @@ def test_a_linked_folder_that_leads_out_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../outside", "app/../../outside", "app//password", "app/password#x", "a\0b"])
-def test_a_path_that_is_not_plain_is_no_file(root: Path, path: str) -> None:
+def test_an_illegal_path_of_a_file_is_refused(root: Path, path: str) -> None:
     with pytest.raises(Unusable):
         open_file(urlsplit(f"file://{root}")).locate(path)
 
@@ -93,20 +93,20 @@ def test_a_document_is_a_file() -> None:
     assert Files(Path("/x")).locate("/app/password") == Location("app/password", "")
 
 
-def test_what_is_not_there_is_absent(root: Path) -> None:
+def test_a_missing_file_is_absent(root: Path) -> None:
     for path in ("app/user", "other/user", "app/password/user"):
         with pytest.raises(NotFound):
             value(root, path)
 
 
-def test_a_directory_that_is_gone_or_empty_says_nothing_of_its_files(root: Path, tmp_path: Path) -> None:
+def test_a_missing_or_empty_directory_is_an_outage_and_no_file_is_absent(root: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for directory in (tmp_path / "missing", tmp_path / "empty"):
         with pytest.raises(Unavailable, match="mounted"):
             value(directory, "app/password")
 
 
-def test_a_folder_a_pipe_and_a_loop_are_no_values(root: Path) -> None:
+def test_a_folder_a_pipe_and_a_loop_of_links_are_refused(root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "loop").symlink_to("loop")
     for path in ("app", "pipe", "loop", "x" * 300):
@@ -125,7 +125,7 @@ def test_a_file_of_more_than_a_mebibyte_is_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "fault"), [(errno.EACCES, Forbidden), (errno.EIO, Unavailable), (errno.ESTALE, Unavailable)]
 )
-def test_what_the_system_refuses_is_told_apart(
+def test_each_error_of_the_system_has_its_own_error(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: int, fault: type[Exception]
 ) -> None:
     def refuse(found: Path, document: str) -> bytes:
@@ -140,13 +140,13 @@ CLOSED = ["/var/run/secrets", "/var/run/secrets/kubernetes.io", "/run/secrets", 
 
 
 @pytest.mark.parametrize("directory", [*CLOSED, "/var/../proc", "/proc/", "/var/run/../run/secrets", "/%70roc"])
-def test_credentials_and_the_kernel_are_no_directories(directory: str) -> None:
+def test_directories_of_credentials_and_of_the_kernel_are_refused(directory: str) -> None:
     with pytest.raises(StoreConfigError, match="never read") as caught:
         open_file(urlsplit(f"file://{directory}"))
     assert caught.value.reason == "ConnectionError"
 
 
-def test_a_link_to_a_closed_directory_is_refused_when_opened_and_when_turned_later(root: Path) -> None:
+def test_a_link_to_a_forbidden_directory_is_refused_at_the_start_and_later(root: Path) -> None:
     (root.parent / "link").symlink_to("/proc")
     with pytest.raises(StoreConfigError, match="never read"):
         open_file(urlsplit(f"file://{root.parent}/link"))
@@ -158,13 +158,13 @@ def test_a_link_to_a_closed_directory_is_refused_when_opened_and_when_turned_lat
         asyncio.run(store.read("version"))
 
 
-def test_a_directory_above_a_closed_one_does_not_open_it() -> None:
+def test_a_forbidden_directory_is_refused_below_an_allowed_one() -> None:
     with pytest.raises(Forbidden):
         value("/", "proc/version")
 
 
 @pytest.mark.parametrize("url", ["file://", "file:relative", "file://host/dir", "file:///dir?x=1", "file:///dir#x"])
-def test_a_url_is_one_absolute_directory(url: str) -> None:
+def test_the_url_names_one_absolute_directory(url: str) -> None:
     with pytest.raises(StoreConfigError, match="absolute") as caught:
         open_file(urlsplit(url))
     assert caught.value.reason == "ConnectionError"

@@ -1,4 +1,4 @@
-"""FishyKeys: what is asked for and how, and what each of its answers means."""
+"""Tests the requests to FishyKeys and the error for each of its answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def address(server: FishyKeysServer) -> str:
 
 
 def run(url: str, config: Mapping[str, bytes], deed: Deed) -> object:
-    """On the loop that the program uses."""
+    """Runs a test on the event loop that the program uses."""
 
     async def main() -> object:
         store = open_fishykeys(urlsplit(url), config)
@@ -88,18 +88,18 @@ def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) 
 # what is asked
 
 
-def test_a_path_is_asked_for_as_it_is_with_its_slash(server: FishyKeysServer, address: str) -> None:
+def test_a_path_is_requested_with_its_slash(server: FishyKeysServer, address: str) -> None:
     assert read(address, server.token()) == VALUE.encode()
-    assert server.asked == [PATH]
+    assert server.requested == [PATH]
 
 
 @pytest.mark.parametrize("path", ["/a", "/ab", "/abc", "/größe/ключ", "/~~~/>>>", "/with a/blank#and-more"])
-def test_every_length_and_letter_survives_the_encoding(server: FishyKeysServer, address: str, path: str) -> None:
+def test_the_encoding_keeps_paths_of_every_length_and_letter(server: FishyKeysServer, address: str, path: str) -> None:
     server.put(path, VALUE)
     assert read(address, server.token(), path) == VALUE.encode()
 
 
-def test_a_path_without_its_slash_is_never_asked_for() -> None:
+def test_a_path_without_a_slash_is_never_requested() -> None:
     """The key that signs all tokens is stored under such a path."""
     store = FishyKeys.__new__(FishyKeys)
     assert store.locate(PATH) == Location(PATH)
@@ -113,17 +113,17 @@ def test_a_token_may_have_a_prefix_and_a_line_end(server: FishyKeysServer, addre
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "{{ .Values.x }} ${HOME} `id`", "ü" * 1000, "x" * MAX_VALUE])
-def test_a_value_is_taken_as_it_is(server: FishyKeysServer, address: str, value: str) -> None:
+def test_a_value_is_not_changed(server: FishyKeysServer, address: str, value: str) -> None:
     server.put(PATH, value)
     assert read(address, server.token()) == value.encode()
 
 
-def test_reads_at_once_share_one_connection(server: FishyKeysServer, address: str) -> None:
+def test_concurrent_reads_share_one_connection(server: FishyKeysServer, address: str) -> None:
     for number in range(20):
         server.put(f"/n/{number}", str(number))
 
     async def deed(store: FishyKeys) -> list[bytes]:
-        return [each.value("") for each in await asyncio.gather(*(store.read(f"/n/{n}") for n in range(20)))]
+        return [content.value("") for content in await asyncio.gather(*(store.read(f"/n/{n}") for n in range(20)))]
 
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == [b"%d" % n for n in range(20)]
 
@@ -131,18 +131,16 @@ def test_reads_at_once_share_one_connection(server: FishyKeysServer, address: st
 # what answers mean
 
 
-def test_a_token_that_has_expired_is_unauthenticated(server: FishyKeysServer, address: str) -> None:
+def test_an_expired_token_is_unauthenticated(server: FishyKeysServer, address: str) -> None:
     assert "expired" in refused(Unauthenticated, address, server.token(lives=-1))
 
 
-def test_a_locked_server_is_an_outage_and_the_message_says_that_it_is_locked(
-    server: FishyKeysServer, address: str
-) -> None:
+def test_a_locked_server_is_an_outage_with_a_message_about_the_lock(server: FishyKeysServer, address: str) -> None:
     server.locked = True
     assert "locked" in refused(Unavailable, address, server.token())
 
 
-def test_forbidden_is_never_taken_for_absent(server: FishyKeysServer, address: str) -> None:
+def test_forbidden_never_counts_as_absent(server: FishyKeysServer, address: str) -> None:
     assert "does not exist, or" in refused(Forbidden, address, server.token(), "/nothing/here")
     server.put(PATH, VALUE, "somebody-else")
     refused(Forbidden, address, server.token())
@@ -173,20 +171,20 @@ def test_every_status_but_ok_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("status", STATUSES, ids=lambda status: status.name)
-def test_a_status_means_one_thing_and_its_details_are_never_told(
+def test_each_status_has_one_error_without_its_details(
     server: FishyKeysServer, address: str, status: grpc.StatusCode
 ) -> None:
     server.failing[PATH] = status, CANARY
     refused(STATUSES[status], address, server.token())
 
 
-def test_an_answer_without_a_value_is_unfit_and_not_absent(server: FishyKeysServer, address: str) -> None:
+def test_an_answer_without_a_value_is_unusable_and_not_absent(server: FishyKeysServer, address: str) -> None:
     server.put(PATH, None)
     refused(Unusable, address, server.token())
 
 
 @pytest.mark.parametrize("sent", [b"\n\x06ab\xff" + CANARY[:3].encode(), b"\n\x7f" + CANARY.encode(), b"\xff" * 50])
-def test_an_answer_that_is_no_message_or_no_text_is_unfit(
+def test_a_malformed_answer_is_unusable(
     server: FishyKeysServer, address: str, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.garbled[PATH] = sent
@@ -195,7 +193,7 @@ def test_an_answer_that_is_no_message_or_no_text_is_unfit(
 
 
 @pytest.mark.parametrize("size", [MAX_VALUE + 1, 5 * MAX_VALUE])
-def test_a_value_that_is_too_large_is_unfit(server: FishyKeysServer, address: str, size: int) -> None:
+def test_a_value_that_is_too_large_is_unusable(server: FishyKeysServer, address: str, size: int) -> None:
     server.put(PATH, "x" * size)
     assert str(MAX_VALUE) in refused(Unusable, address, server.token())
 
@@ -203,16 +201,16 @@ def test_a_value_that_is_too_large_is_unfit(server: FishyKeysServer, address: st
 # outages
 
 
-def test_nobody_at_the_address_is_an_outage(server: FishyKeysServer, address: str) -> None:
+def test_a_refused_connection_is_an_outage(server: FishyKeysServer, address: str) -> None:
     server.stop()
     refused(Unavailable, address, server.token())
 
 
-def test_a_name_that_nobody_knows_is_an_outage() -> None:
+def test_an_unknown_host_name_is_an_outage() -> None:
     refused(Unavailable, "nobody.invalid:8090", "t")
 
 
-def test_a_server_that_comes_back_is_read_again_by_the_same_store(server: FishyKeysServer, address: str) -> None:
+def test_the_same_store_reads_again_after_a_restart_of_the_server(server: FishyKeysServer, address: str) -> None:
     async def deed(store: FishyKeys) -> bytes:
         server.stop()
         with pytest.raises(Unavailable):
@@ -227,7 +225,7 @@ def test_a_server_that_comes_back_is_read_again_by_the_same_store(server: FishyK
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == VALUE.encode()
 
 
-def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_comes(
+def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds(
     server: FishyKeysServer, address: str
 ) -> None:
     async def deed(store: FishyKeys) -> bytes:
@@ -241,7 +239,7 @@ def test_a_slow_answer_is_given_up_at_the_callers_deadline_and_the_next_one_come
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == VALUE.encode()
 
 
-def test_a_store_that_is_closed_under_a_read_tells_an_outage_and_cancels_nobody(
+def test_closing_the_store_during_a_read_is_an_outage_and_cancels_no_task(
     server: FishyKeysServer, address: str
 ) -> None:
     async def deed(store: FishyKeys) -> None:
@@ -249,14 +247,14 @@ def test_a_store_that_is_closed_under_a_read_tells_an_outage_and_cancels_nobody(
         reading = asyncio.ensure_future(store.read(PATH))
         await asyncio.to_thread(server.reached.wait)
         await store.close()
-        for each in (reading, store.read(PATH)):
+        for read in (reading, store.read(PATH)):
             with pytest.raises(Unavailable):
-                await each
+                await read
 
     run(f"fishykeys://{address}", {"token": server.token().encode()}, deed)
 
 
-def test_a_process_is_started_while_a_channel_is_open(server: FishyKeysServer, address: str) -> None:
+def test_a_process_can_be_started_while_a_channel_is_open(server: FishyKeysServer, address: str) -> None:
     async def deed(store: FishyKeys) -> bytes:
         await store.read(PATH)
         started = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
@@ -304,7 +302,7 @@ def test_tls_trusts_no_other_authority(server: FishyKeysServer, safe: str) -> No
     for other in (pki.authority("another CA"), None):
         with pytest.raises(Unavailable, match="TLS"):
             read_safely(server, safe, other)
-    assert server.asked == []
+    assert server.requested == []
 
 
 def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, authority: pki.Pair) -> None:
@@ -312,7 +310,7 @@ def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, 
     address = server.start(credentials=grpc.ssl_server_credentials([(pair.key, pair.certificate)]))
     with pytest.raises(Unavailable):
         read_safely(server, address, authority)
-    assert server.asked == []
+    assert server.requested == []
 
 
 # the configuration
@@ -333,10 +331,10 @@ def fault(url: str, **config: bytes) -> StoreConfigError:
 
 
 @pytest.mark.parametrize("prefix", ["", "fishykeys://"])
-def test_plain_text_leaves_this_machine_only_where_the_administrator_has_said_so(prefix: str) -> None:
-    found = fault(f"{prefix}fishykeys.example:8090", token=b"t")
-    assert found.reason == "ConnectionError"
-    assert "insecure=true" in str(found)
+def test_plain_text_leaves_this_machine_only_with_insecure_true(prefix: str) -> None:
+    error = fault(f"{prefix}fishykeys.example:8090", token=b"t")
+    assert error.reason == "ConnectionError"
+    assert "insecure=true" in str(error)
 
     async def main() -> None:
         for url in (f"{prefix}fishykeys.example:8090?insecure=true", f"{prefix}localhost:8090", f"{prefix}[::1]:8090"):
@@ -358,28 +356,28 @@ def test_plain_text_leaves_this_machine_only_where_the_administrator_has_said_so
         "fishykeys+tls://host.example",
     ],
 )
-def test_a_url_that_is_more_or_less_than_an_address_is_refused(url: str) -> None:
+def test_a_url_that_is_not_exactly_an_address_is_refused(url: str) -> None:
     assert fault(url, token=b"t").reason == "ConnectionError"
 
 
 @pytest.mark.parametrize("token", [None, b"", b"\n", f"{CANARY} two".encode(), f"{CANARY}\nb".encode(), b"\xff\xfe"])
-def test_a_token_that_is_missing_or_cannot_be_one_is_told_without_it(token: bytes | None) -> None:
+def test_a_missing_or_invalid_token_is_refused_without_showing_it(token: bytes | None) -> None:
     assert fault("localhost:8090", **({} if token is None else {"token": token})).reason == "TokenError"
 
 
 @pytest.mark.parametrize(
     "ca", [b"", CANARY.encode(), b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-def test_an_authority_that_is_no_certificate_is_told(ca: bytes) -> None:
-    found = fault("fishykeys+tls://localhost:8090", token=b"t", **{"ca.crt": ca})
-    assert found.reason == "ConnectionError"
-    assert str(found).startswith("the configuration's key ca.crt: ")
+def test_an_authority_that_is_no_certificate_is_refused(ca: bytes) -> None:
+    error = fault("fishykeys+tls://localhost:8090", token=b"t", **{"ca.crt": ca})
+    assert error.reason == "ConnectionError"
+    assert str(error).startswith("the configuration's key ca.crt: ")
 
 
 # what is told
 
 
-def test_no_value_and_no_token_is_in_any_log_or_repr(
+def test_no_log_or_repr_shows_a_value_or_token(
     server: FishyKeysServer, address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -389,13 +387,13 @@ def test_no_value_and_no_token_is_in_any_log_or_repr(
         return repr((store, await store.read(PATH)))
 
     token = server.token()
-    told = str(run(f"fishykeys://{address}", {"token": token.encode()}, deed)) + caplog.text
-    assert CANARY not in told
-    assert token not in told
+    shown = str(run(f"fishykeys://{address}", {"token": token.encode()}, deed)) + caplog.text
+    assert CANARY not in shown
+    assert token not in shown
 
 
 def test_grpc_writes_no_lines_of_its_own(tmp_path: Path) -> None:
-    """In a process of its own: it decides that once."""
+    """Runs in its own process, because gRPC reads the variable once."""
     program = tmp_path / "program.py"
     program.write_text(
         "import asyncio\n"

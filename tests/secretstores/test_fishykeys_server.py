@@ -27,7 +27,7 @@ PATH, VALUE = "/app/db/password", "click me!"
 
 @dataclass(frozen=True)
 class Line:
-    """A plain client, which sends what it is told."""
+    """A plain client without checks."""
 
     channel: grpc.Channel
     token: str
@@ -59,7 +59,7 @@ def server() -> Iterator[FishyKeysServer]:
 
 @pytest.fixture
 def line(request: pytest.FixtureRequest) -> Iterator[Line]:
-    """To the real server where there is one, else to the stand-in."""
+    """A client of the real server if there is one, else of the stand-in."""
     if ADDRESS is not None:
         with grpc.insecure_channel(ADDRESS) as channel:
             yield Line(channel, TOKEN)
@@ -71,7 +71,7 @@ def line(request: pytest.FixtureRequest) -> Iterator[Line]:
 
 @pytest.fixture
 def own(server: FishyKeysServer) -> Iterator[Line]:
-    """To the stand-in, for what a test cannot bring about in a real one."""
+    """A client of the stand-in, for states that a test cannot cause in a real server."""
     with grpc.insecure_channel(server.start()) as channel:
         yield Line(channel, server.token())
 
@@ -80,24 +80,24 @@ def encoded(path: str) -> str:
     return base64.b64encode(path.encode()).decode()
 
 
-def test_without_authorization_nobody_is_known(line: Line) -> None:
+def test_a_request_without_authorization_is_unauthenticated(line: Line) -> None:
     assert line.code(encoded(NOWHERE)) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_two_authorizations_are_no_argument(line: Line) -> None:
+def test_two_authorizations_are_an_invalid_argument(line: Line) -> None:
     assert line.code(encoded(NOWHERE), line.token, line.token) is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize("token", ["nonsense", "a.b.c", "Bearer a.b.c"])
-def test_a_malformed_token_is_nobodys(line: Line, token: str) -> None:
+def test_a_malformed_token_is_unauthenticated(line: Line, token: str) -> None:
     assert line.code(encoded(NOWHERE), token) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_path_that_is_not_encoded_is_no_argument(line: Line) -> None:
+def test_a_path_that_is_not_encoded_is_an_invalid_argument(line: Line) -> None:
     assert line.code("/app/db!", line.token) is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_what_does_not_exist_is_forbidden(line: Line) -> None:
+def test_a_missing_secret_is_forbidden(line: Line) -> None:
     assert line.code(encoded(NOWHERE), line.token) is grpc.StatusCode.PERMISSION_DENIED
 
 
@@ -107,30 +107,30 @@ def test_a_value_comes_with_its_path_decoded(own: Line, prefix: str) -> None:
     assert (answer.value, answer.path) == (VALUE, PATH)
 
 
-def test_a_token_that_has_expired_is_nobodys(own: Line, server: FishyKeysServer) -> None:
+def test_an_expired_token_is_unauthenticated(own: Line, server: FishyKeysServer) -> None:
     assert own.code(encoded(PATH), server.token(lives=-1)) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_token_of_another_key_is_nobodys(own: Line, server: FishyKeysServer) -> None:
+def test_a_token_signed_with_another_key_is_unauthenticated(own: Line, server: FishyKeysServer) -> None:
     server.rotate_key()
     assert own.code(encoded(PATH), own.token) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_locked_server_says_so_to_everybody_who_gives_a_token(own: Line, server: FishyKeysServer) -> None:
+def test_a_locked_server_reports_the_lock_to_every_request_with_a_token(own: Line, server: FishyKeysServer) -> None:
     server.locked = True
     assert own.code(encoded(PATH), own.token) is grpc.StatusCode.FAILED_PRECONDITION
     assert own.code(encoded(PATH), "nonsense") is grpc.StatusCode.FAILED_PRECONDITION
     assert own.code(encoded(PATH)) is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_what_is_somebody_elses_is_forbidden(own: Line, server: FishyKeysServer) -> None:
+def test_a_secret_of_another_user_is_forbidden(own: Line, server: FishyKeysServer) -> None:
     server.put(PATH, VALUE, "somebody-else")
     assert own.code(encoded(PATH), own.token) is grpc.StatusCode.PERMISSION_DENIED
     server.put(PATH, VALUE, "somebody-else", USER)
     assert own.ask(encoded(PATH), own.token).value == VALUE
 
 
-def test_what_a_test_says_fails_fails_in_that_way(own: Line, server: FishyKeysServer) -> None:
+def test_a_test_can_set_the_status_of_a_failure(own: Line, server: FishyKeysServer) -> None:
     server.failing[PATH] = grpc.StatusCode.NOT_FOUND, "secret_not_found"
     assert own.code(encoded(PATH), own.token) is grpc.StatusCode.NOT_FOUND
 

@@ -1,4 +1,4 @@
-"""Documents of JSON: which field is meant, and what value it is."""
+"""Tests the fields and values of JSON documents."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_without_a_field_the_document_is_the_value() -> None:
 
 
 @pytest.mark.parametrize("field", ["nope", "db.nope", "user.more", "list.0", "db.", ".db", "db..host", "nothing.more"])
-def test_a_field_that_is_not_there_is_absent(field: str) -> None:
+def test_a_missing_field_is_absent(field: str) -> None:
     with pytest.raises(NotFound, match="no field"):
         TextOrJson(DOCUMENT).value(field)
 
@@ -59,7 +59,7 @@ def test_a_field_that_is_not_there_is_absent(field: str) -> None:
         b'{"user": canary-81ce}',
     ],
 )
-def test_a_field_of_what_is_no_object_is_unfit(content: bytes) -> None:
+def test_a_field_of_content_that_is_no_object_is_unusable(content: bytes) -> None:
     with pytest.raises(Unusable) as caught:
         TextOrJson(content).value("user")
     assert CANARY not in str(caught.value)
@@ -68,18 +68,18 @@ def test_a_field_of_what_is_no_object_is_unfit(content: bytes) -> None:
 @pytest.mark.parametrize(
     "value", [rb'"\ud800"', rb'{"a": "\q"}', b"[" * 200_000 + b"]" * 200_000, b'"\xff"', b'["\xff"]']
 )
-def test_a_field_that_cannot_be_text_is_unfit(value: bytes) -> None:
+def test_a_field_that_cannot_be_text_is_unusable(value: bytes) -> None:
     with pytest.raises(Unusable):
         TextOrJson(b'{"user": ' + value + b"}").value("user")
 
 
-def test_a_value_that_is_too_large_is_unfit() -> None:
-    whole = TextOrJson(b'{"user": "' + b"x" * (MAX_VALUE + 1) + b'", "small": "s"}')
+def test_a_value_that_is_too_large_is_unusable() -> None:
+    content = TextOrJson(b'{"user": "' + b"x" * (MAX_VALUE + 1) + b'", "small": "s"}')
     for field in ("", "user"):
         with pytest.raises(Unusable, match=str(MAX_VALUE)):
-            whole.value(field)
-    assert whole.value("small") == b"s"
+            content.value(field)
+    assert content.value("small") == b"s"
 
 
-def test_no_value_is_in_a_repr() -> None:
+def test_no_repr_shows_a_value() -> None:
     assert CANARY not in repr(TextOrJson(CANARY.encode()))

@@ -12,14 +12,14 @@ CONFIG = ("samara", "fishysecret-config")
 
 
 class Server:
-    """The cluster's Secrets, and which were asked for."""
+    """The cluster's Secrets, and the names that were requested."""
 
     def __init__(self, *secrets: tuple[str, str, KubeSecret]) -> None:
         self.secrets = {(namespace, name): secret for namespace, name, secret in secrets}
-        self.asked: list[tuple[str, str]] = []
+        self.requested: list[tuple[str, str]] = []
 
     async def read(self, namespace: str, name: str) -> KubeSecret:
-        self.asked.append((namespace, name))
+        self.requested.append((namespace, name))
         if (namespace, name) not in self.secrets:
             raise NotFound("no such Secret")
         return self.secrets[namespace, name]
@@ -41,7 +41,7 @@ def test_a_path_is_a_secret_and_a_key_of_it() -> None:
     server = Server(("vault", "db", KubeSecret("Opaque", {"password": b"\0\xff"})))
     assert value(store(server), "/db/password") == b"\0\xff"
     assert value(store(server), "db/password") == b"\0\xff"
-    assert server.asked == [("vault", "db")] * 2
+    assert server.requested == [("vault", "db")] * 2
 
 
 def test_all_keys_of_a_secret_are_one_document() -> None:
@@ -51,12 +51,12 @@ def test_all_keys_of_a_secret_are_one_document() -> None:
 
 
 @pytest.mark.parametrize("path", ["db", "a/b/c", "db#user", "db/a#b", "Db/user", "db/a b", "db/ü", "-db/user"])
-def test_another_path_cannot_be_meant(path: str) -> None:
+def test_any_other_path_is_refused(path: str) -> None:
     with pytest.raises(Unusable):
         store(Server()).locate(path)
 
 
-def test_an_absent_secret_and_an_absent_key_are_absent() -> None:
+def test_a_missing_secret_and_a_missing_key_are_absent() -> None:
     server = Server(("vault", "db", KubeSecret("Opaque", {})))
     for path in ("db/password", "other/password"):
         with pytest.raises(NotFound):
@@ -66,14 +66,14 @@ def test_an_absent_secret_and_an_absent_key_are_absent() -> None:
 @pytest.mark.parametrize(
     ("url", "path"), [("kube://samara", "fishysecret-config/token"), ("kube://vault", "samara-webhook-tls/tls.key")]
 )
-def test_the_operators_own_secrets_are_refused_unread(url: str, path: str) -> None:
+def test_the_operators_own_secrets_are_refused_without_a_request(url: str, path: str) -> None:
     server = Server()
     with pytest.raises(Forbidden, match="operator's own"):
         value(store(server, url), path)
-    assert server.asked == []
+    assert server.requested == []
 
 
-def test_a_secret_of_the_configurations_name_elsewhere_is_like_any_other() -> None:
+def test_a_secret_of_the_configurations_name_in_another_namespace_is_read() -> None:
     server = Server(("vault", "fishysecret-config", KubeSecret("Opaque", {"token": b"x"})))
     assert value(store(server), "fishysecret-config/token") == b"x"
 
@@ -88,7 +88,7 @@ def test_secrets_that_are_never_copied_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["kube://", "kube://A", "kube://a/b", "kube://a?b=c", "kube://a:1", "kube://u@a"])
-def test_a_url_is_one_namespace(url: str) -> None:
+def test_the_url_names_one_namespace(url: str) -> None:
     with pytest.raises(StoreConfigError, match="kube://<namespace>") as caught:
         open_kube(urlsplit(url), Server().read)
     assert caught.value.reason == "ConnectionError"

@@ -1,4 +1,4 @@
-"""When the secret manager is asked, how often, and what is known of a path whatever it answers."""
+"""Tests when the secret manager is read, and the reading of a path after each kind of answer."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ MISSING = ReadError("TokenError", "the Secret is not there")
 
 @dataclass
 class Manager:
-    """A store whose documents a test sets as it likes: what is there, or the fault that reading it raises."""
+    """A store with documents from the test. A document is a value, or the fault that reading it raises."""
 
     documents: dict[str, Content | Exception] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
     scheme: str = "toy"
     gate: asyncio.Event | None = None
     down: Exception | None = None
@@ -56,7 +56,7 @@ class Manager:
         return Location(document, part)
 
     async def read(self, document: str) -> Content:
-        self.asked.append(document)
+        self.reads.append(document)
         self.flying += 1
         self.most = max(self.most, self.flying)
         try:
@@ -68,10 +68,10 @@ class Manager:
         finally:
             self.flying -= 1
         values = {"": b"whole", "a": document.encode(), "b": b"2"}
-        found = self.down or self.documents.get(document, NamedValues(values))
-        if isinstance(found, Exception):
-            raise found
-        return found
+        content = self.down or self.documents.get(document, NamedValues(values))
+        if isinstance(content, Exception):
+            raise content
+        return content
 
     async def close(self) -> None:
         self.closed = True
@@ -107,7 +107,7 @@ class Stage:
 
     async def ask(
         self,
-        who: str,
+        source: str,
         *paths: str,
         every: float = EVERY,
         opened: bool = True,
@@ -115,13 +115,13 @@ class Stage:
         optional: bool = False,
     ) -> None:
         """A source is planned that needs these paths; the store is there."""
-        self.poller.subscribe(a_key(who), tuple(SecretPath(path, every, optional) for path in paths), edition)
+        self.poller.subscribe(a_key(source), tuple(SecretPath(path, every, optional) for path in paths), edition)
         if opened and self.poller._store is None:
             await self.poller.use_store(self.manager, keep=True)
         await self.settle()
 
     async def settle(self) -> None:
-        """Reads all that is due now, and all that follows from it."""
+        """Performs all reads that are due now, and those that follow from them."""
         quiet = 0
         while quiet < 3:
             before = self._progress()
@@ -134,24 +134,24 @@ class Stage:
         return sum(self.calls.values()), list(self.poller._in_flight)
 
     async def after(self, seconds: float) -> list[str]:
-        """Lets time pass at once; what has been asked for then."""
-        self.manager.asked.clear()
+        """Advances the clock in one step, and returns the documents that were read."""
+        self.manager.reads.clear()
         self.planned.clear()
         self.touched.clear()
         self.clock.now += seconds
         await self.settle()
-        return list(self.manager.asked)
+        return list(self.manager.reads)
 
     async def in_steps(self, seconds: float, step: float = 1.0) -> list[float]:
-        """Lets time pass bit by bit; when the store was asked, from now on."""
-        began, asked = self.clock.now, []
+        """Advances the clock in small steps, and returns the times of the reads."""
+        began, times = self.clock.now, []
         while self.clock.now < began + seconds:
-            found = await self.after(step)
-            asked += [self.clock.now - began] * len(found)
-        return asked
+            documents = await self.after(step)
+            times += [self.clock.now - began] * len(documents)
+        return times
 
     async def until_asked(self) -> None:
-        """Lets time pass until the store is asked for anything."""
+        """Advances the clock until the next read."""
         while not await self.after(1.0):
             pass
 
@@ -184,7 +184,7 @@ def test_a_document_is_read_once_per_refresh_for_all_subscribers() -> None:
         for number in range(500):
             await stage.ask(f"f{number}", "db#a", "db#b", opened=False)
         await stage.ask("last", "db")
-        assert stage.manager.asked == ["db"]
+        assert stage.manager.reads == ["db"]
         assert await stage.after(EVERY - 1) == []
         assert await stage.after(1) == ["db"]
         assert await stage.after(EVERY) == ["db"]
@@ -197,7 +197,7 @@ def test_all_fields_of_one_document_come_from_one_read() -> None:
         await stage.ask("f", "db#a", "db#b")
         assert (stage.value("db#a"), stage.value("db#b")) == (b"db", b"2")
         assert stage.known("db#a").read_at == stage.known("db#b").read_at == "at 1000"
-        assert stage.manager.asked == ["db"]
+        assert stage.manager.reads == ["db"]
 
     on_stage(deed)
 
@@ -207,7 +207,7 @@ def test_the_shortest_refresh_applies_until_its_source_unsubscribes() -> None:
         await stage.ask("slow", "db#a")
         await stage.after(20)
         await stage.ask("quick", "db#b", every=60)
-        assert stage.manager.asked == []
+        assert stage.manager.reads == []
         assert await stage.in_steps(150) == [40, 100]
         await stage.ask("quick")
         await stage.in_steps(60)
@@ -222,7 +222,7 @@ def test_a_new_subscriber_of_a_fresh_document_causes_no_read() -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
         await stage.ask("g", "db#b")
-        assert stage.manager.asked == []
+        assert stage.manager.reads == []
         assert stage.known("db#b") == SecretReading(b"2", "at 1000")
 
     on_stage(deed)
@@ -233,7 +233,7 @@ def test_a_subscriber_with_a_shorter_refresh_causes_an_earlier_read() -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
         await stage.ask("g", "db#a", every=60)
-        assert stage.manager.asked == ["db"]
+        assert stage.manager.reads == ["db"]
 
     on_stage(deed)
 
@@ -251,15 +251,15 @@ def test_jitter_spreads_only_the_first_refresh() -> None:
 
 
 def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
-    found = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
-    assert 0.9 <= min(found) < 0.91
-    assert 0.99 < max(found) <= 1.0
+    jitters = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
+    assert 0.9 <= min(jitters) < 0.91
+    assert 0.99 < max(jitters) <= 1.0
 
 
 def test_no_refresh_is_shorter_than_a_second() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db", every=0.0)
-        assert stage.manager.asked == ["db"]
+        assert stage.manager.reads == ["db"]
         assert await stage.after(0.99) == []
         assert await stage.after(0.01) == ["db"]
 
@@ -274,7 +274,7 @@ def test_concurrent_reads_are_limited() -> None:
         stage.manager.gate.set()
         await stage.settle()
         assert stage.manager.most == 8
-        assert len(stage.manager.asked) == 50
+        assert len(stage.manager.reads) == 50
         assert stage.poller.readings.pending == 0
 
     on_stage(deed)
@@ -284,10 +284,10 @@ def test_new_documents_are_read_before_refreshes() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", *(f"old{number}" for number in range(20)))
         stage.manager.gate = asyncio.Event()
-        stage.manager.asked.clear()
+        stage.manager.reads.clear()
         stage.clock.now += EVERY
         await stage.ask("g", *(f"new{number}" for number in range(MAX_CONCURRENT_READS)))
-        assert sorted(stage.manager.asked) == sorted(f"new{number}" for number in range(MAX_CONCURRENT_READS))
+        assert sorted(stage.manager.reads) == sorted(f"new{number}" for number in range(MAX_CONCURRENT_READS))
         stage.manager.gate.set()
 
     on_stage(deed)
@@ -306,7 +306,7 @@ def test_a_document_without_subscribers_is_forgotten() -> None:
         assert stage.poller._documents == {}
         assert await stage.after(10 * EVERY) == []
         await stage.ask("g", "db#a")
-        assert stage.manager.asked == ["db"]
+        assert stage.manager.reads == ["db"]
 
     on_stage(deed)
 
@@ -323,7 +323,7 @@ def test_the_answer_for_a_forgotten_document_is_dropped(stubborn: bool) -> None:
         assert stage.poller.readings.known == {}
         await stage.ask("f", "db")
         assert stage.value("db") == b"whole"
-        assert stage.manager.asked == ["db", "db"]
+        assert stage.manager.reads == ["db", "db"]
 
     on_stage(deed)
 
@@ -351,10 +351,10 @@ def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them(
 def test_the_same_subscription_again_changes_nothing() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db#a")
-        stage.manager.asked.clear()
+        stage.manager.reads.clear()
         for _ in range(3):
             await stage.ask("f", "db#a")
-        assert stage.manager.asked == []
+        assert stage.manager.reads == []
         assert stage.planned == ["f"]
 
     on_stage(deed)
@@ -373,7 +373,7 @@ def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loo
             stage.poller.pump()
             await asyncio.sleep(0)
             longest = max(longest, time.thread_time() - began)
-        assert len(stage.manager.asked) == 400
+        assert len(stage.manager.reads) == 400
         assert longest < 0.05
 
     on_stage(deed)
@@ -406,7 +406,7 @@ FAULTS = [Forbidden("not yours"), NotFound("none"), Unusable("too large"), Unava
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_failing_document_is_retried_less_and_less_often_whatever_its_refresh(fault: StoreError) -> None:
+def test_a_failing_document_is_retried_less_and_less_often_for_every_refresh(fault: StoreError) -> None:
     async def deed(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a", every=IMPATIENT)
@@ -441,11 +441,11 @@ def test_an_edited_source_is_read_at_once_and_its_backoff_starts_again() -> None
         stage.manager.documents = {"bad": Forbidden("not yours")}
         await stage.ask("f", "bad#a", "good#a", edition=1)
         await stage.in_steps(100)
-        stage.manager.asked.clear()
+        stage.manager.reads.clear()
         await stage.ask("f", "bad#a", "good#a", edition=1)
-        assert stage.manager.asked == []  # planned again, and the same
+        assert stage.manager.reads == []  # planned again, and the same
         await stage.ask("f", "bad#a", "good#a", edition=2)
-        assert stage.manager.asked == ["bad"]
+        assert stage.manager.reads == ["bad"]
         assert await stage.in_steps(31) == [10, 30]
 
     on_stage(deed)
@@ -458,7 +458,7 @@ def test_edits_cause_at_most_one_read_a_second() -> None:
             await stage.ask("f", "bad#a", edition=edition)
             stage.clock.now += 0.25
         await stage.settle()
-        assert len(stage.manager.asked) in (5, 6)
+        assert len(stage.manager.reads) in (5, 6)
 
     on_stage(deed)
 
@@ -471,9 +471,9 @@ def test_a_new_subscriber_retries_a_failing_document_at_once(document: Content |
         stage.manager.documents = {"bad": document}
         await stage.ask("f", "bad#a")
         await stage.in_steps(100)
-        stage.manager.asked.clear()
+        stage.manager.reads.clear()
         await stage.ask("g", "bad#a")
-        assert stage.manager.asked == ["bad"]
+        assert stage.manager.reads == ["bad"]
 
     on_stage(deed)
 
@@ -531,7 +531,7 @@ def test_a_missing_field_affects_its_own_path_only() -> None:
 def test_an_unusable_path_is_reported_without_a_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "odd/path")
-        assert stage.manager.asked == []
+        assert stage.manager.reads == []
         assert "expected another path" in stage.fault("odd/path")
         await stage.ask("f")
         assert stage.poller.readings.known == {}
@@ -767,9 +767,9 @@ def test_an_unreachable_store_is_probed_less_and_less_often(fault: Exception) ->
     async def deed(stage: Stage) -> None:
         stage.manager.down = fault
         await stage.ask("f", *(f"d{number}" for number in range(30)))
-        stage.manager.asked.clear()
-        asked = await stage.in_steps(1200)
-        assert asked == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
+        stage.manager.reads.clear()
+        times = await stage.in_steps(1200)
+        assert times == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
 
     on_stage(deed)
 
@@ -792,7 +792,7 @@ def test_after_an_outage_one_read_probes_and_the_others_follow() -> None:
         assert stage.manager.flying == 1
         stage.manager.gate.set()
         await stage.settle()
-        assert len(stage.manager.asked) == 30
+        assert len(stage.manager.reads) == 30
         assert not any(stage.fault(f"d{number}") for number in range(30))
         stage.manager.down = Unavailable("refused")
         await stage.after(EVERY)
@@ -806,11 +806,11 @@ def test_new_subscribers_learn_of_an_outage_at_once() -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
         assert stage.poller.readings.pending == 0
-        assert len(stage.manager.asked) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
         assert stage.fault("d29") == "FetchError: cannot read 'd29' from the toy store: refused"
         await stage.ask("g", "new")
         assert "refused" in stage.fault("new")
-        assert len(stage.manager.asked) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
 
     on_stage(deed)
 
@@ -841,17 +841,17 @@ def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
         await stage.ask("f", "bad", *(f"d{number}" for number in range(20)))
         await stage.in_steps(5)
         assert not any(stage.fault(f"d{number}") for number in range(20))
-        asked = Counter[str]()
+        reads = Counter[str]()
         for _ in range(600):
-            asked.update(await stage.after(1))
+            reads.update(await stage.after(1))
             assert not any(stage.fault(f"d{number}") for number in range(20))
-        assert asked["bad"] < 10  # 1 s, doubling up to its refresh
-        assert all(asked[f"d{number}"] == 2 for number in range(20))
+        assert reads["bad"] < 10  # 1 s, doubling up to its refresh
+        assert all(reads[f"d{number}"] == 2 for number in range(20))
 
     on_stage(deed)
 
 
-def test_a_source_with_a_value_hears_of_an_outage_only_if_it_is_confirmed() -> None:
+def test_a_source_with_a_value_is_planned_for_a_confirmed_outage_only() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "good")
         await stage.after(EVERY - 0.5)
@@ -913,7 +913,7 @@ def test_reads_are_counted_by_their_result() -> None:
 def test_without_a_store_nothing_is_known_or_read() -> None:
     async def deed(stage: Stage) -> None:
         await stage.ask("f", "db", opened=False)
-        assert (stage.poller.readings.pending, stage.manager.asked) == (1, [])
+        assert (stage.poller.readings.pending, stage.manager.reads) == (1, [])
         assert stage.poller.subscribed.is_set()
 
     on_stage(deed)
@@ -959,7 +959,7 @@ def test_new_credentials_read_everything_again_and_values_stay_meanwhile() -> No
         new = Manager(gate=asyncio.Event())
         await stage.poller.use_store(new, keep=True)
         await stage.settle()
-        assert sorted(new.asked) == ["db", "refused"]
+        assert sorted(new.reads) == ["db", "refused"]
         assert stage.value("db#a") == b"db"
         assert new.gate is not None
         new.gate.set()
@@ -989,7 +989,7 @@ def test_new_credentials_end_the_backoff_of_the_store() -> None:
         new = Manager()
         await stage.poller.use_store(new, keep=True)
         await stage.settle()
-        assert len(new.asked) == 20
+        assert len(new.reads) == 20
         assert not any(stage.fault(f"d{number}") for number in range(20))
 
     on_stage(deed)
@@ -1051,9 +1051,9 @@ def test_no_value_appears_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFi
         assert CANARY.decode() not in stage.fault("bug")
 
     on_stage(deed)
-    told = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
-    assert "store.unreachable" in told
-    assert CANARY.decode() not in told
+    logged = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
+    assert "store.unreachable" in logged
+    assert CANARY.decode() not in logged
 
 
 def test_the_message_of_a_fault_is_bounded() -> None:

@@ -1,4 +1,4 @@
-"""Which store a configuration opens, and what is refused before anybody is connected to."""
+"""Tests which store a configuration opens, and which configurations are refused without a connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refused(url: str) -> StoreConfigError:
 
 @pytest.fixture
 def toys(monkeypatch: pytest.MonkeyPatch) -> list[StoreArguments]:
-    """Three more schemes, whose stores only note what they were given."""
+    """Three more schemes, whose stores only record their arguments."""
     seen: list[StoreArguments] = []
 
     def make(given: StoreArguments) -> Store:
@@ -50,10 +50,10 @@ def test_the_scheme_chooses_the_store() -> None:
     assert isinstance(open_url("kube://team"), KubeSecrets)
 
 
-def test_the_operators_own_secrets_are_told_to_the_store() -> None:
-    found = open_url("kube://team")
-    assert isinstance(found, KubeSecrets)
-    assert "config" in found.refused
+def test_the_store_gets_the_names_of_the_operators_own_secrets() -> None:
+    store = open_url("kube://team")
+    assert isinstance(store, KubeSecrets)
+    assert "config" in store.refused
 
 
 def test_an_address_without_a_scheme_is_a_fishykeys_server(toys: list[StoreArguments]) -> None:
@@ -64,7 +64,7 @@ def test_an_address_without_a_scheme_is_a_fishykeys_server(toys: list[StoreArgum
 
 
 @pytest.mark.parametrize("url", ["localhost:1", "127.0.0.1:1", "[::1]:1", "keys.example:1?insecure=true"])
-def test_plain_text_goes_to_ourselves_or_where_the_administrator_says_so(toys: list[StoreArguments], url: str) -> None:
+def test_plain_text_is_sent_to_loopback_or_with_insecure_true(toys: list[StoreArguments], url: str) -> None:
     open_url(url)
     assert len(toys) == 1
 
@@ -72,14 +72,14 @@ def test_plain_text_goes_to_ourselves_or_where_the_administrator_says_so(toys: l
 @pytest.mark.parametrize(
     "url", ["keys.example:1", "10.0.0.1:1", "localhost.example:1", "k:1?insecure=yes", "k:1?insecure="]
 )
-def test_plain_text_goes_nowhere_else(toys: list[StoreArguments], url: str) -> None:
+def test_plain_text_is_sent_to_no_other_host(toys: list[StoreArguments], url: str) -> None:
     fault = refused(url)
     assert fault.reason == "ConnectionError"
     assert "insecure=true" in str(fault)
     assert toys == []
 
 
-def test_a_store_may_judge_another_address_by_the_same_rule() -> None:
+def test_a_store_can_check_another_address_by_the_same_rule() -> None:
     url = registry.parse_url("aws-sm://eu-west-1?endpoint=http://e.example")
     with pytest.raises(StoreConfigError):
         refuse_plain_text(url, "e.example")
@@ -87,7 +87,7 @@ def test_a_store_may_judge_another_address_by_the_same_rule() -> None:
 
 
 @pytest.mark.parametrize("who", [f"me:{CANARY}@", f"{CANARY}@", f":{CANARY}@", f"me:{CANARY}%40@"])
-def test_credentials_in_the_url_are_refused_and_not_repeated(toys: list[StoreArguments], who: str) -> None:
+def test_credentials_in_the_url_are_refused_without_showing_them(toys: list[StoreArguments], who: str) -> None:
     fault = refused(f"safe+tls://{who}v.example/kv")
     assert fault.reason == "ConnectionError"
     assert CANARY not in str(fault)
@@ -107,7 +107,7 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(toys: list[StoreArg
         "safe+tls://v.example/kv?kv=1&kv=2",
     ],
 )
-def test_what_cannot_be_meant_is_refused(toys: list[StoreArguments], url: str) -> None:
+def test_an_invalid_url_is_refused(toys: list[StoreArguments], url: str) -> None:
     assert refused(url).reason == "ConnectionError"
     assert toys == []
 
@@ -124,7 +124,7 @@ def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
     "url", ["keys.example:8090", "fishykeys://keys.example:8090", "fishykeys+tls://keys.example:1"]
 )
 @pytest.mark.parametrize("token", [{}, {"token": b" \n"}])
-def test_a_missing_token_is_told_before_anything_else_about_its_server(url: str, token: dict[str, bytes]) -> None:
+def test_a_missing_token_is_reported_before_faults_of_the_url(url: str, token: dict[str, bytes]) -> None:
     with pytest.raises(StoreConfigError, match="has no token") as caught:
         asyncio.run(open_store({"url": url.encode(), **token}, nobody))
     assert caught.value.reason == "TokenError"
@@ -148,7 +148,7 @@ def test_an_unknown_scheme_names_those_that_are_known() -> None:
         "vault+http://canary.example/kv",
     ],
 )
-def test_no_part_of_a_url_is_said_again_it_may_be_a_token(url: str) -> None:
+def test_no_message_quotes_a_part_of_the_url_that_may_be_a_token(url: str) -> None:
     assert "canary" not in str(refused(url)).lower()
 
 

@@ -1,4 +1,4 @@
-"""Vault, KV version 1, against a server that nobody here wrote: RustyVault."""
+"""Tests Vault with KV version 1 against RustyVault, an independent server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_values_are_read_with_a_token(server: Running) -> None:
     with_admin(server, deed)
 
 
-def test_an_entry_and_a_field_that_are_not_there_are_absent(server: Running) -> None:
+def test_a_missing_entry_and_a_missing_field_are_absent(server: Running) -> None:
     async def deed(admin: Admin, mount: str) -> None:
         store = admin.opened(mount, {"token": admin.token.encode()}, "1")
         for path in ("app/db#other", "app/none#user"):
@@ -67,7 +67,7 @@ def test_an_entry_and_a_field_that_are_not_there_are_absent(server: Running) -> 
     with_admin(server, deed)
 
 
-def test_a_mount_that_is_not_there_is_no_absence(server: Running) -> None:
+def test_a_missing_mount_is_not_absence(server: Running) -> None:
     async def deed(admin: Admin, mount: str) -> None:
         with pytest.raises(Unusable, match="mount"):
             await value(admin.opened("nowhere", {"token": admin.token.encode()}, "1"), "app/db#user")
@@ -75,7 +75,7 @@ def test_a_mount_that_is_not_there_is_no_absence(server: Running) -> None:
     with_admin(server, deed)
 
 
-def test_a_token_that_was_never_given_or_taken_back_is_not_known(server: Running) -> None:
+def test_an_unknown_or_revoked_token_is_unauthenticated(server: Running) -> None:
     async def deed(admin: Admin, mount: str) -> None:
         token = await token_of(admin)
         store = admin.opened(mount, {"token": token.encode()}, "1")
@@ -89,7 +89,7 @@ def test_a_token_that_was_never_given_or_taken_back_is_not_known(server: Running
     with_admin(server, deed)
 
 
-def test_an_app_role_logs_in_and_again_where_its_token_was_taken_back(server: Running) -> None:
+def test_an_app_role_logs_in_again_after_its_token_was_revoked(server: Running) -> None:
     async def deed(admin: Admin, mount: str) -> None:
         store = admin.opened(mount, await approle(admin), "1")
         assert await value(store, "app/db#user") == b"app_user"
@@ -102,7 +102,7 @@ def test_an_app_role_logs_in_and_again_where_its_token_was_taken_back(server: Ru
     with_admin(server, deed)
 
 
-def test_an_app_role_with_a_wrong_secret_id_is_not_let_in(server: Running) -> None:
+def test_an_app_role_with_a_wrong_secret_id_is_unauthenticated(server: Running) -> None:
     async def deed(admin: Admin, mount: str) -> None:
         config = {**await approle(admin), "secret-id": b"canary-4711"}
         with pytest.raises(Unauthenticated) as caught:

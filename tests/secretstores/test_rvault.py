@@ -18,7 +18,7 @@ echo '#!/bin/sh' > "$root/bin/rvault"
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with an empty cache and nothing but a shell on its PATH."""
+    """A machine with an empty cache and only a shell on its PATH."""
     (tmp_path / "path").mkdir()
     for name in ("sh", "mkdir", "sleep"):
         (tmp_path / "path" / name).symlink_to(f"/bin/{name}")
@@ -34,12 +34,12 @@ def install(machine: Path, script: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def test_it_is_built_once_into_the_cache_and_leaves_nothing_else(machine: Path) -> None:
+def test_one_build_fills_the_cache_and_leaves_nothing_else(machine: Path) -> None:
     install(machine, BUILDS)
     lines: list[str] = []
     with ThreadPoolExecutor(3) as several:
-        found = set(several.map(lambda _: rvault.find(lines.append), range(3)))
-    assert found == {rvault.program()}
+        programs = set(several.map(lambda _: rvault.find(lines.append), range(3)))
+    assert programs == {rvault.program()}
     (call,) = (machine / "calls").read_text().splitlines()
     assert call.startswith("install rusty_vault --version =0.2.1 --locked")
     assert [path.name for path in rvault.program().parent.iterdir()] == ["rvault"]
@@ -54,7 +54,7 @@ def test_without_cargo_one_line_says_what_to_install(machine: Path, capsys: pyte
     assert "https://rustup.rs" in line
 
 
-def test_a_build_that_fails_says_why_in_one_line_and_leaves_nothing(
+def test_a_failed_build_gives_its_reason_in_one_line_and_leaves_nothing(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(machine, "echo 'error: no such crate'; echo 'and more'; exit 101")
@@ -64,7 +64,7 @@ def test_a_build_that_fails_says_why_in_one_line_and_leaves_nothing(
     assert not list((machine / "cache" / "samara" / "rvault").glob("*.building"))
 
 
-def test_a_build_that_takes_long_says_so(machine: Path) -> None:
+def test_a_long_build_reports_progress(machine: Path) -> None:
     install(machine, f"sleep 0.1\n{BUILDS}")
     lines: list[str] = []
     rvault.find(lines.append, heartbeat=0.01)

@@ -1,4 +1,4 @@
-"""Vault as it is read: by a small one written for this, and by the real one that the environment names, if any."""
+"""Tests reads from Vault with our small server, and with a real one if the environment names it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_path_and_a_field_are_a_value(with_vault: Callable[[Deed], None], vers
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_what_is_no_text_is_json_without_spaces(with_vault: Callable[[Deed], None], version: str) -> None:
+def test_a_value_that_is_no_text_becomes_json_without_spaces(with_vault: Callable[[Deed], None], version: str) -> None:
     data = {
         "port": 5432,
         "on": True,
@@ -78,7 +78,7 @@ def test_what_is_no_text_is_json_without_spaces(with_vault: Callable[[Deed], Non
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_what_is_deleted_or_never_was_is_absent(with_vault: Callable[[Deed], None], version: str) -> None:
+def test_a_deleted_or_missing_entry_is_absent(with_vault: Callable[[Deed], None], version: str) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount(version)
         await admin.write(mount, version, "db", {"user": "x"})
@@ -91,7 +91,7 @@ def test_what_is_deleted_or_never_was_is_absent(with_vault: Callable[[Deed], Non
     with_vault(deed)
 
 
-def test_a_wrong_mount_and_a_wrong_version_are_no_absence(with_vault: Callable[[Deed], None]) -> None:
+def test_a_wrong_mount_and_a_wrong_version_are_not_absence(with_vault: Callable[[Deed], None]) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "db", {"user": "x"})
@@ -104,7 +104,7 @@ def test_a_wrong_mount_and_a_wrong_version_are_no_absence(with_vault: Callable[[
     with_vault(deed)
 
 
-def test_what_the_policies_do_not_say_is_denied(with_vault: Callable[[Deed], None]) -> None:
+def test_a_path_outside_the_policies_is_forbidden(with_vault: Callable[[Deed], None]) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "app/db", {"user": "x"})
@@ -116,7 +116,7 @@ def test_what_the_policies_do_not_say_is_denied(with_vault: Callable[[Deed], Non
     with_vault(deed)
 
 
-def test_a_token_that_may_not_look_itself_up_reads_and_is_denied_all_the_same(
+def test_a_token_that_may_not_look_itself_up_still_reads_and_is_refused(
     with_vault: Callable[[Deed], None],
 ) -> None:
     async def deed(admin: Admin) -> None:
@@ -130,15 +130,15 @@ def test_a_token_that_may_not_look_itself_up_reads_and_is_denied_all_the_same(
     with_vault(deed)
 
 
-def test_a_dead_token_is_told_from_a_denied_path(with_vault: Callable[[Deed], None]) -> None:
+def test_a_dead_token_is_distinguished_from_a_forbidden_path(with_vault: Callable[[Deed], None]) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount("2")
         token = await admin.make_token(await admin.policy(f"{mount}/data/*"))
         store = admin.opened(mount, {"token": token.encode()})
         await fault(store, "db#user", NotFound)
         await admin.do("POST", "auth/token/revoke", {"token": token})
-        said = await fault(store, "db#user", Unauthenticated)
-        assert token not in said
+        message = await fault(store, "db#user", Unauthenticated)
+        assert token not in message
         await fault(admin.opened(mount, {"token": b"hvs.never-was"}), "db#user", Unauthenticated)
 
     with_vault(deed)
@@ -159,21 +159,21 @@ def test_an_app_role_logs_in_and_logs_in_again(with_vault: Callable[[Deed], None
     with_vault(deed)
 
 
-def test_a_secret_id_that_was_taken_back_is_no_proof(with_vault: Callable[[Deed], None]) -> None:
+def test_a_revoked_secret_id_is_unauthenticated(with_vault: Callable[[Deed], None]) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount("2")
         role, config = await admin.approle(await admin.policy(f"{mount}/data/*"))
         await admin.do("POST", f"{role}/secret-id/destroy", {"secret_id": config["secret-id"].decode()})
         store = admin.opened(mount, config)
-        said = await fault(store, "db#user", Unauthenticated)
-        assert "login" in said
-        assert config["secret-id"].decode() not in said
+        message = await fault(store, "db#user", Unauthenticated)
+        assert "login" in message
+        assert config["secret-id"].decode() not in message
 
     with_vault(deed)
 
 
 @pytest.mark.parametrize("path", ["a b/ü", "a+b:c@d=e&f;g,h", "~a/-_.b", "(a)'!*$"])
-def test_a_path_is_sent_as_it_is_meant(with_vault: Callable[[Deed], None], path: str) -> None:
+def test_a_path_is_quoted_in_the_request(with_vault: Callable[[Deed], None], path: str) -> None:
     async def deed(admin: Admin) -> None:
         mount = await admin.mount("2")
         store = admin.opened(mount, {"token": admin.token.encode()})
@@ -187,7 +187,7 @@ def test_a_path_is_sent_as_it_is_meant(with_vault: Callable[[Deed], None], path:
     with_vault(deed)
 
 
-def test_a_large_value_is_bounded_and_spoils_no_other() -> None:
+def test_a_value_that_is_too_large_does_not_affect_others() -> None:
     async def run() -> None:
         async with vault_server() as server, administering(server.base, server.root) as admin:
             mount = await admin.mount("2")
@@ -200,7 +200,7 @@ def test_a_large_value_is_bounded_and_spoils_no_other() -> None:
     asyncio.run(run())
 
 
-def test_a_path_without_a_field_cannot_be_meant() -> None:
+def test_a_path_without_a_field_is_refused() -> None:
     async def run() -> None:
         async with vault_server() as server, administering(server.base, "t") as admin:
             store = admin.opened("kv", {"token": b"t"})

@@ -1,4 +1,4 @@
-"""Which configurations make a Vault, and what is said of those that cannot be meant."""
+"""Tests which configurations open a Vault, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
         ("vault+http://vault.example/secret", {"token": b"t"}, "ConnectionError", "vault\\+https"),
     ],
 )
-def test_a_configuration_that_cannot_be_meant_is_refused(
-    url: str, config: dict[str, bytes], reason: str, words: str
-) -> None:
+def test_an_invalid_configuration_is_refused(url: str, config: dict[str, bytes], reason: str, words: str) -> None:
     async def run() -> None:
         open_vault(urlsplit(url), config)
 
@@ -70,7 +68,7 @@ def opened(url: str, config: dict[str, bytes]) -> tuple[Vault, Login]:
         ({"role": b"r", "auth-mount": b"clusters/one"}, Kubernetes("clusters/one", "r", POD)),
     ],
 )
-def test_the_keys_that_are_there_say_how_to_log_in(config: dict[str, bytes], login: Login) -> None:
+def test_the_keys_of_the_configuration_choose_the_login(config: dict[str, bytes], login: Login) -> None:
     assert opened(URL, config)[1] == login
 
 
@@ -84,6 +82,6 @@ def test_the_keys_that_are_there_say_how_to_log_in(config: dict[str, bytes], log
         ("vault+http://localhost:8200/kv", "http://localhost:8200", "kv", "2"),
     ],
 )
-def test_the_url_says_where_and_what_kind_of_mount(url: str, base: str, mount: str, version: str) -> None:
+def test_the_url_gives_address_mount_and_version(url: str, base: str, mount: str, version: str) -> None:
     store, _ = opened(url, {"token": b"t"})
     assert (store.http.base, store.mount, store.version) == (base, mount, version)

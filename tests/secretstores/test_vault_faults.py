@@ -1,4 +1,4 @@
-"""What goes wrong with a Vault: outages, limits, certificates, hostile answers; and that nobody reads a value of it."""
+"""Tests faults of a Vault: outages, limits, certificates and hostile answers. No message shows a value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from tests.kube import pki
 from tests.secretstores.vault_admin import administering, value
-from tests.secretstores.vault_server import Said, VaultServer, vault_server
+from tests.secretstores.vault_server import Reply, VaultServer, vault_server
 
 from samara.secretstores import http
 from samara.secretstores.base import NotFound, StoreError, Unauthenticated, Unavailable, Unusable
@@ -48,21 +48,21 @@ def with_store(deed: Callable[[Vault, VaultServer], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def met(store: Vault, server: VaultServer, said: Said, path: str = "db#user") -> StoreError:
-    server.instead.append(said)
+async def met(store: Vault, server: VaultServer, reply: Reply, path: str = "db#user") -> StoreError:
+    server.instead.append(reply)
     with pytest.raises(StoreError) as caught:
         await value(store, path)
-    told = "".join(traceback.format_exception(caught.value))
-    assert "canary" not in told
+    trace = "".join(traceback.format_exception(caught.value))
+    assert "canary" not in trace
     return caught.value
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 472, 473, 412, 301, 307])
-def test_an_answer_of_one_who_cannot_is_an_outage(status: int) -> None:
+def test_a_status_of_an_unavailable_server_is_an_outage(status: int) -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
         echo = {"errors": [CANARY, TOKEN]}
         for headers, seconds in (({}, None), ({"Retry-After": "7"}, 7.0), ({"Retry-After": "soon"}, None)):
-            fault = await met(store, server, Said(status, echo, {**headers, "Location": "http://127.0.0.1:1/"}))
+            fault = await met(store, server, Reply(status, echo, {**headers, "Location": "http://127.0.0.1:1/"}))
             assert isinstance(fault, Unavailable)
             assert str(status) in str(fault)
             assert fault.retry_after == seconds
@@ -70,12 +70,12 @@ def test_an_answer_of_one_who_cannot_is_an_outage(status: int) -> None:
     with_store(deed)
 
 
-def test_a_time_to_come_back_is_a_date_too_and_never_absurd() -> None:
+def test_retry_after_can_be_a_date_and_is_limited() -> None:
     later = datetime.now(UTC) + timedelta(seconds=60)
 
     async def deed(store: Vault, server: VaultServer) -> None:
         async def waited(text: str) -> float | None:
-            fault = await met(store, server, Said(429, b"", {"Retry-After": text}))
+            fault = await met(store, server, Reply(429, b"", {"Retry-After": text}))
             assert isinstance(fault, Unavailable)
             return fault.retry_after
 
@@ -88,67 +88,67 @@ def test_a_time_to_come_back_is_a_date_too_and_never_absurd() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("reply", "kind"),
     [
-        (Said(400, {"errors": [CANARY]}), Unusable),
-        (Said(405, {"errors": [CANARY]}), Unusable),
-        (Said(401, {"errors": [CANARY]}), Unauthenticated),
-        (Said(404, {"errors": []}), NotFound),
-        (Said(404, b""), NotFound),
-        (Said(404, {"errors": [CANARY]}), Unusable),
-        (Said(404, {"errors": [], "warnings": [CANARY]}), Unusable),
-        (Said(404, b"<html>canary</html>"), Unusable),
-        (Said(404, {}), Unusable),
-        (Said(404, {"data": {"data": None, "metadata": {"destroyed": True}}}), NotFound),
-        (Said(404, {"data": {"data": {"user": CANARY}, "metadata": {}}}), Unusable),
-        (Said(200, {"data": {"data": None, "metadata": {}}}), NotFound),
-        (Said(200, {"data": {"data": {}}}), NotFound),
-        (Said(200, {"data": {"user": CANARY}}), Unusable),
-        (Said(200, {"data": {"data": [CANARY]}}), Unusable),
-        (Said(200, b'{"data": {"data": {"user": "canary'), Unusable),
-        (Said(200, b'{"data": {"data": {"user": "\xff"}}}'), Unusable),
-        (Said(200, b'{"data": {"data": {"user": ["\xff"]}}}'), Unusable),
-        (Said(200, b'{"data": {"data": {"user": "\\ud800"}}}'), Unusable),
-        (Said(200, b'{"data": {"data": {"user": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}}"), Unusable),
-        (Said(200, b""), Unusable),
-        (Said(200, b"<html>canary</html>"), Unusable),
-        (Said(200, gzip.compress(b'{"data": {"data": {"user": "x"}}}'), {"Content-Encoding": "gzip"}), Unusable),
+        (Reply(400, {"errors": [CANARY]}), Unusable),
+        (Reply(405, {"errors": [CANARY]}), Unusable),
+        (Reply(401, {"errors": [CANARY]}), Unauthenticated),
+        (Reply(404, {"errors": []}), NotFound),
+        (Reply(404, b""), NotFound),
+        (Reply(404, {"errors": [CANARY]}), Unusable),
+        (Reply(404, {"errors": [], "warnings": [CANARY]}), Unusable),
+        (Reply(404, b"<html>canary</html>"), Unusable),
+        (Reply(404, {}), Unusable),
+        (Reply(404, {"data": {"data": None, "metadata": {"destroyed": True}}}), NotFound),
+        (Reply(404, {"data": {"data": {"user": CANARY}, "metadata": {}}}), Unusable),
+        (Reply(200, {"data": {"data": None, "metadata": {}}}), NotFound),
+        (Reply(200, {"data": {"data": {}}}), NotFound),
+        (Reply(200, {"data": {"user": CANARY}}), Unusable),
+        (Reply(200, {"data": {"data": [CANARY]}}), Unusable),
+        (Reply(200, b'{"data": {"data": {"user": "canary'), Unusable),
+        (Reply(200, b'{"data": {"data": {"user": "\xff"}}}'), Unusable),
+        (Reply(200, b'{"data": {"data": {"user": ["\xff"]}}}'), Unusable),
+        (Reply(200, b'{"data": {"data": {"user": "\\ud800"}}}'), Unusable),
+        (Reply(200, b'{"data": {"data": {"user": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}}"), Unusable),
+        (Reply(200, b""), Unusable),
+        (Reply(200, b"<html>canary</html>"), Unusable),
+        (Reply(200, gzip.compress(b'{"data": {"data": {"user": "x"}}}'), {"Content-Encoding": "gzip"}), Unusable),
     ],
 )
-def test_every_answer_has_one_meaning(said: Said, kind: type[StoreError]) -> None:
+def test_each_answer_has_one_error(reply: Reply, kind: type[StoreError]) -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
-        assert type(await met(store, server, said)) is kind
+        assert type(await met(store, server, reply)) is kind
 
     with_store(deed)
 
 
-def test_an_outage_while_a_refusal_is_looked_into_says_nothing_of_the_path() -> None:
+def test_an_outage_during_the_look_up_of_a_token_is_an_outage() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
-        server.instead.append(Said(403, {"errors": ["permission denied"]}))
-        assert isinstance(await met(store, server, Said(503, b"{}")), Unavailable)
+        server.instead.append(Reply(403, {"errors": ["permission denied"]}))
+        assert isinstance(await met(store, server, Reply(503, b"{}")), Unavailable)
 
     with_store(deed)
 
 
-def test_figures_stay_as_they_are_written() -> None:
+def test_numbers_keep_their_spelling() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
         for text in (b"1.0", b"12345678901234567890123", b"1e400", b"-0"):
-            server.instead.append(Said(200, b'{"data": {"data": {"n": ' + text + b"}}}"))
+            server.instead.append(Reply(200, b'{"data": {"data": {"n": ' + text + b"}}}"))
             assert await value(store, "db#n") == text
 
     with_store(deed)
 
 
-def test_an_answer_without_an_end_is_cut() -> None:
+def test_an_endless_answer_is_cut() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
-        fault = await met(store, server, Said(200, b"x" * (http.MAX_BODY + 1)))
+        fault = await met(store, server, Reply(200, b"x" * (http.MAX_BODY + 1)))
         assert isinstance(fault, Unusable)
         assert str(http.MAX_BODY) in str(fault)
 
     with_store(deed)
 
 
-def test_a_server_that_does_not_answer_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_an_outage_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(port: int) -> None:
         store = open_vault(urlsplit(f"vault+http://127.0.0.1:{port}/kv"), {"token": b"t"})
         try:
@@ -215,7 +215,7 @@ def expired(pair: pki.Pair, issuer: pki.Pair) -> pki.Pair:
     return pki.Pair(signed.public_bytes(serialization.Encoding.PEM), pair.key, pair.private, signed)
 
 
-def test_only_a_certificate_of_the_given_authority_for_this_host_and_this_day_is_taken() -> None:
+def test_only_a_valid_certificate_of_the_given_authority_for_the_host_is_accepted() -> None:
     ca, other = pki.authority(), pki.authority("other CA")
     here = pki.server(ca, "127.0.0.1")
 
@@ -242,7 +242,7 @@ def test_only_a_certificate_of_the_given_authority_for_this_host_and_this_day_is
             asyncio.run(read(pair, trusted))
 
 
-def test_tls_towards_a_server_without_it_is_an_outage() -> None:
+def test_tls_to_a_server_without_tls_is_an_outage() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
         wrong = open_vault(urlsplit(f"vault+https{server.base.removeprefix('http')}/kv"), {"token": b"t"})
         with pytest.raises(Unavailable, match="TLS"):
@@ -270,9 +270,9 @@ def test_neither_the_environments_proxy_nor_its_passwords_are_used(
     with_store(deed)
 
 
-def test_a_cookie_is_not_kept() -> None:
+def test_no_cookie_is_kept() -> None:
     async def deed(store: Vault, server: VaultServer) -> None:
-        await met(store, server, Said(500, b"", {"Set-Cookie": "token=canary; Path=/"}))
+        await met(store, server, Reply(500, b"", {"Set-Cookie": "token=canary; Path=/"}))
         await value(store, "db#user")
         assert "Cookie" not in server.seen[-1].headers
 

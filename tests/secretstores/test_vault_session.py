@@ -1,4 +1,4 @@
-"""Being known to Vault for long: renewal at two thirds, another login where that ends, one login for many reads."""
+"""Tests the session with Vault: renewal at two thirds, a new login after that, one login for many reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.secretstores.vault_admin import Admin, administering, value
-from tests.secretstores.vault_server import Said, VaultServer, vault_server
+from tests.secretstores.vault_server import Reply, VaultServer, vault_server
 
 from samara.secretstores.base import Forbidden, Unauthenticated, Unavailable
 from samara.secretstores.vault import Vault
@@ -18,7 +18,7 @@ LOGIN, LOOKUP, RENEWAL = "/login", "/lookup-self", "/renew-self"
 
 
 class Clock:
-    """Sleeps that end when a test says so, and how long they were meant to be."""
+    """Sleeps that a test ends, and their durations."""
 
     def __init__(self, server: VaultServer) -> None:
         self._server = server
@@ -30,12 +30,12 @@ class Clock:
         await self._over.get()
 
     async def next(self) -> float:
-        """How long the sleep is that begins now, or has begun."""
+        """The duration of the current or next sleep."""
         async with asyncio.timeout(5):
             return await self._asked.get()
 
     def passes(self, seconds: float) -> None:
-        """Wakes who sleeps; the server's clock goes on by that much."""
+        """Ends the current sleep, and advances the server's clock by its duration."""
         self._server.now += seconds
         self._over.put_nowait(None)
 
@@ -49,7 +49,7 @@ class Stage:
         return self.admin.opened(self.mount, config, sleep=self.clock.sleep, **more)
 
     def count(self, part: str) -> int:
-        return len(self.server.asked(part))
+        return len(self.server.requests(part))
 
     async def token(self, **more: object) -> dict[str, bytes]:
         return {"token": (await self.admin.make_token(self.policy, **more)).encode()}
@@ -65,7 +65,7 @@ def staged(deed: Callable[[Stage], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_given_token_is_renewed_at_two_thirds_of_its_life_again_and_again() -> None:
+def test_a_token_is_renewed_repeatedly_at_two_thirds_of_its_life() -> None:
     async def deed(stage: Stage) -> None:
         store = stage.opened(await stage.token(ttl="90s"))
         await value(store, "app/db#user")
@@ -81,7 +81,7 @@ def test_a_given_token_is_renewed_at_two_thirds_of_its_life_again_and_again() ->
     staged(deed)
 
 
-def test_a_token_without_an_end_is_left_alone() -> None:
+def test_a_token_without_expiry_is_not_renewed() -> None:
     async def deed(stage: Stage) -> None:
         store = stage.opened({"token": stage.admin.token.encode()})
         await value(store, "app/db#user")
@@ -90,12 +90,12 @@ def test_a_token_without_an_end_is_left_alone() -> None:
     staged(deed)
 
 
-def test_an_outage_during_renewal_is_sat_out_within_what_is_left() -> None:
+def test_renewal_is_retried_after_an_outage_before_the_token_expires() -> None:
     async def deed(stage: Stage) -> None:
         store = stage.opened(await stage.token(ttl="90s"))
         await value(store, "app/db#user")
         assert await stage.clock.next() == 60
-        stage.server.instead.append(Said(503, b"{}"))
+        stage.server.instead.append(Reply(503, b"{}"))
         stage.clock.passes(60)
         assert await stage.clock.next() == 20  # two thirds of the 30 s that were left
         stage.clock.passes(20)
@@ -108,7 +108,7 @@ def test_an_outage_during_renewal_is_sat_out_within_what_is_left() -> None:
 @pytest.mark.parametrize(
     "like", [{"renewable": False}, {"token_max_ttl": "100s"}], ids=["not renewable", "at its last end"]
 )
-def test_where_renewal_does_not_help_the_next_read_logs_in_before_the_end(like: dict[str, object]) -> None:
+def test_a_token_that_cannot_be_renewed_is_replaced_before_it_expires(like: dict[str, object]) -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s", **like)
         store = stage.opened(config)
@@ -126,7 +126,7 @@ def test_where_renewal_does_not_help_the_next_read_logs_in_before_the_end(like: 
     staged(deed)
 
 
-def test_a_login_that_died_in_between_is_made_again_once() -> None:
+def test_a_dead_token_is_replaced_by_one_new_login() -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
         store = stage.opened(config)
@@ -141,13 +141,13 @@ def test_a_login_that_died_in_between_is_made_again_once() -> None:
     staged(deed)
 
 
-def test_a_login_whose_tokens_are_dead_at_once_is_not_made_for_ever() -> None:
+def test_logins_that_give_dead_tokens_are_not_repeated_forever() -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
         store = stage.opened(config)
         invalid = {"errors": ["permission denied", "invalid token"]}
         fresh = {"auth": {"client_token": "hvs.none", "lease_duration": 90, "renewable": True}}
-        stage.server.instead.extend([Said(200, fresh), Said(403, invalid)] * 2)
+        stage.server.instead.extend([Reply(200, fresh), Reply(403, invalid)] * 2)
         with pytest.raises(Unauthenticated):
             await value(store, "app/db#user")
         assert stage.count(LOGIN) == 2
@@ -155,7 +155,7 @@ def test_a_login_whose_tokens_are_dead_at_once_is_not_made_for_ever() -> None:
     staged(deed)
 
 
-def test_a_denied_path_costs_no_login() -> None:
+def test_a_forbidden_path_causes_no_login() -> None:
     async def deed(stage: Stage) -> None:
         for more in ({}, {"token_no_default_policy": True}):
             _, config = await stage.admin.approle(stage.policy, **more)
@@ -170,7 +170,7 @@ def test_a_denied_path_costs_no_login() -> None:
 
 
 @pytest.mark.parametrize(("more", "logins"), [({}, 1), ({"token_no_default_policy": True}, 2)])
-def test_a_denied_path_among_good_ones_costs_one_login_at_most(more: dict[str, object], logins: int) -> None:
+def test_a_forbidden_path_among_readable_ones_causes_at_most_one_login(more: dict[str, object], logins: int) -> None:
     """Whether a token may look itself up is learnt once."""
 
     async def deed(stage: Stage) -> None:
@@ -186,7 +186,7 @@ def test_a_denied_path_among_good_ones_costs_one_login_at_most(more: dict[str, o
     staged(deed)
 
 
-def test_an_older_server_that_only_denies_is_understood() -> None:
+def test_a_dead_token_is_recognised_on_an_older_server_without_a_reason() -> None:
     async def deed(stage: Stage) -> None:
         stage.server.terse = True
         config = await stage.token(ttl="90s")
@@ -202,7 +202,7 @@ def test_an_older_server_that_only_denies_is_understood() -> None:
     staged(deed)
 
 
-def test_many_reads_at_once_log_in_once() -> None:
+def test_concurrent_reads_log_in_once() -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         store = stage.opened(config)
@@ -212,7 +212,7 @@ def test_many_reads_at_once_log_in_once() -> None:
     staged(deed)
 
 
-def test_a_pod_shows_the_token_that_its_file_holds_then(tmp_path: Path) -> None:
+def test_a_pod_reads_its_token_file_at_each_login(tmp_path: Path) -> None:
     file = tmp_path / "token"
 
     async def deed(stage: Stage) -> None:
@@ -233,7 +233,7 @@ def test_a_pod_shows_the_token_that_its_file_holds_then(tmp_path: Path) -> None:
     staged(deed)
 
 
-def test_a_pod_that_vault_does_not_know_is_not_let_in(tmp_path: Path) -> None:
+def test_a_pod_without_a_role_in_vault_is_unauthenticated(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary-jwt-4711")
 
     async def deed(stage: Stage) -> None:
@@ -247,21 +247,21 @@ def test_a_pod_that_vault_does_not_know_is_not_let_in(tmp_path: Path) -> None:
     staged(deed)
 
 
-def test_a_server_away_at_login_is_away_and_no_wrong_password() -> None:
+def test_an_outage_at_login_is_an_outage_and_not_unauthenticated() -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         token = await stage.token()
         stage.server.sealed = True
-        for each in (config, token):
+        for keys in (config, token):
             with pytest.raises(Unavailable):
-                await value(stage.opened(each), "app/db#user")
+                await value(stage.opened(keys), "app/db#user")
         stage.server.sealed = False
         assert await value(stage.admin.stores[-1], "app/db#user") == b"x"
 
     staged(deed)
 
 
-def test_the_namespace_goes_with_every_request() -> None:
+def test_every_request_has_the_namespace_header() -> None:
     async def deed(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         stage.server.seen.clear()

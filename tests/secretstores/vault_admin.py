@@ -1,4 +1,4 @@
-"""What a person does to a Vault before anybody reads it, by its interface alone: the same for every server."""
+"""Prepares a Vault through its HTTP interface, in the same way for every server."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Admin:
             return answer.status, json.loads(text) if text else None
 
     async def do(self, method: str, path: str, body: object = None) -> Any:
-        status, said = await self.call(method, path, body)
+        status, answer = await self.call(method, path, body)
         assert status < 300, f"{method} {path}: {status}"
-        return said
+        return answer
 
     async def mount(self, version: str) -> str:
-        """A mount of its own for every test, so that a real server can be used again and again."""
+        """Creates a mount for one test, so that a real server can be reused."""
         mount = f"samara-{uuid.uuid4().hex[:8]}"
         await self.do("POST", f"sys/mounts/{mount}", {"type": "kv", "options": {"version": version}})
         return mount
@@ -91,6 +91,6 @@ async def value(store: Vault, path: str) -> bytes:
 
 
 def real() -> tuple[str, str] | None:
-    """Address and token of a Vault or OpenBao that somebody has put at the suite's disposal."""
+    """Address and token of a Vault or OpenBao that the environment provides for the tests."""
     address, token = os.environ.get(ADDRESS), os.environ.get(TOKEN)
     return (address.rstrip("/"), token) if address and token else None

@@ -1,6 +1,6 @@
 """A small Vault on loopback, written from its public interface: tokens, policies, logins, KV versions 1 and 2.
 
-Its clock stands still until a test moves it, and it can be told to answer otherwise than it would.
+Its clock stands still until a test moves it, and a test can replace its answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT = {
 NEEDED = {"GET": "read", "POST": "update", "PUT": "update", "DELETE": "delete"}
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     status: int
     body: Any = None
     headers: Mapping[str, str] = {}
@@ -33,7 +33,7 @@ class Said(NamedTuple):
 class Refused(Exception):  # noqa: N818 - what it says is refused, nothing is wrong
     def __init__(self, status: int, *errors: str) -> None:
         super().__init__(status)
-        self.said = Said(status, {"errors": list(errors)})
+        self.reply = Reply(status, {"errors": list(errors)})
 
 
 @dataclass
@@ -70,7 +70,7 @@ class VaultServer:
     base: str = ""
     jwts: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """By role and accepted JWT: what a token for them is like. A real server asks its cluster about a JWT."""
-    instead: deque[Said] = field(default_factory=deque)
+    instead: deque[Reply] = field(default_factory=deque)
     """Answers that come before those it would give."""
     seen: list[Seen] = field(default_factory=list)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -86,18 +86,18 @@ class VaultServer:
     def __post_init__(self) -> None:
         self.tokens[self.root] = Token(frozenset({"root"}), 0, False, None, None)
 
-    def asked(self, part: str) -> list[Seen]:
-        return [each for each in self.seen if part in each.path]
+    def requests(self, part: str) -> list[Seen]:
+        return [request for request in self.seen if part in request.path]
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         self.seen.append(Seen(request.method, request.raw_path, dict(request.headers)))
         body = await request.read()
-        said = self.instead.popleft() if self.instead else self._said(request, json.loads(body) if body else {})
-        if isinstance(said.body, bytes):
-            return web.Response(status=said.status, body=said.body, headers=said.headers)
-        return web.json_response(said.body, status=said.status, headers=said.headers)
+        reply = self.instead.popleft() if self.instead else self._reply(request, json.loads(body) if body else {})
+        if isinstance(reply.body, bytes):
+            return web.Response(status=reply.status, body=reply.body, headers=reply.headers)
+        return web.json_response(reply.body, status=reply.status, headers=reply.headers)
 
-    def _said(self, request: web.Request, body: dict[str, Any]) -> Said:
+    def _reply(self, request: web.Request, body: dict[str, Any]) -> Reply:
         try:
             if self.sealed:
                 raise Refused(503, "Vault is sealed")
@@ -105,9 +105,9 @@ class VaultServer:
             entered = self._enter(path, body) if path.endswith("/login") else None
             return entered or self._served(request, path, body)
         except Refused as refused:
-            return refused.said
+            return refused.reply
 
-    def _served(self, request: web.Request, path: str, body: dict[str, Any]) -> Said:
+    def _served(self, request: web.Request, path: str, body: dict[str, Any]) -> Reply:
         name = request.headers.get("X-Vault-Token", "")
         token = self._alive(name)
         if not self._may(token, NEEDED[request.method], path):
@@ -123,12 +123,12 @@ class VaultServer:
     def _alive(self, name: str) -> Token:
         token = self.tokens.get(name)
         if token is None or (token.ends is not None and token.ends <= self.now):
-            said = (
+            reply = (
                 "permission denied"
                 if self.terse
                 else "2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n"
             )
-            raise Refused(403, said)
+            raise Refused(403, reply)
         return token
 
     def _may(self, token: Token, capability: str, path: str) -> bool:
@@ -137,7 +137,7 @@ class VaultServer:
             fnmatchcase(path, pattern) and capability in rule["capabilities"] for pattern, rule in rules
         )
 
-    def _sys(self, rest: str, body: dict[str, Any]) -> Said:
+    def _sys(self, rest: str, body: dict[str, Any]) -> Reply:
         match rest.split("/", 1):
             case ["mounts", mount]:
                 self.mounts[mount] = body.get("options", {}).get("version", "1")
@@ -147,51 +147,51 @@ class VaultServer:
                 self.policies[name.removeprefix("acl/")] = json.loads(body["policy"])["path"]
             case _:
                 raise Refused(404, "unsupported path")
-        return Said(204)
+        return Reply(204)
 
-    def _auth(self, rest: str, body: dict[str, Any], name: str) -> Said:
+    def _auth(self, rest: str, body: dict[str, Any], name: str) -> Reply:
         area, _, deed = rest.partition("/")
         return self._token(deed, body, name) if area == "token" else self._approle(area, deed, body)
 
-    def _token(self, deed: str, body: dict[str, Any], name: str) -> Said:
+    def _token(self, deed: str, body: dict[str, Any], name: str) -> Reply:
         match deed:
             case "create":
                 return self._given(body)
             case "lookup-self":
                 token = self.tokens[name]
                 left = 0 if token.ends is None else int(token.ends - self.now)
-                return Said(200, {"data": {"ttl": left, "renewable": token.renewable, "type": "service"}})
+                return Reply(200, {"data": {"ttl": left, "renewable": token.renewable, "type": "service"}})
             case "renew-self":
                 return self._renewed(name)
             case "revoke":
                 self.tokens.pop(body["token"], None)
-                return Said(204)
+                return Reply(204)
         raise Refused(404, "unsupported path")
 
-    def _approle(self, mount: str, deed: str, body: dict[str, Any]) -> Said:
+    def _approle(self, mount: str, deed: str, body: dict[str, Any]) -> Reply:
         match deed.split("/"):
             case ["role", role] if self.logins.get(mount) == "approle":
                 self.roles[role] = body
-                return Said(204)
+                return Reply(204)
             case ["role", role, "role-id"] if role in self.roles:
-                return Said(200, {"data": {"role_id": f"id-of-{role}"}})
+                return Reply(200, {"data": {"role_id": f"id-of-{role}"}})
             case ["role", role, "secret-id"] if role in self.roles:
                 made = f"secret-id-{self.numbers()}"
                 self.secret_ids[made] = role
-                return Said(200, {"data": {"secret_id": made}})
+                return Reply(200, {"data": {"secret_id": made}})
             case ["role", role, "secret-id", "destroy"]:
                 self.secret_ids.pop(body["secret_id"], None)
-                return Said(204)
+                return Reply(204)
         raise Refused(404, "unsupported path")
 
-    def _enter(self, path: str, body: dict[str, Any]) -> Said:
+    def _enter(self, path: str, body: dict[str, Any]) -> Reply:
         match self.logins.get(path.removeprefix("auth/").removesuffix("/login")):
             case "approle":
                 role = self.secret_ids.get(body.get("secret_id", ""))
                 if role is None or body.get("role_id") != f"id-of-{role}":
                     raise Refused(400, "invalid role or secret ID")
-                asked = {name.removeprefix("token_"): value for name, value in self.roles[role].items()}
-                return self._given(asked)
+                options = {name.removeprefix("token_"): value for name, value in self.roles[role].items()}
+                return self._given(options)
             case "kubernetes":
                 like = self.jwts.get((body.get("role", ""), body.get("jwt", "")))
                 if like is None:
@@ -199,7 +199,7 @@ class VaultServer:
                 return self._given(like)
         raise Refused(403, "permission denied")
 
-    def _given(self, like: Mapping[str, Any]) -> Said:
+    def _given(self, like: Mapping[str, Any]) -> Reply:
         ttl = float(str(like.get("ttl", "0")).removesuffix("s"))
         most = float(str(like.get("explicit_max_ttl", like.get("max_ttl", "0"))).removesuffix("s"))
         policies = frozenset(like.get("policies", ())) | (set() if like.get("no_default_policy") else {"default"})
@@ -208,20 +208,20 @@ class VaultServer:
         self.tokens[name] = Token(policies, ttl, bool(like.get("renewable", True)), ends, last)
         return self._lease(name)
 
-    def _renewed(self, name: str) -> Said:
+    def _renewed(self, name: str) -> Reply:
         token = self.tokens[name]
         if not token.renewable or token.ends is None:
             raise Refused(400, "lease is not renewable")
         token.ends = min(self.now + token.ttl, token.last if token.last is not None else self.now + token.ttl)
         return self._lease(name)
 
-    def _lease(self, name: str) -> Said:
+    def _lease(self, name: str) -> Reply:
         token = self.tokens[name]
         left = 0 if token.ends is None else int(token.ends - self.now)
-        return Said(200, {"auth": {"client_token": name, "lease_duration": left, "renewable": token.renewable}})
+        return Reply(200, {"auth": {"client_token": name, "lease_duration": left, "renewable": token.renewable}})
 
-    def _kv(self, method: str, path: str, body: dict[str, Any]) -> Said:
-        mount = next((each for each in self.mounts if path.startswith(f"{each}/")), None)
+    def _kv(self, method: str, path: str, body: dict[str, Any]) -> Reply:
+        mount = next((name for name in self.mounts if path.startswith(f"{name}/")), None)
         if mount is None:
             raise Refused(404, f'no handler for route "{path}". route entry not found.')
         rest = path.removeprefix(f"{mount}/")
@@ -229,35 +229,35 @@ class VaultServer:
             return self._first(method, f"{mount}/{rest}", body)
         if not rest.startswith("data/"):
             warning = "Invalid path for a versioned K/V secrets engine. See the API docs for the endpoints to use."
-            return Said(404, {"data": None, "warnings": [warning]})
+            return Reply(404, {"data": None, "warnings": [warning]})
         return self._second(method, f"{mount}/{rest.removeprefix('data/')}", body)
 
-    def _first(self, method: str, key: str, body: dict[str, Any]) -> Said:
+    def _first(self, method: str, key: str, body: dict[str, Any]) -> Reply:
         if method == "GET":
             if key not in self.kv1:
                 raise Refused(404)
-            return Said(200, {"lease_duration": 2764800, "data": self.kv1[key]})
+            return Reply(200, {"lease_duration": 2764800, "data": self.kv1[key]})
         self.kv1.pop(key, None) if method == "DELETE" else self.kv1.update({key: body})
-        return Said(204)
+        return Reply(204)
 
-    def _second(self, method: str, key: str, body: dict[str, Any]) -> Said:
+    def _second(self, method: str, key: str, body: dict[str, Any]) -> Reply:
         versions = self.kv2.setdefault(key, [])
         if method in ("POST", "PUT"):
             versions.append(Version(body["data"]))
-            return Said(200, {"data": {"version": len(versions)}})
+            return Reply(200, {"data": {"version": len(versions)}})
         if not versions:
             raise Refused(404) if method == "GET" else Refused(400)
         newest = versions[-1]
         if method == "DELETE":
             newest.deleted = True
-            return Said(204)
+            return Reply(204)
         metadata = {
             "version": len(versions),
             "deletion_time": "2026-11-15T00:00:00Z" if newest.deleted else "",
             "destroyed": newest.destroyed,
         }
         gone = newest.deleted or newest.destroyed
-        return Said(404 if gone else 200, {"data": {"data": None if gone else newest.data, "metadata": metadata}})
+        return Reply(404 if gone else 200, {"data": {"data": None if gone else newest.data, "metadata": metadata}})
 
 
 @asynccontextmanager

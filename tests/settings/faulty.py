@@ -1,4 +1,4 @@
-"""Faulty settings, and the messages that they stop the start with.
+"""Faulty settings, and the messages with which the start fails.
 
 `python -m tests.settings.faulty` writes the file anew after a change that users should see: read its diff.
 """
@@ -9,8 +9,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from samara.settings import SettingsError, parse
+from samara.settings import STRUCTS, SettingsError, parse
 
+EVERY = ", ".join(STRUCTS)
+"""How messages list the vocabularies. The file has `{vocabularies}` in its place: a new one changes no message."""
 FILE = Path(__file__).with_name("faulty.json")
 
 WRONG = {
@@ -96,11 +98,11 @@ BY_HAND = (
     "vocabularies: {accurate: {namingPolicies: [{root: '(', match: a}]}}",
     "vocabularies: {accurate: {labelKeys: [1], watches: [2]}}",
     "vocabularies: {secret-copy: {managers: ['', 5, \"a\\tb\"]}}",
-    "{tenancy: strict, conflicts: overwrite}",
+    "{tenancy: strict, conflicts: overwrite, vocabularies: {sync-to: {}}}",
     "{tenancy: strict, conflicts: overwrite, vocabularies: {secret-copy: {}}}",
     "{tenancy: strict, vocabularies: {sync-to: {conflicts: overwrite}}}",
     "{tenancy: strict, conflicts: overwrite, vocabularies: {sync-to: {conflicts: refuse}}}",
-    "{tenancy: strict, conflicts: overwrite, timers: {lease: 1s}}",
+    "{tenancy: strict, conflicts: overwrite, timers: {lease: 1s}, vocabularies: {sync-to: {}}}",
     "tenancy: open\ntenancy: strict\n",
     "writes: {inFlight: 1, inFlight: 1}",
     "a: b: c",
@@ -132,7 +134,7 @@ def messages(text: str) -> list[str]:
     try:
         parse(text, "f")
     except SettingsError as error:
-        return list(error.faults)
+        return [fault.replace(EVERY, "{vocabularies}") for fault in error.faults]
     return []
 
 

@@ -33,9 +33,9 @@ READ = Config(
 
 
 def accurate(own: str) -> AccurateSettings:
-    found = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
-    assert isinstance(found, AccurateSettings)
-    return found
+    settings = parse(f"vocabularies: {{accurate: {own}}}", "f").vocabularies["accurate"]
+    assert isinstance(settings, AccurateSettings)
+    return settings
 
 
 def fault(own: str) -> str:
@@ -105,13 +105,13 @@ def test_the_watched_kinds_are_those_of_the_configuration() -> None:
     assert watched_kinds(AccurateSettings()) == ()
 
 
-def test_a_file_that_is_not_there_is_told_in_the_words_of_the_original(file: Path) -> None:
+def test_the_message_for_a_missing_file_is_that_of_the_original(file: Path) -> None:
     assert fault(f"{{configFile: {file}}}") == (
         f"f: vocabularies.accurate.configFile: failed to read {file}: no such file or directory"
     )
 
 
-def test_a_file_that_cannot_be_read_is_told_the_same(tmp_path: Path) -> None:
+def test_the_message_for_an_unreadable_file_is_that_of_the_original(tmp_path: Path) -> None:
     assert fault(f"{{configFile: {tmp_path}}}") == (
         f"f: vocabularies.accurate.configFile: failed to read {tmp_path}: is a directory"
     )
@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_is_told_the_same(tmp_path: Path) -> None:
         (b"- a", "found a list, expected a mapping with labelKeys, annotationKeys, "),
     ],
 )
-def test_a_file_that_says_nothing_legal_is_told_why(file: Path, content: bytes, told: str) -> None:
+def test_the_message_for_an_illegal_file_has_the_reason(file: Path, content: bytes, told: str) -> None:
     file.write_bytes(content)
     assert fault(f"{{configFile: {file}}}").startswith(f"{file}: {UNREADABLE}{told}")
 
@@ -146,12 +146,12 @@ def test_a_file_that_says_nothing_legal_is_told_why(file: Path, content: bytes, 
         ),
     ],
 )
-def test_a_fault_in_the_file_is_told_with_the_files_name(file: Path, text: str, told: str) -> None:
+def test_the_message_for_a_fault_in_the_file_begins_with_its_name(file: Path, text: str, told: str) -> None:
     file.write_text(text)
     assert fault(f"{{configFile: {file}}}") == f"{file}: {told}"
 
 
-def test_a_fault_in_line_is_told_with_the_settings_name() -> None:
+def test_the_message_for_an_inline_fault_begins_with_the_settings_name() -> None:
     assert fault("{annotationKeys: [accurate.cybozu.com/from]}") == (
         "f: vocabularies.accurate.annotationKeys: invalid configurations: "
         "misconfigured annotationKey: accurate.cybozu.com/from is not allowed"
@@ -168,13 +168,13 @@ def test_a_settings_file_reads_the_originals_file_too(tmp_path: Path, file: Path
     file.write_text(FILE)
     settings = tmp_path / "samara.yaml"
     settings.write_text(f"vocabularies: {{accurate: {{configFile: {file}}}}}")
-    found = load(str(settings)).vocabularies["accurate"]
-    assert isinstance(found, AccurateSettings)
-    assert read(found.config) == READ
+    own = load(str(settings)).vocabularies["accurate"]
+    assert isinstance(own, AccurateSettings)
+    assert read(own.config) == READ
 
 
 def message(text: str) -> str:
-    """What the document is told, nothing where it is legal; any other exception fails the test."""
+    """The message about the document, empty if it is legal. Any other exception fails the test."""
     try:
         read_keys(text.encode(), INLINE)
     except SettingError as error:
@@ -183,7 +183,7 @@ def message(text: str) -> str:
 
 
 @given(st.text() | WORDS | st.text('{}[]":,\t\n1ea', max_size=20))
-def test_whatever_its_text_a_file_is_read_or_told_on_one_line(text: str) -> None:
+def test_any_file_is_read_or_refused_on_one_line(text: str) -> None:
     assert "\n" not in message(text)
     assert message(text).startswith(UNREADABLE) or not message(text)
 
@@ -196,5 +196,5 @@ def test_whatever_its_text_a_file_is_read_or_told_on_one_line(text: str) -> None
         ("{watches: [{version: v1, kind: Secret, x: y}]}", "vocabularies.accurate.watches"),
     ],
 )
-def test_a_wrong_value_in_line_is_told_with_the_path_of_its_key(own: str, path: str) -> None:
+def test_the_message_for_an_inline_value_has_the_path_of_its_key(own: str, path: str) -> None:
     assert fault(own).startswith(f"f: {path}: ")

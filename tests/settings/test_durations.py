@@ -34,7 +34,7 @@ def test_anything_else_is_no_duration(text: str) -> None:
     assert parse_duration(text) is None
 
 
-def test_a_number_too_long_to_mean_anything_is_no_duration() -> None:
+def test_a_number_that_is_too_long_is_no_duration() -> None:
     assert parse_duration("9" * 5000 + "s") is None
 
 

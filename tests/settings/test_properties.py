@@ -1,4 +1,4 @@
-"""Whatever the text, reading it as settings ends in Settings or in SettingsError."""
+"""Tests that reading any text gives Settings or raises SettingsError."""
 
 import yaml
 from hypothesis import example, given
@@ -31,7 +31,7 @@ TREES = st.recursive(
 
 
 def message(text: str) -> str:
-    """The message of the SettingsError, empty where there is none; any other exception fails the test."""
+    """The message of the SettingsError, empty if there is none. Any other exception fails the test."""
     try:
         parse(text, "f")
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""What a right settings file gives, and what is there without one."""
+"""Tests valid settings files, and the defaults without one."""
 
 import math
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
 from samara.core.model import KindName
 from samara.core.vocabulary import VocabularySettings
+from samara.setting_types import Leaf, settings_of
 from samara.settings import STRUCTS, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
@@ -82,7 +83,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
         "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
-    assert dict(defaults.vocabularies) == expected
+    assert {name: defaults.vocabularies[name] for name in expected} == expected
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
@@ -115,7 +116,7 @@ def test_accurate_counts_the_marks_of_the_original_controller_as_ours() -> None:
     assert accurate == AccurateSettings(config={}, managers=("accurate-controller",))
 
 
-def test_the_brake_can_be_taken_off() -> None:
+def test_the_brake_can_be_switched_off() -> None:
     assert parse("massDelete: null", "f").mass_delete is None
 
 
@@ -144,12 +145,12 @@ def test_anchors_and_merges_are_understood() -> None:
         ("{conflicts: overwrite, vocabularies: {secret-copy: {conflicts: null}}}", "overwrite"),
     ],
 )
-def test_a_vocabularys_own_word_on_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
+def test_a_vocabularys_own_setting_for_conflicts_outranks_the_general_one(text: str, expected: str) -> None:
     assert parse(text, "f").conflicts_of("secret-copy") == expected
 
 
 @pytest.mark.parametrize("name", ["resource-distribution", "fishysecret"])
-def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> None:
+def test_vocabularies_without_the_setting_always_refuse_conflicts(name: str) -> None:
     assert parse("conflicts: overwrite", "f").conflicts_of(name) == "refuse"
 
 
@@ -163,7 +164,7 @@ def test_vocabularies_without_the_choice_always_refuse_conflicts(name: str) -> N
     ],
 )
 @pytest.mark.parametrize("name", ["sync-to", "fishysecret"])
-def test_consent_is_asked_for_by_tenancy_unless_said_otherwise(
+def test_tenancy_decides_about_consent_unless_the_vocabulary_does(
     name: str, tenancy: str, own: str, expected: str
 ) -> None:
     settings = parse(f"{{tenancy: {tenancy}, vocabularies: {{{name}: {{{own}}}}}}}", "f")
@@ -185,12 +186,12 @@ def test_the_manual_read_as_settings_gives_the_defaults() -> None:
     assert parse(help_text(), "manual") == load(None)
 
 
-def test_the_manual_names_what_never_travels() -> None:
+def test_the_manual_names_the_keys_that_are_never_copied() -> None:
     for pattern in (*NEVER_COPIED, *NOT_COPIED_BY_DEFAULT):
         assert pattern in help_text()
 
 
-def test_every_line_of_the_manual_says_what_it_is_about() -> None:
+def test_every_line_of_the_manual_has_a_comment() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
     assert [line for line in lines if "#" not in line] == [f"{name}:" for name in STRUCTS]
 
@@ -198,3 +199,9 @@ def test_every_line_of_the_manual_says_what_it_is_about() -> None:
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
     line = "    onSourceGone: keep             # keep | delete; copies whose source is gone"
     assert line in help_text().splitlines()
+
+
+def test_the_types_of_settings_can_be_hashed() -> None:
+    """Python 3.11 and 3.12 hash them to evaluate an annotation such as `FilePath | None`."""
+    shapes = [setting.shape for struct in (Settings, *STRUCTS.values()) for setting in settings_of(struct)]
+    assert len({hash(shape) for shape in shapes if isinstance(shape, Leaf)}) > 1

@@ -94,7 +94,7 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
     assert copy.template.mode is Mode.SYNC, "what is only created is left alone after"
     assert have is write.live
     ours = is_ours(world, write.key, have) or (isinstance(write, Recreate) and may_replace(world, write.key, have))
-    assert ours or may_take(world, copy, have), "somebody else's object"
+    assert ours or may_take(world, write.key, copy, have), "somebody else's object"
 
 
 def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
@@ -183,13 +183,23 @@ def names(have: Object, source: Object) -> bool:
     return source.uid in [owner.uid for owner in have.owner_references]
 
 
-def may_take(world: World, copy: Copy, have: Object) -> bool:
-    """Taken over as the settings say, or adopted because it is identical and nobody's."""
-    if world.registry.owner(have, world) is None and list(world.registry.sources(have, world)):
+def may_take(world: World, key: Key, copy: Copy, have: Object) -> bool:
+    """Taken over as the settings say, or adopted because it is identical and nobody's.
+
+    A source is never taken, except by one further up its own tree where the settings say `overwrite`.
+    """
+    if world.registry.owner(have, world) is None and not all(
+        copy.template.adopt is Adopt.ANY and chained(world, each, key) for each in world.registry.sources(have, world)
+    ):
         return False
     tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
     identical = have.content == copy.template.content and not have.owner_references and not tools
     return copy.template.adopt is Adopt.ANY or (copy.template.adopt is Adopt.IDENTICAL and identical)
+
+
+def chained(world: World, one: Key, other: Key) -> bool:
+    hierarchy = world.registry[one.source_type].hierarchy
+    return one.source_type == other.source_type and hierarchy is not None and hierarchy.parent is not None
 
 
 def assert_unwanted(world: World, write: Delete | Release) -> None:
@@ -239,7 +249,12 @@ def is_left_over(world: World, write: Delete | Release) -> bool:
 
 
 def is_proven(world: World, write: Delete | Release) -> bool:
-    """The record says that we set the mark; where the garbage collector is to take it, its source is not just going."""
+    """The record says that we set the mark; where the garbage collector is to take it, its source is not just going.
+
+    The label that names a Namespace's parent counts whoever set it: `assert_may_end` says when the Namespace may go.
+    """
+    if write.ref.kind == NAMESPACE:
+        return True
     source_type, source = world.registry[write.key.source_type], world.get(write.key.source)
     going = owns_by_reference(source_type) and source is not None and source.deleting
     return not going and is_recorded(world, write.key, write.live)

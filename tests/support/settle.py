@@ -74,7 +74,7 @@ def settle(
     """Plans every key until none has a write. Each write is done, dropped on the way, or done but not seen yet."""
     fate, sent = iter(fates), list[Write]()
     for _ in range(ROUNDS):
-        cache, before = world.seen(), len(sent)
+        cache, before = world.seen(), (len(sent), len(world.looked), len(world.values))
         for key in order(every_key(cache)):
             for write in writes_of(key, cache, rules):
                 sent.append(write)
@@ -84,8 +84,8 @@ def settle(
                     perform(world, write)
                 if outcome == "done":
                     cache.catch_up(world)
-        if len(sent) == before:
-            return sent
+        if (len(sent), len(world.looked), len(world.values)) == before:
+            return sent  # what was read in this round may have changed the plan of a key before
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 
 

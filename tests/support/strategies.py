@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 from hypothesis import strategies as st
 from tests.support import toys
+from tests.support.examples import Request, requests
 from tests.support.settle import Fate
 from tests.support.world import NOT_FOUND, World, a_field, at, config_map, content, path, secret
 
@@ -61,6 +62,7 @@ SYNC_ASKS: tuple[dict[str, str], ...] = (
     {sync_to.SYNC_TO_NAMESPACES: "a"},
 )
 DISTRIBUTIONS = ("d1", "d2")
+REQUESTS = requests()
 MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
 RELATIONS: tuple[dict[str, str], ...] = (
     {},
@@ -105,12 +107,14 @@ READINGS = (
     SecretReading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
     NOT_FOUND,
 )
+SETTABLE = (Adopt.IDENTICAL, Adopt.ANY)
+"""What the setting `conflicts` can mean."""
 SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALIZER,), ("somebody/else",))
 
 
 @cache
 def registries() -> dict[tuple[str, Adopt, bool], Registry]:
-    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), Adopt, (False, True))}
+    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), SETTABLE, (False, True))}
 
 
 def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:
@@ -246,15 +250,41 @@ def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """A source of one vocabulary or another, or whatever else may be at a place."""
     if namespace_ref(ref.namespace) not in world.objects:
         return
-    what = draw(st.sampled_from(("chain", "sync", "tree", "occupant", "occupant", "")))
+    what = draw(st.sampled_from(("chain", "sync", "tree", "example", "occupant", "occupant", "")))
     if what == "chain" and ref.namespace == "a" and ref.kind == SECRET:
         _chain(draw, world, ref)
     elif what == "sync":
         _sync(draw, world, ref)
     elif what == "tree":
         _tree(draw, world, ref)
+    elif what == "example":
+        _requested(draw, world, ref)
     elif what:
         _occupant(draw, world, ref)
+
+
+def _requested(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    """A source as an example of any vocabulary writes it, also of one that has no other words here."""
+    request = draw(st.sampled_from(REQUESTS))
+    names = _names(request, request.ref.namespace, request.ref.name)
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(
+        ref,
+        draw(contents(ref.kind)),
+        annotations=request.renamed(request.annotations, names) | {"note": CANARY},
+        labels=request.renamed(request.labels, names) | {"tier": "1"},
+        created=created,
+    )
+
+
+def _names(request: Request, namespace: str, name: str) -> dict[str, str]:
+    """For the names in an example those of these worlds; the namespace and the name of the source as they are told."""
+    others = [each for each in request.namespaces if each not in (HOME, request.ref.namespace)]
+    return {
+        **dict(zip(others, cycle(OTHERS), strict=False)),
+        request.ref.namespace: namespace,
+        request.ref.name: name,
+    }
 
 
 def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
@@ -393,6 +423,11 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
         for mode in (trees.CREATE, trees.UPDATE):
             words = {trees.FROM: namespace, trees.PROPAGATE: mode}
             found[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, words)
+    for number, request in enumerate(REQUESTS):
+        names = _names(request, HOME if request.ref.namespace == HOME else OTHERS[0], ref.name)
+        for marks in request.marks:
+            label_marks, annotation_marks = (request.renamed(each, names) for each in marks)
+            found[f"example {request.vocabulary} {number}"] = label_marks, annotation_marks
     for name in DISTRIBUTIONS:
         found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
     return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}

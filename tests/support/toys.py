@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any, ClassVar
 
+from msgspec.structs import replace as replaced
+
+from samara.assembly import WELL_KNOWN, Kinds, copyable_metadata, registry_of
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Overlay, Template
-from samara.core.model import CONFIG_MAP, LABELS, NAMESPACE, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import (
+    LABELS,
+    NAMESPACE,
+    SECRET,
+    Content,
+    Kind,
+    KindName,
+    Object,
+    Ref,
+    namespace_ref,
+)
 from samara.core.names import parse_csv_names, to_label_value
 from samara.core.ownership import ByMark
 from samara.core.registry import Registry
@@ -23,9 +37,13 @@ from samara.core.source_type import (
     Status,
 )
 from samara.core.view import View
-from samara.vocabularies import accurate, fishysecret, resource_distribution, secret_copy, sync_to
+from samara.core.vocabulary import Conflicts, CrossNamespace, Vocabulary
+from samara.setting_types import Managers, Struct, Takeover
+from samara.settings import Settings
+from samara.vocabularies import VOCABULARIES, secret_copy
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
+from samara.vocabularies.fishysecret import Options, PathRule
 
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
@@ -76,7 +94,7 @@ def chain(copyable: Copyable) -> SourceType:
 
     tree = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
     marked, asked = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
-    return SourceType("chain", (SECRET,), asked, marked, desired, below, affected_by, hierarchy=tree)
+    return SourceType("chain", (SECRET,), asked, marked, desired, affected_by, below, hierarchy=tree)
 
 
 def inherit() -> SourceType:
@@ -91,7 +109,7 @@ def inherit() -> SourceType:
     every = Annotated(frozenset(), lambda obj, view: obj.ref.kind == NAMESPACE)
     unmarked = ByMark(frozenset(), lambda obj, view: None)
     kinds = (NAMESPACE,)
-    return SourceType("inherit", kinds, every, unmarked, desired, same_name, affected_by, per_namespace=False)
+    return SourceType("inherit", kinds, every, unmarked, desired, affected_by, same_name, per_namespace=False)
 
 
 def fetch() -> SourceType:
@@ -108,8 +126,8 @@ def fetch() -> SourceType:
         copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)
         return Desired(copies, finalizer=GUARD, requeue_after=60.0, reads=(path,))
 
-    custom, marked = CustomResource(FETCH, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
-    made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, same_name, affected_by)
+    custom, marked = CustomResource(FETCH, GUARD, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
+    made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, affected_by, same_name)
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 
@@ -129,52 +147,65 @@ def counted(obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
     return {"wanted": tally.wanted, "right": tally.in_sync}
 
 
+def unaffected(obj: Object, view: View) -> Iterable[Ref]:
+    """For source types whose sources depend on no other object."""
+    return ()
+
+
+def options(**more: Any) -> Options:
+    """FishySecrets of every namespace may read every path, unless a test says otherwise."""
+    return Options(**{"may_read": lambda namespace, path: True, **more})
+
+
+class ToySettings(Struct, frozen=True):
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    conflicts: ClassVar[Conflicts | None] = None
+    cross_namespace: ClassVar[CrossNamespace | None] = None
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+FETCHES = Vocabulary("fetch", ToySettings, lambda own, context: (fetch(),), frozenset({PATH, INTO, FETCHED}))
+CHAINS = Vocabulary(
+    "chain", ToySettings, lambda own, context: (chain(context.copyable),), frozenset({CHAIN, CHAINED, LINK})
+)
+TEAMS = Vocabulary("inherit", ToySettings, lambda own, context: (inherit(),), frozenset())
+EVERY: tuple[Vocabulary[Any], ...] = (*VOCABULARIES[:2], FETCHES, *VOCABULARIES[2:-1], CHAINS, TEAMS, VOCABULARIES[-1])
+"""The toys stand between the real vocabularies, so that each of them comes before some and after others."""
+KINDS: Kinds = {**WELL_KNOWN, KindName("toys.dev", "v1", "Widget"): WIDGET}
+COPYABLE = copyable_metadata(Settings(), EVERY)
+WATCHES = [{"version": "v1", "kind": "Secret"}, {"version": "v1", "kind": "ConfigMap"}]
+
+
 def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Registry:
     """Secret copy and the three toys, in order of rank."""
-
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return made.copyable(where, metadata)
-
-    made = Registry((secret_copy.source_type("admin", on_source_gone, adopt), fetch(), chain(copyable), inherit()))
-    return made
+    copied = secret_copy.source_type("admin", on_source_gone, adopt)
+    return Registry((copied, fetch(), chain(COPYABLE.of_source), inherit()))
 
 
 def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
     """Accurate's objects alone, beside no other vocabulary."""
     alone = propagate.Propagation(
-        accurate_config.Config(),
-        kinds,
-        lambda where, metadata: dict(metadata),
-        lambda obj, view: None,
-        Adopt.IDENTICAL,
-        generated=generated,
+        accurate_config.Config(), kinds, lambda where, metadata: dict(metadata), Adopt.IDENTICAL, generated=generated
     )
     return alone.source_type
 
 
 def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Registry:
-    """All real vocabularies and the three toys, in order of rank: several can want any address."""
+    """All real vocabularies and the three toys, in order of rank: several can want any address.
 
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return made.copyable(where, metadata)
-
-    def as_written(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return made.copyable(where, metadata, by_default=())
-
-    def owner(obj: Object, view: View) -> Key | None:
-        return made.owner(obj, view)
-
-    options = accurate.Options(adopt, cascading=consent, is_reserved=lambda name: name in ("admin", "kube-x"))
-    made = Registry(
-        (
-            secret_copy.source_type("admin", on_source_gone, adopt),
-            resource_distribution.source_type((SECRET, CONFIG_MAP, WIDGET), as_written),
-            fetch(),
-            *accurate.source_types(accurate_config.read(TREE_KEYS), (SECRET, CONFIG_MAP), copyable, owner, options),
-            fishysecret.source_type(fishysecret.Options(lambda where, path: path != FORBIDDEN, consent=consent)),
-            chain(copyable),
-            inherit(),
-            sync_to.source_type((SECRET, CONFIG_MAP), copyable, adopt, consent, copy_labels=not consent),
-        )
+    What is set here makes collisions likely. A vocabulary that is not named here has its default settings.
+    """
+    assert adopt is not Adopt.NEVER, "no setting says so"
+    changes: dict[str, dict[str, object]] = {
+        "secret-copy": {"on_source_gone": on_source_gone},
+        "resource-distribution": {"kinds": tuple(KINDS)},
+        "accurate": {"config": {**TREE_KEYS, "watches": WATCHES}, "allow_cascading_deletion": consent},
+        "fishysecret": {"paths": (PathRule(("*",), ("/p*", "/q*")),)},
+    }
+    settings = Settings(
+        vocabularies={each.name: replaced(each.settings(), **changes.get(each.name, {})) for each in EVERY},
+        conflicts="overwrite" if adopt is Adopt.ANY else "refuse",
+        tenancy="strict" if consent else "open",
     )
-    return made
+    return registry_of(settings, KINDS, vocabularies=EVERY)

@@ -144,6 +144,9 @@ class World:
         spots.add(Addresses(ref.kind, ref.name, within=ref.namespace))
         return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in spots]
 
+    def owner(self, obj: Object) -> Key | None:
+        return self.registry.owner(obj, self)
+
     def is_claimed(self, ref: Ref) -> bool:
         """True where a source may write this kind and name, in whichever namespace."""
         spots = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import COPYABLE, options
 from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
@@ -38,12 +38,8 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    last = sync_to.source_type((SECRET,), copyable)
-    registry = Registry((secret_copy.source_type(), fishysecret.source_type(terms), last))
-    return registry
+    last = sync_to.source_type((SECRET,), COPYABLE.of_source)
+    return Registry((secret_copy.source_type(), fishysecret.source_type(terms or options()), last))
 
 
 def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) -> World:
@@ -369,7 +365,7 @@ def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing
 
 
 def test_defect_4_with_consent_the_target_namespace_must_accept_that_of_the_fishysecret() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     assert [target.reason for target in planned(world).blocked] == ["not-accepted"]
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -379,7 +375,7 @@ def test_defect_4_with_consent_the_target_namespace_must_accept_that_of_the_fish
 
 @pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
 def test_withdrawn_consent_deletes_the_secret_also_of_a_suspended_or_invalid_fishysecret(stopped: Json) -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
@@ -390,7 +386,7 @@ def test_withdrawn_consent_deletes_the_secret_also_of_a_suspended_or_invalid_fis
 
 
 def test_withdrawn_consent_deletes_the_secret_also_while_the_store_is_down() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -400,13 +396,13 @@ def test_withdrawn_consent_deletes_the_secret_also_while_the_store_is_down() -> 
 
 
 def test_defect_4_a_target_in_its_own_namespace_needs_no_consent() -> None:
-    world = a_world(spec(namespace="default"), Options(consent=True))
+    world = a_world(spec(namespace="default"), options(consent=True))
     assert made(world, at("default", "test-secret")) is not None
 
 
 def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() -> None:
     allowed = [USER]
-    terms = Options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
+    terms = options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
     allowed.clear()
     world = a_world(terms=terms)
     before = made(world)
@@ -516,7 +512,7 @@ def test_24_the_secret_is_deleted_although_another_fishysecret_without_values_ha
 
 
 def test_withdrawn_consent_deletes_the_old_secret_while_the_new_target_is_blocked() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     old = namespace_ref("target-namespace")
     world.edit(old, annotations={ACCEPT: "default"})
     assert made(world) is not None
@@ -609,7 +605,7 @@ def test_defect_9_a_finalizer_removed_by_hand_leaves_an_orphan() -> None:
 
 
 def test_deleting_the_crd_deletes_no_secret_even_after_consent_is_withdrawn() -> None:
-    world = a_world(terms=Options(consent=True))
+    world = a_world(terms=options(consent=True))
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     before = made(world)
     world.edit(namespace_ref("target-namespace"), annotations={})
@@ -632,7 +628,7 @@ def test_defect_12_each_path_is_read_once_per_interval_of_the_fishysecret() -> N
     twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
     world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
-    world = a_world(terms=Options(refresh_interval=42.0))
+    world = a_world(terms=options(refresh_interval=42.0))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import options
 from tests.support.world import World, a_field, at, secret
 from tests.vocabularies.test_fishysecret import (
     AT,
@@ -155,7 +156,7 @@ def test_every_failure_has_its_condition(change: Any, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("terms", "reason"),
-    [(Options(consent=True), "NotAccepted"), (Options(may_read=lambda namespace, path: False), "PathNotAllowed")],
+    [(options(consent=True), "NotAccepted"), (options(may_read=lambda namespace, path: False), "PathNotAllowed")],
 )
 def test_a_refusal_by_the_settings_has_its_condition(terms: Options, reason: str) -> None:
     assert ready(a_world(terms=terms)) == ("False", reason)
@@ -302,7 +303,7 @@ def test_the_time_of_a_sync_is_written_every_five_seconds_at_most() -> None:
 
 
 def test_the_time_of_a_sync_is_written_more_often_if_the_settings_read_more_often() -> None:
-    world = in_sync(Options(refresh_interval=2.0), refreshInterval="1s")
+    world = in_sync(options(refresh_interval=2.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
     assert synced(world) == AT
@@ -315,7 +316,7 @@ NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_a_stored_time_in_the_future_is_replaced(on_change: bool) -> None:
-    world = in_sync(Options(on_change=on_change))
+    world = in_sync(options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world, now=NOW) == "2026-11-15T10:00:30Z"
@@ -323,7 +324,7 @@ def test_a_stored_time_in_the_future_is_replaced(on_change: bool) -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_a_write_with_a_time_in_the_future_does_not_count(on_change: bool) -> None:
-    world = in_sync(Options(on_change=on_change))
+    world = in_sync(options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world, landed=FUTURE, now=NOW) == "2026-11-15T10:00:30Z"
@@ -353,7 +354,7 @@ def test_refreshing_one_of_two_values_does_not_move_the_time() -> None:
 
 
 def test_with_change_a_refresh_moves_nothing() -> None:
-    world = in_sync(Options(on_change=True))
+    world = in_sync(options(on_change=True))
     stored(world, AT)
     read_at(world, "2026-11-16T10:00:00Z")
     assert synced(world) == AT
@@ -361,7 +362,7 @@ def test_with_change_a_refresh_moves_nothing() -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_a_write_moves_the_time(on_change: bool) -> None:
-    world = in_sync(Options(on_change=on_change))
+    world = in_sync(options(on_change=on_change))
     stored(world, AT)
     read_at(world, AT)
     assert synced(world, landed="2026-11-15T10:00:09Z") == "2026-11-15T10:00:09Z"
@@ -370,7 +371,7 @@ def test_a_write_moves_the_time(on_change: bool) -> None:
 
 @pytest.mark.parametrize("on_change", [False, True])
 def test_becoming_ready_again_moves_the_time(on_change: bool) -> None:
-    world = in_sync(Options(on_change=on_change))
+    world = in_sync(options(on_change=on_change))
     stored(world, AT, "False")
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world) == "2026-11-15T10:00:30Z"

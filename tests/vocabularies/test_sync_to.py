@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 from tests.support.settle import plan_of, settle
+from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
 from samara.core.admission import Request
@@ -35,11 +37,7 @@ def to(*names: str) -> dict[str, str]:
 
 
 def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP), **settings: Any) -> Registry:
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    registry = Registry((secret_copy.source_type("admin"), sync_to.source_type(kinds, copyable, **settings)))
-    return registry
+    return Registry((secret_copy.source_type("admin"), sync_to.source_type(kinds, COPYABLE.of_source, **settings)))
 
 
 def a_world(annotations: dict[str, str] | None = None, registry: Registry | None = None) -> World:
@@ -230,9 +228,8 @@ def test_rule_3_labels_and_annotations_are_copied_except_those_of_tools_and_voca
 
 
 def test_rule_3_keys_that_the_settings_exclude_are_not_copied() -> None:
-    registry = a_registry()
-    kept = Registry(registry.source_types, never_labels=("shop.example/*",), never_annotations=("note",))
-    world = a_world(registry=Registry((sync_to.source_type((SECRET,), kept.copyable),)))
+    kept = replace(COPYABLE, never_labels=("shop.example/*",), never_annotations=("note",))
+    world = a_world(registry=Registry((sync_to.source_type((SECRET,), kept.of_source),)))
     metadata = {"shop.example/team": "x", "note": "n"}
     world.edit(SOURCE, annotations={**to("a"), **metadata}, labels=metadata)
     settle(world, RULES)

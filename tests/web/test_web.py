@@ -1,4 +1,4 @@
-"""Health, readiness, sync and metrics, as they are asked for over HTTP."""
+"""Tests health, readiness, sync and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import aiohttp
 import pytest
+from prometheus_client import disable_created_metrics
 from prometheus_client.parser import text_string_to_metric_families
 from tests.engine.parts import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.engine import EngineHarness
@@ -30,7 +31,7 @@ from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
-from samara.web.metrics import MetricsPage, Sources
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
 from samara.web.server import answering, split_address
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
@@ -56,6 +57,12 @@ SPECIFIED = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_created_series() -> None:
+    """As `app.run` does."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
 @dataclass
 class Synced:
     synced: bool = True
@@ -64,11 +71,11 @@ class Synced:
 
 @dataclass
 class Stalled:
-    told: str | None = None
+    reason: str | None = None
     why: str | None = None
 
     def stalled(self) -> str | None:
-        return self.told
+        return self.reason
 
     def refused(self) -> str | None:
         return self.why
@@ -76,7 +83,7 @@ class Stalled:
 
 @dataclass
 class Stage:
-    """An engine that was never started, with watches that a test sets as it likes."""
+    """An engine that was never started, with reflectors whose state a test sets."""
 
     clock: Clock = field(default_factory=Clock)
     leader: Leader | None = None
@@ -104,34 +111,25 @@ class Stage:
     def metrics(self) -> MetricsPage:
         program = self.program
         registry = self.registry or program.registry
+        sources = program.cache.sources if self.registry is None else lambda source_type: [a_key().source]
         return MetricsPage(
-            Sources(
-                registry,
-                self.tallies,
-                program.queue,
-                program.controller.oldest_pending,
-                program.metrics,
-                program.holds,
-                self.reflectors,
-                lambda: True,
-                self.health(),
-                lambda source_type: 2,
-                program.cache.sources if self.registry is None else lambda source_type: [a_key().source],
-                lambda: 0.25,
-                self.unserved,
-            )
+            program.metrics.registry,
+            CopyMetrics(registry, self.tallies, sources, lambda source_type: 2),
+            QueueMetrics(program.queue, program.controller.oldest_pending),
+            WatchMetrics(self.reflectors, self.unserved),
+            ProcessMetrics(self.health(), program.holds, lambda: True, lambda: 0.25),
         )
 
     def samples(self) -> dict[tuple[str, ...], float]:
         """Every sample by its name and the values of its labels, in the order of their names."""
         text = self.metrics().text().decode()
-        found = {}
+        values = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                place = (sample.name, *(value for _, value in sorted(sample.labels.items())))
-                assert place not in found, f"{place} is there twice"
-                found[place] = sample.value
-        return found
+                key = (sample.name, *(value for _, value in sorted(sample.labels.items())))
+                assert key not in values, f"{key} is there twice"
+                values[key] = sample.value
+        return values
 
 
 def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
@@ -141,7 +139,7 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-async def asked(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
+async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
@@ -160,13 +158,13 @@ async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]
 # health
 
 
-def test_all_is_well() -> None:
+def test_a_healthy_process_is_live_ready_and_synced() -> None:
     async def deed(stage: Stage) -> None:
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert all(type_.startswith("application/json") for _, type_, _ in answers)
-        told = [json.loads(text) for _, _, text in answers]
-        assert told == [
+        reports = [json.loads(text) for _, _, text in answers]
+        assert reports == [
             {"ok": True, "faults": []},
             {"ok": True, "waiting": {}},
             {"ok": True, "waiting": {}, "synced": True},
@@ -178,7 +176,7 @@ def test_all_is_well() -> None:
 def test_a_watch_without_progress_is_named() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].last_heard -= 21.0
-        ((status, _, text), (ready, _, _)) = await asked(stage, "/healthz", "/readyz")
+        ((status, _, text), (ready, _, _)) = await responses(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
 
@@ -202,7 +200,7 @@ def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
     on_stage(deed)
 
 
-def test_a_lease_out_of_reach_is_named() -> None:
+def test_a_stalled_lease_is_named() -> None:
     async def deed(stage: Stage) -> None:
         stage.leader = Stalled("the lease has been out of reach for 31 s")
         assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
@@ -210,7 +208,7 @@ def test_a_lease_out_of_reach_is_named() -> None:
     on_stage(deed)
 
 
-def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready() -> None:
+def test_a_refused_lease_is_named_and_does_not_make_a_standby_unready() -> None:
     async def deed(stage: Stage) -> None:
         stage.leader = Stalled(why="forbidden")
         assert stage.health().live()[0]
@@ -219,39 +217,39 @@ def test_why_a_lease_cannot_be_had_is_named_and_does_not_make_a_standby_unready(
     on_stage(deed)
 
 
-def test_nothing_is_ready_before_every_kind_is_listed() -> None:
+def test_the_process_is_not_ready_before_every_kind_is_listed() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 503, 503]
         assert json.loads(answers[1][2]) == {"ok": False, "waiting": {"v1/Secret": "not listed yet"}}
 
     on_stage(deed)
 
 
-def test_a_kind_that_cannot_be_served_is_named_and_does_not_matter() -> None:
+def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> None:
     async def deed(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
-        stage.program.cache.stores[SECRET].not_served = True
+        stage.program.cache.set_served(SECRET, False)
         stage.reflectors[1].last_heard -= 1000.0
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}
 
     on_stage(deed)
 
 
-def test_readiness_does_not_depend_on_the_queue_and_sync_does() -> None:
+def test_sync_depends_on_the_queue_and_readiness_does_not() -> None:
     async def deed(stage: Stage) -> None:
         stage.engine.synced = False
-        (ready, _, _), (synced, _, text) = await asked(stage, "/readyz", "/syncz")
+        (ready, _, _), (synced, _, text) = await responses(stage, "/readyz", "/syncz")
         assert (ready, synced) == (200, 503)
         assert json.loads(text) == {"ok": False, "waiting": {}, "synced": False}
 
     on_stage(deed)
 
 
-def test_the_metric_of_sync_says_what_syncz_says() -> None:
+def test_the_metric_of_sync_agrees_with_syncz() -> None:
     async def deed(stage: Stage) -> None:
         assert stage.samples()[("samara_synced",)] == 1
         stage.reflectors[1].not_ready_reason = "not listed yet"
@@ -261,9 +259,9 @@ def test_the_metric_of_sync_says_what_syncz_says() -> None:
     on_stage(deed)
 
 
-def test_there_is_nothing_else() -> None:
+def test_other_paths_are_not_found() -> None:
     async def deed(stage: Stage) -> None:
-        assert [status for status, _, _ in await asked(stage, "/", "/debug")] == [404, 404]
+        assert [status for status, _, _ in await responses(stage, "/", "/debug")] == [404, 404]
 
     on_stage(deed)
 
@@ -281,7 +279,7 @@ def blocked(*namespaces: str) -> CopyCounts:
 
 
 def full(stage: Stage) -> None:
-    """Something for every metric."""
+    """Fills every metric with at least one sample."""
     program = stage.program
     program.cache.put(a_source())
     program.cache.put(a_copy("a"))
@@ -300,7 +298,7 @@ def full(stage: Stage) -> None:
 def test_every_figure_is_shown() -> None:
     async def deed(stage: Stage) -> None:
         full(stage)
-        found = stage.samples()
+        samples = stage.samples()
         expected: dict[tuple[str, ...], float] = {
             ("samara_copies", "right", "secret-copy"): 1,
             ("samara_copies", "pending", "secret-copy"): 1,
@@ -329,7 +327,7 @@ def test_every_figure_is_shown() -> None:
             ("samara_admission_seconds_count",): 1,
             ("samara_admission_seconds_sum",): 0.3,
         }
-        assert {place: found.get(place) for place in expected} == expected
+        assert {key: samples.get(key) for key in expected} == expected
 
     on_stage(deed)
 
@@ -347,7 +345,7 @@ def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
     on_stage(deed)
 
 
-def test_a_kind_that_the_server_does_not_know_is_named_by_a_metric() -> None:
+def test_a_metric_names_a_kind_that_the_server_does_not_know() -> None:
     async def deed(stage: Stage) -> None:
         stage.unserved = ("toys.dev/v1/Widget",)
         assert stage.samples()["samara_kind_waiting", "toys.dev/v1/Widget"] == 1
@@ -410,17 +408,17 @@ def test_the_source_types_of_one_vocabulary_are_one_series() -> None:
         two = (replace(one, name="both:tree"), replace(one, name="both:sub"))
         stage.registry = Registry(two)
         stage.tallies = {a_key(source_type="both:tree"): blocked("a"), a_key(source_type="both:sub"): blocked("a", "b")}
-        found = stage.samples()
-        assert found["samara_copies", "blocked", "both"] == 3
-        assert found["samara_sources", "both"] == 2
-        assert found["samara_orphans", "both"] == 4
+        samples = stage.samples()
+        assert samples["samara_copies", "blocked", "both"] == 3
+        assert samples["samara_sources", "both"] == 2
+        assert samples["samara_orphans", "both"] == 4
 
     on_stage(deed)
 
 
 def test_metrics_are_served_as_prometheus_reads_them() -> None:
     async def deed(stage: Stage) -> None:
-        ((status, type_, text),) = await asked(stage, "/metrics")
+        ((status, type_, text),) = await responses(stage, "/metrics")
         assert (status, type_) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert re.search(r"^# TYPE samara_copies gauge$", text, re.MULTILINE)
 
@@ -444,12 +442,12 @@ def test_an_address_is_a_host_and_a_port(address: str, host: str | None, port: i
 
 
 @pytest.mark.parametrize("address", ["", "8080", "localhost", "localhost:", ":http", ":-1", ":65536", ":8 0", ":8080 "])
-def test_what_is_no_address_is_refused_by_name(address: str) -> None:
+def test_an_invalid_address_is_refused_by_name(address: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"expected host:port or :port, found {address!r}")):
         split_address(address)
 
 
-def test_an_address_that_is_taken_is_said_to_be() -> None:
+def test_the_error_names_an_address_in_use() -> None:
     async def deed(stage: Stage) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -462,13 +460,13 @@ def test_an_address_that_is_taken_is_said_to_be() -> None:
     on_stage(deed)
 
 
-def test_of_port_0_the_log_names_the_one_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(log, "info", lambda event, address: told.append(address))
+def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses: list[str] = []
+    monkeypatch.setattr(log, "info", lambda event, address: addresses.append(address))
 
     async def deed(stage: Stage) -> None:
         async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
-            assert (await _get(session, f"http://{told[0]}/healthz"))[0] == 200
+            assert (await _get(session, f"http://{addresses[0]}/healthz"))[0] == 200
 
     on_stage(deed)
 
@@ -477,13 +475,13 @@ def test_no_answer_holds_a_value() -> None:
     async def deed(stage: Stage) -> None:
         full(stage)
         stage.program.cache.put(a_copy("b", content=secret("canary-81f2")))
-        answers = await asked(stage, "/healthz", "/readyz", "/syncz", "/metrics")
+        answers = await responses(stage, "/healthz", "/readyz", "/syncz", "/metrics")
         assert not [text for _, _, text in answers if "canary" in text]
 
     on_stage(deed)
 
 
-def test_nothing_is_ready_while_the_webhook_server_does_not_answer() -> None:
+def test_the_process_is_not_ready_while_the_webhook_server_does_not_answer() -> None:
     async def deed(stage: Stage) -> None:
         health = replace(stage.health(), webhooks=SimpleNamespace(not_ready_reason="not listening yet"))
         assert health.ready() == (False, {"ok": False, "waiting": {"webhook": "not listening yet"}})
@@ -501,7 +499,7 @@ def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
     on_stage(deed)
 
 
-def test_what_waits_besides_the_kinds_is_named_and_does_not_matter() -> None:
+def test_a_waiting_vocabulary_is_named_and_does_not_prevent_readiness() -> None:
     async def deed(stage: Stage) -> None:
         health = replace(stage.health(), unserved={"resource-distribution": "original running"})
         assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})

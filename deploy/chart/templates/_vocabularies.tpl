@@ -69,25 +69,60 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- $rules | uniq | toYaml -}}
 {{- end -}}
 
+{{/*
+One webhook for two vocabularies that guard the same kind, as JSON: it is called if either asks for it, and fails closed if
+either does. Takes a list of the two.
+*/}}
+{{- define "samara.joinedWebhooks" -}}
+{{- $one := first . -}}
+{{- $two := last . -}}
+{{- $conditions := list -}}
+{{- $expressions := list -}}
+{{- range concat $one.matchConditions $two.matchConditions -}}
+{{- if eq .name "carries-our-words" -}}
+{{- $expressions = append $expressions .expression -}}
+{{- else -}}
+{{- $conditions = append $conditions . -}}
+{{- end -}}
+{{- end -}}
+{{- if $expressions -}}
+{{- $conditions = append $conditions (dict "name" "carries-our-words" "expression" (join " || " $expressions)) -}}
+{{- end -}}
+{{- $rule := first $one.rules -}}
+{{- $other := first $two.rules -}}
+{{- $versions := concat $rule.apiVersions $other.apiVersions | uniq | sortAlpha -}}
+{{- $operations := concat $rule.operations $other.operations | uniq -}}
+{{- $rules := list (merge (dict "apiVersions" $versions "operations" $operations) $rule) -}}
+{{- $policy := ternary "Fail" "Ignore" (has "Fail" (list $one.failurePolicy $two.failurePolicy)) -}}
+{{- toJson (merge (dict "matchConditions" (uniq $conditions) "rules" $rules "failurePolicy" $policy) $one) -}}
+{{- end -}}
+
 {{/* The webhooks of one configuration, sorted by name, as JSON. Takes root, type (validating or mutating) and path. */}}
 {{- define "samara.webhooks" -}}
 {{- $found := dict -}}
 {{- $type := .type -}}
 {{- range include "samara.vocabularies" .root | fromJsonArray -}}
+{{- $own := dict -}}
 {{- range get . $type -}}
-{{- $_ := set $found .name . -}}
+{{- $_ := set $own .name . -}}
 {{- end -}}
 {{- $vocabulary := . -}}
 {{- range include "samara.kinds" . | fromJsonArray -}}
 {{- $kind := . -}}
 {{- range get $vocabulary.kinds $type | default list -}}
 {{- $name := printf "%s.%s.samara.dev" $kind.plural $kind.group | replace ".." "." -}}
-{{- if hasKey $found $name -}}
+{{- if hasKey $own $name -}}
 {{- fail (printf "settings.vocabularies.%s.%s: expected each kind once, found %s in two versions" $vocabulary.name $vocabulary.kinds.key $kind.kind) -}}
 {{- end -}}
 {{- $rule := merge (dict "apiGroups" (list $kind.group) "apiVersions" (list $kind.version) "resources" (list $kind.plural)) (first .rules) -}}
-{{- $_ := set $found $name (merge (dict "name" $name "rules" (list $rule)) .) -}}
+{{- $_ := set $own $name (merge (dict "name" $name "rules" (list $rule)) .) -}}
 {{- end -}}
+{{- end -}}
+{{- range $name, $webhook := $own -}}
+{{- if hasKey $found $name -}}
+{{- $webhook = include "samara.joinedWebhooks" (list (get $found $name) $webhook) | fromJson -}}
+{{- end -}}
+{{- $_ := set $found $name $webhook -}}
 {{- end -}}
 {{- end -}}
 {{- $client := dict -}}
@@ -113,8 +148,13 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- end -}}
 {{- end -}}
 
-{{/* Fails on values that are valid alone but not together. */}}
+{{/* Fails on keys that had another name before, and on values that are valid alone but not together. */}}
 {{- define "samara.check" -}}
+{{- range $old, $new := (.Files.Get "files/vocabularies.yaml" | fromYaml).renamed -}}
+{{- if hasKey $.Values.settings $old -}}
+{{- fail (printf "settings.%s: unknown key, it is called '%s' now" $old $new) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.image.tag .Values.image.digest -}}
 {{- fail "image: expected a tag or a digest, found both; leave one empty" -}}
 {{- end -}}

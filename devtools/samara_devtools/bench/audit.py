@@ -50,7 +50,8 @@ _line = msgspec.json.Decoder(_Line).decode
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One request. Times are seconds since the epoch by the server's clock.
 
-    Not known to the garbage collector: a heap full of them must not slow down the bare client in this process.
+    The garbage collector does not track entries. Otherwise many of them would slow down the bare client, which
+    runs in the same process.
     """
 
     user: str
@@ -75,20 +76,20 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 def entry_of(line: bytes) -> Entry | None:
-    """One line as an entry; a watch counts once, when it opens, and anything else when it is answered."""
+    """One line as an entry. A watch counts when it opens, every other request when it is answered."""
     event = _line(line)
     opened = event.stage == "ResponseStarted"
     if opened != (event.verb == "watch"):
         return None
-    place = event.objectRef
+    target = event.objectRef
     return Entry(
         event.user.username,
         event.userAgent.partition(" ")[0],
         event.verb,
-        place.resource,
-        place.subresource,
-        place.namespace,
-        place.name,
+        target.resource,
+        target.subresource,
+        target.namespace,
+        target.name,
         event.responseStatus.code,
         event.requestReceivedTimestamp.timestamp(),
         event.stageTimestamp.timestamp(),
@@ -126,24 +127,24 @@ class AuditLog:
 
 
 class Pending:
-    """Namespaces that still miss a certain write. Each entry of the log is checked once."""
+    """Namespaces in which a certain write is still missing. Each entry of the log is checked once."""
 
     def __init__(
-        self, log: AuditLog, mark: int, missing: set[str], found: Callable[[list[Entry]], Iterable[str]]
+        self, log: AuditLog, mark: int, missing: set[str], namespaces_in: Callable[[list[Entry]], Iterable[str]]
     ) -> None:
         self._log = log
         self._at = mark
         self._missing = missing
-        self._found = found
+        self._namespaces_in = namespaces_in
 
     def is_over(self) -> bool:
         fresh, self._at = self._log.entries[self._at :], len(self._log.entries)
-        self._missing.difference_update(self._found(fresh))
+        self._missing.difference_update(self._namespaces_in(fresh))
         return not self._missing
 
 
 class Counts(NamedTuple):
-    """Requests by column. Leases are in none of the others, and neither are Events, status or dry runs."""
+    """Requests by column. Each request is in one column, and a refused write in `failed` as well."""
 
     writes: int = 0
     reads: int = 0
@@ -167,10 +168,11 @@ def column(entry: Entry) -> str:
 
 def count(entries: Iterable[Entry]) -> Counts:
     listed = list(entries)
-    found = Counter(map(column, listed))
+    by_column = Counter(map(column, listed))
     failed = sum(1 for entry in listed if column(entry) == "writes" and not entry.is_good)
     return Counts(
-        **{name: found[name] for name in ("writes", "reads", "events", "status", "dry_runs", "leases")}, failed=failed
+        **{name: by_column[name] for name in ("writes", "reads", "events", "status", "dry_runs", "leases")},
+        failed=failed,
     )
 
 
@@ -192,11 +194,11 @@ def written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> d
 
 def first_writes(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, Entry]:
     """The first successful write in each namespace. Later ones do not delay the copy of a new namespace."""
-    found: dict[str, Entry] = {}
+    first: dict[str, Entry] = {}
     for entry in _good_writes(entries, name, resource):
-        if entry.namespace not in found or entry.ended < found[entry.namespace].ended:
-            found[entry.namespace] = entry
-    return found
+        if entry.namespace not in first or entry.ended < first[entry.namespace].ended:
+            first[entry.namespace] = entry
+    return first
 
 
 def _good_writes(entries: Iterable[Entry], name: str, resource: str) -> Iterator[Entry]:

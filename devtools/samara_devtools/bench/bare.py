@@ -25,7 +25,7 @@ decode = msgspec.json.Decoder().decode
 
 
 class BareError(Exception):
-    """The server did not do what the benchmark needs."""
+    """The server gave an answer with which the benchmark cannot continue."""
 
 
 class Bare:

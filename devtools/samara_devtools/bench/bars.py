@@ -75,22 +75,22 @@ def _fans(name: str, kind: int, turns: Turns, least: float) -> Iterator[Row]:
     def middle(of: Callable[[Burst], float]) -> float:
         return median(map(of, bursts))
 
-    yield Row(f"{name}: copies", middle(lambda each: each.per_second), "/s", 0)
+    yield Row(f"{name}: copies", middle(lambda burst: burst.per_second), "/s", 0)
     yield Row(f"{name}: of B", 100 * median(rates), "%", 0, least=least)
-    yield Row(f"{name}: mutating requests a copy", middle(lambda each: each.per_copy(each.counts.writes)), most=1)
-    yield Row(f"{name}: reading requests a copy", middle(lambda each: each.per_copy(each.counts.reads)), most=0)
-    yield Row(f"{name}: Events", middle(lambda each: each.counts.events), digits=0)
-    yield Row(f"{name}: status writes", middle(lambda each: each.counts.status), digits=0)
-    yield Row(f"{name}: server CPU a copy", middle(lambda each: each.cpu_ms.server), "ms")
-    yield Row(f"{name}: etcd CPU a copy", middle(lambda each: each.cpu_ms.etcd), "ms")
-    yield Row(f"{name}: controller CPU a copy", middle(lambda each: each.cpu_ms.client), "ms")
+    yield Row(f"{name}: mutating requests a copy", middle(lambda burst: burst.per_copy(burst.counts.writes)), most=1)
+    yield Row(f"{name}: reading requests a copy", middle(lambda burst: burst.per_copy(burst.counts.reads)), most=0)
+    yield Row(f"{name}: Events", middle(lambda burst: burst.counts.events), digits=0)
+    yield Row(f"{name}: status writes", middle(lambda burst: burst.counts.status), digits=0)
+    yield Row(f"{name}: server CPU a copy", middle(lambda burst: burst.cpu_ms.server), "ms")
+    yield Row(f"{name}: etcd CPU a copy", middle(lambda burst: burst.cpu_ms.etcd), "ms")
+    yield Row(f"{name}: controller CPU a copy", middle(lambda burst: burst.cpu_ms.client), "ms")
     yield Row(f"{name}: server and etcd CPU over bare", median(cpus), "x", most=1.15)
 
 
-def of_bystander(found: Bystander) -> Iterator[Row]:
-    ours, bare = found.ours.p99, found.bare[found.equal].p99
+def of_bystander(bystander: Bystander) -> Iterator[Row]:
+    ours, bare = bystander.ours.p99, bystander.bare[bystander.equal].p99
     yield Row("bystander: p99 of its writes during a fill", ours, "ms", 1)
-    yield Row(f"  beside a bare client as fast, {found.equal} at a time", bare, "ms", 1)
+    yield Row(f"  beside a bare client as fast, {bystander.equal} at a time", bare, "ms", 1)
     yield Row("bystander: over that beside the bare client", ours / bare, "x", most=1.15)
 
 
@@ -98,9 +98,9 @@ def of_calm(calm: Calm) -> Iterator[Row]:
     for when, latency, most in (("idle", calm.idle, (12, 60)), ("fan-out", calm.busy, (None, 1000))):
         if latency.copied:
             yield Row(f"new namespace, {when}, p50", percentile(latency.copied, 50), "ms", 1, most=most[0])
-            yield Row("  until the server was asked", percentile(latency.asked, 50), "ms", 1)
+            yield Row("  until the server was asked", percentile(latency.requested, 50), "ms", 1)
             yield Row(f"new namespace, {when}, p99", percentile(latency.copied, 99), "ms", 1, most=most[1])
-            yield Row("  until the server was asked", percentile(latency.asked, 99), "ms", 1)
+            yield Row("  until the server was asked", percentile(latency.requested, 99), "ms", 1)
     if calm.rest is not None:
         yield Row("at rest: writes", calm.rest.writes, digits=0, most=0)
         yield Row("at rest: reads", calm.rest.reads, digits=0)
@@ -149,8 +149,8 @@ def of_fishy(fishy: Fishy) -> Iterator[Row]:
     yield Row("restart in sync: reads of the manager", fishy.restart_calls, digits=0, most=fishy.paths)
     yield Row("rotation: from the manager to the last Secret", fishy.rotated, "s", 1)
     yield Row("rotation: writes", fishy.rotation.writes if fishy.rotation else None, digits=0)
-    each = fishy.timed.status / SLOW_REFRESHES / fishy.objects if fishy.timed else None
-    yield Row(f"lastSynced: status writes an object in {SLOW_INTERVAL} s", each, most=1.15)
+    writes_of_object = fishy.timed.status / SLOW_REFRESHES / fishy.objects if fishy.timed else None
+    yield Row(f"lastSynced: status writes an object in {SLOW_INTERVAL} s", writes_of_object, most=1.15)
     yield Row("  server and etcd CPU for each", fishy.timed_cpu.serving if fishy.timed_cpu else None, "ms")
     yield Row("peak memory", fishy.peak, "MB", 1)
 

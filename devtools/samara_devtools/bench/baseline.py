@@ -18,7 +18,7 @@ CONCURRENCY = (8, 16, 32)
 MOST = 10_000
 """Writes in one trial. More do not change the result."""
 WARM_UP = 16
-Place = tuple[str, str]
+Address = tuple[str, str]
 """Namespace and name."""
 Pair = tuple[Burst, Burst]
 """Creates and updates."""
@@ -42,8 +42,8 @@ class Baseline:
     creates: int = 0
     """The best concurrency for creates."""
     updates: int = 0
-    found: dict[int, list[Pair]] = field(default_factory=dict)
-    """By concurrency: the trials that decided about the best one."""
+    trials: dict[int, list[Pair]] = field(default_factory=dict)
+    """By concurrency: the trials from which the best one was chosen."""
     unwatched: list[Pair] = field(default_factory=list)
     """For the record: without a watch."""
     rounds: list[Pair] = field(default_factory=list)
@@ -53,27 +53,29 @@ class Baseline:
         """Finds the best concurrency for each kind of write, by several trials that take turns."""
         await self._pair(lab, WARM_UP, WARM_UP)  # to warm the server up
         for _ in range(lab.options.rounds):
-            for each in CONCURRENCY:
-                self.found.setdefault(each, []).append(await self._pair(lab, each, each))
-        for each, pairs in self.found.items():
-            say(f"bare client, {each} at a time: {_shown(pairs)}")
+            for concurrency in CONCURRENCY:
+                self.trials.setdefault(concurrency, []).append(await self._pair(lab, concurrency, concurrency))
+        for concurrency, pairs in self.trials.items():
+            say(f"bare client, {concurrency} at a time: {_shown(pairs)}")
         self.creates, self.updates = (self._best(kind) for kind in (0, 1))
 
     def _best(self, kind: int) -> int:
-        return max(self.found, key=lambda each: median(pair[kind].per_second for pair in self.found[each]))
+        return max(
+            self.trials, key=lambda concurrency: median(pair[kind].per_second for pair in self.trials[concurrency])
+        )
 
     async def again(self, lab: Lab) -> None:
         self.unwatched.append(await self._pair(lab, self.creates, self.updates, watched=False))
-        # As many writes as a fan-out has: a short burst is faster than what a server sustains, for whoever sends it.
+        # As many writes as a fan-out has, because a server answers a short burst faster than it can sustain.
         many = min(MOST, len(lab.namespaces) * lab.options.resources)
         self.rounds.append(await self._pair(lab, self.creates, self.updates, many=many))
         say(f"bare client: {_shown(self.rounds[-1:])}; without a watch: {_shown(self.unwatched[-1:])}")
 
     def per_second(self, kind: int, *, watched: bool = True) -> float:
-        return median(each[kind].per_second for each in (self.rounds if watched else self.unwatched))
+        return median(pair[kind].per_second for pair in (self.rounds if watched else self.unwatched))
 
     def cpu_ms(self, kind: int) -> float:
-        return median(each[kind].cpu_ms.serving for each in self.rounds)
+        return median(pair[kind].cpu_ms.serving for pair in self.rounds)
 
     async def _pair(
         self, lab: Lab, creates: int, updates: int, *, watched: bool = True, many: int | None = None
@@ -88,50 +90,50 @@ class Baseline:
 
 
 def watching(lab: Lab) -> AbstractAsyncContextManager[None]:
-    """A controller watches what it writes, so the bare client does, too."""
+    """Watches Secrets with the bare client, since a controller also watches the kind that it writes."""
     return lab.bare.watching("/api/v1/secrets")
 
 
 class BareLoop:
-    """One pair of trials: so many Secrets, spread over the namespaces."""
+    """One pair of trials with a number of Secrets, spread over the namespaces."""
 
     def __init__(self, lab: Lab, name: str, writes: int) -> None:
         self._lab = lab
-        self._answers: dict[Place, bytes] = {}
+        self._answers: dict[Address, bytes] = {}
         self._data = content(name)
-        self._versions: dict[Place, str] = {}
+        self._versions: dict[Address, str] = {}
         many = len(lab.namespaces)
-        self._places = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(writes)]
+        self._addresses = [(lab.namespaces[i % many], f"{name}-{i // many}") for i in range(writes)]
 
-    async def measured(self, workers: int, do: Callable[[Place], Awaitable[None]]) -> Burst:
+    async def measured(self, workers: int, do: Callable[[Address], Awaitable[None]]) -> Burst:
         lab = self._lab
         mark, before = lab.log.catch_up(), lab.cpu(time.process_time())
-        await spread(self._places, workers, do)
+        await spread(self._addresses, workers, do)
         used = lab.cpu(time.process_time()).since(before)
-        self._versions = {place: _answer(raw).metadata.resourceVersion for place, raw in self._answers.items()}
-        self._data = content(f"{self._places[0]} changed")
+        self._versions = {address: _answer(raw).metadata.resourceVersion for address, raw in self._answers.items()}
+        self._data = content(f"{self._addresses[0]} changed")
         return trial(lab.log.since(mark), BARE, used)
 
-    async def create(self, place: Place) -> None:
-        body = like_a_copy(*place, self._data)
-        self._answers[place] = await self._lab.bare.send("POST", folder(place[0]), body)
+    async def create(self, address: Address) -> None:
+        body = like_a_copy(*address, self._data)
+        self._answers[address] = await self._lab.bare.send("POST", folder(address[0]), body)
 
-    async def update(self, place: Place) -> None:
-        body = like_a_copy(*place, self._data, self._versions[place])
-        await self._lab.bare.send("PUT", f"{folder(place[0])}/{place[1]}", body)
+    async def update(self, address: Address) -> None:
+        body = like_a_copy(*address, self._data, self._versions[address])
+        await self._lab.bare.send("PUT", f"{folder(address[0])}/{address[1]}", body)
 
     async def clean_up(self) -> None:
-        await spread(self._places, WORKERS, self._delete)
+        await spread(self._addresses, WORKERS, self._delete)
 
-    async def _delete(self, place: Place) -> None:
-        await self._lab.bare.send("DELETE", f"{folder(place[0])}/{place[1]}")
+    async def _delete(self, address: Address) -> None:
+        await self._lab.bare.send("DELETE", f"{folder(address[0])}/{address[1]}")
 
 
 def _shown(pairs: list[Pair]) -> str:
-    found = [
+    medians = [
         (median(pair[kind].per_second for pair in pairs), median(pair[kind].cpu_ms.serving for pair in pairs))
         for kind in (0, 1)
     ]
     return ", ".join(
-        f"{rate:.0f} {what}/s ({cpu:.2f} ms)" for (rate, cpu), what in zip(found, ("creates", "updates"), strict=True)
+        f"{rate:.0f} {what}/s ({cpu:.2f} ms)" for (rate, cpu), what in zip(medians, ("creates", "updates"), strict=True)
     )

@@ -1,4 +1,4 @@
-"""Another client's small writes: how long they take during a fan-out, and beside a bare client that is as fast."""
+"""Measures the latency of another client's small writes during a fan-out, and beside an equally fast bare client."""
 
 from __future__ import annotations
 
@@ -51,23 +51,27 @@ class Bystander:
     @property
     def equal(self) -> int:
         """The writes in flight of the slowest bare client that reaches our rate, else of the fastest."""
-        as_fast = [each for each, beside in self.bare.items() if beside.per_second >= AS_FAST * self.ours.per_second]
-        rates = {each: self.bare[each].per_second for each in as_fast or self.bare}
+        as_fast = [
+            concurrency
+            for concurrency, beside in self.bare.items()
+            if beside.per_second >= AS_FAST * self.ours.per_second
+        ]
+        rates = {concurrency: self.bare[concurrency].per_second for concurrency in as_fast or self.bare}
         return min(rates, key=rates.__getitem__) if as_fast else max(rates, key=rates.__getitem__)
 
 
 async def stand_by(lab: Lab) -> Bystander:
-    found = Bystander(bare={each: Beside() for each in CONCURRENCY})
+    bystander = Bystander(bare={concurrency: Beside() for concurrency in CONCURRENCY})
     for number in range(1, lab.options.rounds + 1):
-        await _beside_us(lab, found.ours, f"bystander-{number}")
-        for each, beside in found.bare.items():
-            await _beside_bare(lab, beside, each, f"bystander-bare-{number}-{each}")
+        await _beside_us(lab, bystander.ours, f"bystander-{number}")
+        for concurrency, beside in bystander.bare.items():
+            await _beside_bare(lab, beside, concurrency, f"bystander-bare-{number}-{concurrency}")
     for name, beside in (
-        ("the controller", found.ours),
-        *((f"{each} at a time", it) for each, it in found.bare.items()),
+        ("the controller", bystander.ours),
+        *((f"{concurrency} at a time", it) for concurrency, it in bystander.bare.items()),
     ):
         say(f"bystander beside {name}: {beside.per_second:.0f}/s, p99 {beside.p99:.1f} ms of {len(beside.latencies)}")
-    return found
+    return bystander
 
 
 async def _beside_us(lab: Lab, beside: Beside, name: str) -> None:
@@ -88,7 +92,7 @@ async def _beside_bare(lab: Lab, beside: Beside, workers: int, name: str) -> Non
 
 @asynccontextmanager
 async def _writing(lab: Lab) -> AsyncIterator[None]:
-    """Replaces a small ConfigMap again and again."""
+    """Replaces a small ConfigMap repeatedly inside the context."""
     over = asyncio.Event()
 
     async def write() -> None:

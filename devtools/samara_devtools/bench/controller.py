@@ -50,7 +50,7 @@ class Controller:
         self._log = log
         self.longest_answer: float | None = None
         """The longest answer to a probe: an upper bound for the time that the event loop was blocked."""
-        command = [self._filled(word) for word in shlex.split(options.controller)]
+        command = [self._filled(argument) for argument in shlex.split(options.controller)]
         self.started = time.monotonic()
         with log.open("ab") as file:
             self._process = subprocess.Popen(
@@ -86,7 +86,7 @@ class Controller:
         return procfs.resident_megabytes(self.pid)
 
     async def ready(self) -> float:
-        """Seconds from its start until it says that it is ready."""
+        """Seconds from its start until it reports that it is ready."""
         return await self._answers(self._options.ready_url)
 
     async def synced(self) -> float | None:
@@ -103,7 +103,7 @@ class Controller:
         return time.monotonic() - self.started
 
     async def answers(self) -> None:
-        """Waits until it answers at all. Before that it has no event loop that could be blocked."""
+        """Waits for any answer. Before that, the controller has no event loop that could be blocked."""
         if not self._options.ready_url:
             return
         async with aiohttp.ClientSession() as session:
@@ -123,7 +123,7 @@ class Controller:
                 await asyncio.sleep(PROBE)
 
     async def stall(self) -> float | None:
-        """The longest stall of its event loop in seconds. None if its metrics do not say."""
+        """The longest stall of its event loop in seconds. None if its metrics do not report it."""
         if not self._options.metrics_url:
             return None
         try:

@@ -50,7 +50,7 @@ class Burst:
         return requests / max(1, self.copies)
 
 
-class Who(NamedTuple):
+class WritesOf(NamedTuple):
     """Selects writes by user and name of the object."""
 
     user: str
@@ -58,21 +58,21 @@ class Who(NamedTuple):
     resource: str = "secrets"
 
 
-def fan_out(entries: Sequence[Entry], cause: Who, effect: Who, cpu: Cpu) -> Burst:
-    """From the answer to the first write that causes it to the answer to the last write of a copy."""
+def fan_out(entries: Sequence[Entry], cause: WritesOf, effect: WritesOf, cpu: Cpu) -> Burst:
+    """Measures from the answer to the first write of a source to the answer to the last write of a copy."""
     start = min(_times(by(entries, cause.user), cause))
     mine = by(entries, effect.user)
     ends = _times(mine, effect)
     return Burst(len(ends), max(ends) - start, count(mine), cpu.per(len(ends)))
 
 
-def _times(entries: Sequence[Entry], who: Who) -> list[float]:
+def _times(entries: Sequence[Entry], writes: WritesOf) -> list[float]:
     """When each object was last written."""
-    return [time for name in who.names for time in written(entries, name, who.resource).values()]
+    return [time for name in writes.names for time in written(entries, name, writes.resource).values()]
 
 
 def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:
-    """From the first request of a bare loop to its last answer."""
+    """Measures from the first request of a bare loop to its last answer."""
     mine = by(entries, user)
     good = [entry for entry in mine if entry.is_write and entry.is_good]
     seconds = max(entry.ended for entry in good) - min(entry.began for entry in good)
@@ -80,9 +80,9 @@ def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:
 
 
 def ratios(measured: Sequence[float], beside: Sequence[float]) -> list[float]:
-    """Each figure over the mean of what was measured just before and just after it."""
+    """Divides each figure by the mean of the two that were measured just before and just after it."""
     pairs = zip(measured, itertools.pairwise(beside), strict=False)
-    return [each / statistics.fmean(pair) for each, pair in pairs]
+    return [figure / statistics.fmean(pair) for figure, pair in pairs]
 
 
 def delays(made: Mapping[str, float], filled: Mapping[str, float]) -> list[float]:
@@ -91,7 +91,7 @@ def delays(made: Mapping[str, float], filled: Mapping[str, float]) -> list[float
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The nearest rank: a figure that was measured, never one between two."""
+    """The percentile by nearest rank, which is always a measured figure."""
     if not ordered:
         return math.nan
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]

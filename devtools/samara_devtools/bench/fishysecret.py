@@ -1,4 +1,4 @@
-"""Many FishySecrets over few paths: what the secret manager and the API server are asked, and what a rotation takes."""
+"""Measures many FishySecrets over few paths: requests to the secret manager and the API server, and a rotation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OWN = "default"
 TOKEN = "dG9rZW4="
 INTERVAL = 20
 REFRESHES = 3
-"""So many are watched at rest."""
+"""Refresh intervals that are measured at rest."""
 SLOW_INTERVAL = 30
-"""Where every object gets a status write in each."""
+"""Seconds of the refresh interval in the measurement in which each refresh writes a status."""
 SLOW_REFRESHES = 2
 FIRST = 0.85
-"""Of an interval: nothing is read twice in it."""
+"""Share of an interval in which no path is read twice."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Fishy:
     calls_each: float = 0.0
     """Reads of a path in one refresh interval at rest."""
     most_each: int = 0
-    """Of one path, in all the intervals together."""
+    """Most reads of one path in all intervals together."""
     at_once: int = 0
     rest: Counts | None = None
     restart: Counts | None = None
@@ -111,11 +111,11 @@ async def _fill(lab: Lab, manager: Provider, fishy: Fishy) -> None:
 async def _rest(lab: Lab, manager: Provider, fishy: Fishy) -> None:
     mark, calls = lab.log.catch_up(), len(manager.calls)
     await asyncio.sleep(REFRESHES * INTERVAL)
-    asked = manager.asked(calls)
+    reads = manager.reads(calls)
     fishy.rest = count(by(lab.log.since(mark), CONTROLLER))
-    fishy.calls_each = asked.total() / REFRESHES / fishy.paths
-    fishy.most_each = max(asked.values(), default=0)
-    say(f"at rest: {asked.total()} reads in {REFRESHES} refreshes of {fishy.paths} paths, {fishy.rest}")
+    fishy.calls_each = reads.total() / REFRESHES / fishy.paths
+    fishy.most_each = max(reads.values(), default=0)
+    say(f"at rest: {reads.total()} reads in {REFRESHES} refreshes of {fishy.paths} paths, {fishy.rest}")
 
 
 async def _rotate(lab: Lab, manager: Provider, fishy: Fishy) -> None:
@@ -134,7 +134,7 @@ async def _restart(lab: Lab, manager: Provider, fishy: Fishy) -> None:
     with lab.running() as controller:
         await lab.up(controller)
         await controller.synced()
-        await lab.until(lambda: len(manager.asked(calls)) >= fishy.paths, "the reads of a restart")
+        await lab.until(lambda: len(manager.reads(calls)) >= fishy.paths, "the reads of a restart")
         await lab.settled()
         controller.check()
         fishy.restart_calls = manager.within(FIRST * INTERVAL, calls)
@@ -143,7 +143,7 @@ async def _restart(lab: Lab, manager: Provider, fishy: Fishy) -> None:
 
 
 async def _time(lab: Lab, fishy: Fishy) -> None:
-    """Counts what the time of the last sync costs in the server, once it is written regularly."""
+    """Measures the server's CPU for writes of the last sync time, once they are regular."""
     with lab.running() as controller:
         await lab.up(controller)
         await asyncio.sleep(1.2 * SLOW_INTERVAL)
@@ -156,16 +156,16 @@ async def _time(lab: Lab, fishy: Fishy) -> None:
 
 
 async def _written(lab: Lab, mark: int, verb: str, wanted: int) -> list[Entry]:
-    """Waits for so many good writes of Secrets."""
-    found: list[Entry] = []
+    """Waits for this number of successful writes of Secrets."""
+    written: list[Entry] = []
     at = mark
 
     def enough() -> bool:
         nonlocal at
         fresh, at = lab.log.entries[at:], len(lab.log.entries)
-        mine = [each for each in by(fresh, CONTROLLER) if each.resource == "secrets" and each.is_good]
-        found.extend(each for each in mine if each.verb == verb)
-        return len(found) >= wanted
+        mine = [entry for entry in by(fresh, CONTROLLER) if entry.resource == "secrets" and entry.is_good]
+        written.extend(entry for entry in mine if entry.verb == verb)
+        return len(written) >= wanted
 
     await lab.until(enough, f"{wanted} Secrets", POLL if wanted < 1000 else SELDOM)
-    return found
+    return written

@@ -1,4 +1,4 @@
-"""A controller in sync: how soon a new namespace is served, what it does at rest, and what a restart costs."""
+"""Measures a controller in sync: the latency for a new namespace, requests at rest, and a restart."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Latency:
 
     copied: list[float] = field(default_factory=list)
     """To the answer to the write of its copy."""
-    asked: list[float] = field(default_factory=list)
+    requested: list[float] = field(default_factory=list)
     """To the arrival of that write at the server: the controller's own share."""
     refused: int = 0
     """Writes that the server refused meanwhile."""
 
     def __add__(self, other: Latency) -> Latency:
-        both = sorted((*self.copied, *other.copied)), sorted((*self.asked, *other.asked))
+        both = sorted((*self.copied, *other.copied)), sorted((*self.requested, *other.requested))
         return Latency(*both, self.refused + other.refused)
 
 
@@ -85,7 +85,7 @@ async def _idle(lab: Lab, source: Source) -> Latency:
 
 
 async def _busy(lab: Lab, source: Source) -> Latency:
-    """Namespaces made while a change goes out to all the others."""
+    """Creates namespaces while a change is copied to all others."""
     mark = lab.log.catch_up()
     await lab.write(source)
     fan_out = asyncio.create_task(lab.copied(source, mark))

@@ -95,8 +95,8 @@ class Lab:
 
     async def verify(self, source: Source) -> None:
         """Fails unless every namespace has a copy with the content of the source."""
-        found = await self.admin.get("/api/v1/secrets", fieldSelector=f"metadata.name={source.name}")
-        right = {each["metadata"]["namespace"] for each in found["items"] if each.get("data") == source.data}
+        secrets = await self.admin.get("/api/v1/secrets", fieldSelector=f"metadata.name={source.name}")
+        right = {copy["metadata"]["namespace"] for copy in secrets["items"] if copy.get("data") == source.data}
         missing = set(self.namespaces) - right
         if missing:
             raise BareError(f"{len(missing)} namespaces lack a right copy of {source.name}, such as {min(missing)}")

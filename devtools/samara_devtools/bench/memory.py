@@ -22,9 +22,9 @@ class Memory:
 
     namespaces: int
     ready: float | None = None
-    """Seconds, with every namespace there and no copy yet."""
+    """Seconds until it was ready, with all namespaces and no copy."""
     empty: float = 0.0
-    """Resident when it was ready, before any copy."""
+    """Resident size when it was ready, before any copy."""
     filled: float = 0.0
     """Peak of a process that made every copy."""
     alone: float = 0.0
@@ -57,7 +57,7 @@ async def weigh(lab: Lab) -> Memory:
         )
     memory.alone = await _peak_of_change(lab, source.changed())
     say(f"peak memory: {memory.filled:.1f} MB filling, {memory.alone:.1f} MB changing after a restart")
-    await spread(unrelated(lab.namespaces, memory.unrelated), WORKERS, lambda each: lab.admin.send("POST", *each))
+    await spread(unrelated(lab.namespaces, memory.unrelated), WORKERS, lambda request: lab.admin.send("POST", *request))
     memory.crowded = await _peak_of_change(lab, source.changed().changed())
     say(f"peak memory beside {memory.unrelated} unrelated Secrets: {memory.crowded:.1f} MB")
     return memory
@@ -71,7 +71,7 @@ async def _peak_of_change(lab: Lab, source: Source) -> float:
 
 @asynccontextmanager
 async def probed(controller: Controller) -> AsyncIterator[None]:
-    """Sends requests to the controller meanwhile. A slow answer means that its event loop is blocked."""
+    """Sends requests to the controller inside the context. A slow answer means that its event loop is blocked."""
     task = asyncio.create_task(controller.probe())
     try:
         yield
@@ -86,7 +86,7 @@ class Large:
     namespaces: int
     sources: int
     seconds: float = 0.0
-    """Until every copy was there."""
+    """Until every copy was written."""
     filled: float = 0.0
     """Peak of the process that made the copies, in megabytes."""
     started: float = 0.0
@@ -143,4 +143,4 @@ async def _start(lab: Lab, large: Large) -> None:
 
 
 def _longest(*times: float | None) -> float | None:
-    return max((each for each in times if each is not None), default=None)
+    return max((time for time in times if time is not None), default=None)

@@ -27,7 +27,7 @@ CONFIGURED = ("accurate", "fishysecret")
 SOURCES = 10
 """Sources of the large run."""
 BRANCHES = 4
-"""Children of each namespace of a tree, leaves excepted."""
+"""Children of each namespace of a tree that is not a leaf."""
 
 
 @dataclass(frozen=True, slots=True)

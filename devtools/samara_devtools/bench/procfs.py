@@ -10,7 +10,7 @@ PROC = Path("/proc")
 
 
 def cpu_of(stat: str) -> float:
-    """The CPU seconds in a /proc/<pid>/stat, children that ended included; the name in it may hold anything."""
+    """The CPU seconds in a /proc/<pid>/stat, including children that ended. The name in it may hold any character."""
     fields = stat.rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS
 
@@ -28,10 +28,10 @@ def megabytes_of(status: str, name: str) -> float:
 def tree(pid: int) -> list[int]:
     """A process and everything below it."""
     parents = {int(path.name): parent for path in PROC.glob("[0-9]*") if (parent := _parent(path)) is not None}
-    found = [pid]
-    for each in found:
-        found.extend(child for child, parent in parents.items() if parent == each)
-    return found
+    pids = [pid]
+    for above in pids:
+        pids.extend(child for child, parent in parents.items() if parent == above)
+    return pids
 
 
 def _parent(path: Path) -> int | None:
@@ -50,13 +50,13 @@ def _read(pid: int, name: str) -> str | None:
 
 def cpu_seconds(pid: int) -> float:
     """Of a process and everything below it."""
-    return sum(cpu_of(stat) for each in tree(pid) if (stat := _read(each, "stat")) is not None)
+    return sum(cpu_of(stat) for process in tree(pid) if (stat := _read(process, "stat")) is not None)
 
 
 def peak_megabytes(pid: int) -> float:
     """The highest resident size that a process and each one below it ever had."""
-    return sum(megabytes_of(text, "VmHWM") for each in tree(pid) if (text := _read(each, "status")) is not None)
+    return sum(megabytes_of(text, "VmHWM") for process in tree(pid) if (text := _read(process, "status")) is not None)
 
 
 def resident_megabytes(pid: int) -> float:
-    return sum(megabytes_of(text, "VmRSS") for each in tree(pid) if (text := _read(each, "status")) is not None)
+    return sum(megabytes_of(text, "VmRSS") for process in tree(pid) if (text := _read(process, "status")) is not None)

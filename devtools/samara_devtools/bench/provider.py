@@ -1,4 +1,4 @@
-"""A secret manager on loopback that counts: KV version 2 of Vault as far as it is read, and nothing more."""
+"""A secret manager on loopback that counts its reads. It serves the part of Vault's KV version 2 that is read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from aiohttp import web
 
 MOUNT = "kv"
 ANSWER = 0.02
-"""Seconds that an answer takes: without any, no two reads would ever meet."""
+"""Seconds that an answer takes. Without a delay, no two reads would overlap."""
 
 
 @dataclass(slots=True)
 class Provider:
     edition: dict[str, int] = field(default_factory=dict)
-    """By document; a document that is not here is in its first edition."""
+    """By document. A missing document is in its first edition."""
     calls: list[tuple[float, str]] = field(default_factory=list)
     most: int = 0
     """Reads that were waiting for their answers at once."""
     url: str = ""
     _now: int = 0
 
-    def asked(self, mark: int = 0) -> Counter[str]:
+    def reads(self, mark: int = 0) -> Counter[str]:
         """How often each document was read since."""
         return Counter(document for _, document in self.calls[mark:])
 

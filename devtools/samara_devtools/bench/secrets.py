@@ -32,7 +32,7 @@ def folder(namespace: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Secret that the controller copies to every namespace; each edition has another content."""
+    """A Secret that the controller copies to every namespace. Each edition has other content."""
 
     options: Options
     name: str
@@ -45,14 +45,14 @@ class Source:
         return content(f"{self.name} {self.edition}")
 
     def request(self) -> tuple[str, str, bytes, str]:
-        """Method, path, body and its form of the write that makes this edition."""
+        """Method, path, body and content type of the write that makes this edition."""
         where = folder(self.options.home)
         method, path = ("PUT", f"{where}/{self.name}") if self.edition else ("POST", where)
         return method, path, self.body(), JSON
 
     def body(self) -> bytes:
-        words = {"labels": self.options.labels, "annotations": self.options.annotations}
-        return encode(secret(self.options.home, self.name, self.data, **words))
+        metadata = {"labels": self.options.labels, "annotations": self.options.annotations}
+        return encode(secret(self.options.home, self.name, self.data, **metadata))
 
     def changed(self) -> Source:
         return replace(self, edition=self.edition + 1)
@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Distribution(Source):
-    """The same by a custom resource that holds the Secret."""
+    """A source as a custom resource that holds the Secret."""
 
     resource = DISTRIBUTIONS
 
@@ -83,9 +83,9 @@ def source_of(options: Options, name: str) -> Source:
 
 
 def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
-    """What a controller has to send for a copy: the content, one label and one annotation."""
-    words = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
-    return encode(secret(namespace, name, data, **words, **({"resourceVersion": version} if version else {})))
+    """The body that a controller has to send for a copy: the content, one label and one annotation."""
+    metadata = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
+    return encode(secret(namespace, name, data, **metadata, **({"resourceVersion": version} if version else {})))
 
 
 def unrelated(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:

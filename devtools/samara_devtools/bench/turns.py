@@ -1,4 +1,4 @@
-"""Measures fill and change in turns with the bare client, since the speed of a machine varies."""
+"""Measures fill and change alternately with the bare client, since the speed of a machine varies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from samara_devtools.bench.audit import agents, by
 from samara_devtools.bench.baseline import Baseline, Pair
 from samara_devtools.bench.controller import Controller
-from samara_devtools.bench.figures import Burst, Who, fan_out, ratios
+from samara_devtools.bench.figures import Burst, WritesOf, fan_out, ratios
 from samara_devtools.bench.lab import ADMIN, CONTROLLER, Lab, say
 from samara_devtools.bench.secrets import Source, source_of
 
@@ -22,7 +22,7 @@ class Turns:
 
     def shares(self, kind: int, beside: list[Pair], of: Callable[[Burst], float]) -> list[float]:
         """A figure of each fill (0) or change (1) over that of the bare client just before and just after it."""
-        return ratios([of(each) for each in (self.fills, self.changes)[kind]], [of(pair[kind]) for pair in beside])
+        return ratios([of(burst) for burst in (self.fills, self.changes)[kind]], [of(pair[kind]) for pair in beside])
 
 
 async def take_turns(lab: Lab) -> Turns:
@@ -30,7 +30,7 @@ async def take_turns(lab: Lab) -> Turns:
     await turns.baseline.choose(lab)
     await turns.baseline.again(lab)
     for number in range(1, lab.options.rounds + 1):
-        names = [f"turn-{number}-{each}" for each in range(lab.options.resources)]
+        names = [f"turn-{number}-{resource}" for resource in range(lab.options.resources)]
         await _turn(lab, turns, [source_of(lab.options, name) for name in names])
         await turns.baseline.again(lab)
     return turns
@@ -42,7 +42,7 @@ async def _turn(lab: Lab, turns: Turns, sources: list[Source]) -> None:
         turns.fills.append(await fan(lab, controller, *sources))
         say(f"fill: {_shown(turns.fills[-1])}")
         if lab.options.wants("change"):
-            turns.changes.append(await fan(lab, controller, *(each.changed() for each in sources)))
+            turns.changes.append(await fan(lab, controller, *(source.changed() for source in sources)))
             say(f"change: {_shown(turns.changes[-1])}")
     turns.agents = agents(by(lab.log.since(mark), CONTROLLER))
 
@@ -59,7 +59,7 @@ async def fan(lab: Lab, controller: Controller, *sources: Source) -> Burst:
         await lab.verify(source)
     controller.check()
     names = tuple(source.name for source in sources)
-    return fan_out(lab.log.since(mark), Who(ADMIN, names, sources[0].resource), Who(CONTROLLER, names), used)
+    return fan_out(lab.log.since(mark), WritesOf(ADMIN, names, sources[0].resource), WritesOf(CONTROLLER, names), used)
 
 
 def _shown(burst: Burst) -> str:

@@ -1,1 +1,1 @@
-"""The guided demo: a control plane of its own, the operator, and the examples."""
+"""The guided demo: a temporary control plane, the operator, and the examples."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samara_devtools.demo.steps import Place, Steps
+from samara_devtools.demo.steps import Address, Steps
 
 TEMPLATE, ROOT, SHOP, BILLING, DEV = "baseline", "acme", "acme-shop", "acme-billing", "acme-shop-dev"
 REGISTRY = "acme-registry"
@@ -22,7 +22,7 @@ class Accurate(Steps):
         self.removed()
 
     def sources(self) -> None:
-        """A template, a root, and what they pass on; then the tree grows."""
+        """Creates a template and a root with objects to propagate, and then sub-namespaces."""
         self._screen.title("12. Accurate: a tree of namespaces, and what flows along it")
         self._screen.say("The root acme is made from a template. A SubNamespace in it makes a namespace below it.")
         self._kubectl("apply", *self._files("namespaces.yaml", "config-reader.yaml", "registry.yaml"))
@@ -32,7 +32,7 @@ class Accurate(Steps):
         self._screen.took("two namespaces, each with its copy of the Secret", took)
 
     def deeper(self) -> None:
-        """What is below a sub-namespace gets everything as well, hop by hop."""
+        """Namespaces below a sub-namespace inherit as well, hop by hop."""
         self._screen.title("13. One level further down")
         self._fresh()
         self._kubectl("apply", *self._files("stages.yaml"))
@@ -51,7 +51,7 @@ class Accurate(Steps):
         self._kubectl("get", "namespaces", TEMPLATE, ROOT, SHOP, BILLING, DEV, SHOWN)
 
     def edited_in_the_middle(self) -> None:
-        """A copy that is a source itself is put right before anything is passed on."""
+        """A copy that is itself a source is repaired before its change can be propagated."""
         self._screen.title("15. Somebody edits the copy in the middle")
         self._fresh()
         self._kubectl("patch", "secret", REGISTRY, f"--namespace={SHOP}", "--type=merge", f"--patch={CHANGED}")
@@ -61,7 +61,7 @@ class Accurate(Steps):
         self._screen.took("it is as the root says again, and the copy below never saw the change", took)
 
     def removed(self) -> None:
-        """A SubNamespace goes, and its namespace with it."""
+        """A SubNamespace is deleted, and its namespace with it."""
         self._screen.title("16. A SubNamespace is removed")
         self._fresh()
         self._kubectl("delete", "subnamespace", DEV, f"--namespace={SHOP}", "--wait=false")
@@ -71,8 +71,8 @@ class Accurate(Steps):
         self._samara("tree", ROOT)
 
     def _files(self, *names: str) -> list[str]:
-        return [word for name in names for word in ("-f", self._file(name))]
+        return [argument for name in names for argument in ("-f", self._file(name))]
 
 
-def _copies(*namespaces: str) -> set[Place]:
+def _copies(*namespaces: str) -> set[Address]:
     return {(namespace, REGISTRY) for namespace in namespaces}

@@ -1,4 +1,4 @@
-"""Reads from the server's audit log who wrote what, and when: the times of the demo are the server's own."""
+"""Reads accepted writes, their clients and their times from the server's audit log."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Entry(NamedTuple):
 
 
 class Audit:
-    """The log from where it was last read."""
+    """Reads the log from its end at the start, or from the end of the last read."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._offset = log.stat().st_size
 
     def news(self) -> Iterator[Entry]:
-        """The accepted writes since the last call; a line that is not whole yet is left for the next."""
+        """The accepted writes since the last call. An incomplete line is left for the next call."""
         with self._log.open("rb") as log:
             log.seek(self._offset)
             for line in log:
@@ -66,10 +66,10 @@ def _entry(event: dict[str, Any]) -> Entry | None:
         resource=about.get("resource", ""),
         namespace=about.get("namespace", ""),
         name=about.get("name", ""),
-        received=_moment(event["requestReceivedTimestamp"]),
-        done=_moment(event["stageTimestamp"]),
+        received=_time(event["requestReceivedTimestamp"]),
+        done=_time(event["stageTimestamp"]),
     )
 
 
-def _moment(text: str) -> datetime:
+def _time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -56,7 +56,7 @@ def show(screen: Screen, keep: bool) -> None:
 
 
 def _keep(stage: Stage, screen: Screen) -> None:
-    """Until a signal, or until something ends by itself."""
+    """Keeps all running until a signal, or until a process ends by itself."""
     for walk in WALKS:
         walk(stage, screen).sources()
     screen.title("All of it runs until Ctrl-C. In a second terminal:")
@@ -69,6 +69,6 @@ def _keep(stage: Stage, screen: Screen) -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Only once: a second signal must not interrupt the clean-up that the first one began.
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+    for ignored in _SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from samara_devtools.demo.stage import HOME
-from samara_devtools.demo.steps import Place, Steps
+from samara_devtools.demo.steps import Address, Steps
 
 NAME, CONFIG = "fishysecret-db", "fishysecret-config"
-MADE: Place = ("target-namespace", "test-secret")
+MADE: Address = ("target-namespace", "test-secret")
 USER, PASSWORD = "app/db/username", "app/db/password"
 OFTEN = '{"spec":{"refreshInterval":"2s"}}'
 
@@ -25,7 +25,7 @@ class FishySecret(Steps):
         self.removed()
 
     def sources(self) -> None:
-        """A folder is the manager; a FishySecret asks for two of its values."""
+        """A folder is the manager. A FishySecret reads two of its values."""
         self._screen.title("17. FishySecret: a Secret from a secret manager")
         self._screen.say(f"The manager is a folder, with the files {USER} and {PASSWORD} in it.")
         self._put(USER, "app_user")
@@ -37,11 +37,11 @@ class FishySecret(Steps):
         self._kubectl("apply", "-f", self._file("fishysecret.yaml"))
         took = self._until("create", {MADE})
         self._screen.took("the Secret is there, with one key for each value", took)
-        self._until_told("SecretSynced")
+        self._until_condition("SecretSynced")
         self._kubectl("get", "fishysecrets", "--all-namespaces")
 
     def rotated(self) -> None:
-        """The value changes in the manager, and nobody tells Kubernetes."""
+        """The value changes in the manager, without any event in Kubernetes."""
         self._screen.title("18. The password is rotated")
         self._kubectl("patch", "fishysecret", NAME, "--type=merge", f"--patch={OFTEN}")
         self._fresh()
@@ -52,21 +52,21 @@ class FishySecret(Steps):
         self._screen.took("the Secret has the new password; the manager is read every two seconds", took)
 
     def away(self) -> None:
-        """The manager goes away, and then the Secret too."""
+        """The manager does not answer, and the Secret is deleted."""
         self._screen.title("19. The manager is away, and somebody deletes the Secret")
         self._folder.rename(self._elsewhere)
-        self._until_told("FetchError")
+        self._until_condition("FetchError")
         self._kubectl("get", "fishysecrets", "--all-namespaces")
         self._fresh()
         self._kubectl("delete", "secret", MADE[1], f"--namespace={MADE[0]}")
         took = self._until("create", {MADE})
         self._screen.took("the Secret is back, with the last good values", took)
         self._elsewhere.rename(self._folder)
-        self._until_told("SecretSynced")
+        self._until_condition("SecretSynced")
         self._screen.say("The manager is there again, and so is Ready.")
 
     def removed(self) -> None:
-        """The FishySecret goes, and its Secret with it."""
+        """The FishySecret is deleted, and its Secret with it."""
         self._screen.title("20. The FishySecret is deleted")
         self._fresh()
         self._kubectl("delete", "fishysecret", NAME)
@@ -82,15 +82,15 @@ class FishySecret(Steps):
         return self._folder.with_name("away")
 
     def _put(self, path: str, value: str) -> None:
-        place, fresh = self._folder / path, self._folder.with_name("fresh")
-        place.parent.mkdir(parents=True, exist_ok=True)
+        file, fresh = self._folder / path, self._folder.with_name("fresh")
+        file.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(value)
-        fresh.replace(place)
+        fresh.replace(file)
 
-    def _until_told(self, reason: str) -> None:
-        def told() -> bool:
-            found = json.loads(self._stage.cluster.kubectl("get", "fishysecret", NAME, "--output=json"))
-            conditions = found.get("status", {}).get("conditions", ())
-            return any(each["reason"] == reason for each in conditions)
+    def _until_condition(self, reason: str) -> None:
+        def has_reason() -> bool:
+            fishysecret = json.loads(self._stage.cluster.kubectl("get", "fishysecret", NAME, "--output=json"))
+            conditions = fishysecret.get("status", {}).get("conditions", ())
+            return any(condition["reason"] == reason for condition in conditions)
 
-        self._stage.wait_for(f"{NAME} to say {reason}", told)
+        self._stage.wait_for(f"{NAME} to say {reason}", has_reason)

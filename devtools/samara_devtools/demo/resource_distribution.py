@@ -1,4 +1,4 @@
-"""The walk through ResourceDistribution: a custom resource that holds the object and says where it goes."""
+"""The walk through ResourceDistribution: a custom resource with an object and its target namespaces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ResourceDistribution(Steps):
         self.wider()
 
     def sources(self) -> None:
-        """A Secret for every namespace, and a ConfigMap for those whose label asks for it."""
+        """A Secret for every namespace, and a ConfigMap for those with a certain label."""
         self._screen.title("9. ResourceDistribution: a Secret for every namespace, a ConfigMap for those with a label")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
         self._fresh()
@@ -52,8 +52,8 @@ class ResourceDistribution(Steps):
         self._samara("status")
 
     def _until_reported(self, name: str, succeeded: int) -> None:
-        def told() -> bool:
-            found = json.loads(self._stage.cluster.kubectl("get", "distributor", name, "--output=json"))
-            return bool(found.get("status", {}).get("succeeded") == succeeded)
+        def has_succeeded() -> bool:
+            distribution = json.loads(self._stage.cluster.kubectl("get", "distributor", name, "--output=json"))
+            return bool(distribution.get("status", {}).get("succeeded") == succeeded)
 
-        self._stage.wait_for(f"the status of {name}", told)
+        self._stage.wait_for(f"the status of {name}", has_succeeded)

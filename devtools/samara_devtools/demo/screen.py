@@ -1,4 +1,4 @@
-"""What the demo prints: coloured on a terminal, the same lines in plain text elsewhere."""
+"""Prints the lines of the demo, coloured on a terminal and as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Screen:
     def say(self, text: str) -> None:
         self._line(f"  {text}")
 
-    def command(self, *words: str) -> None:
-        self._line(click.style("  $ ", dim=True) + click.style(" ".join(map(_quoted, words)), fg="cyan"))
+    def command(self, *arguments: str) -> None:
+        self._line(click.style("  $ ", dim=True) + click.style(" ".join(map(_quoted, arguments)), fg="cyan"))
 
     def output(self, text: str) -> None:
         for line in text.rstrip().splitlines():
@@ -44,5 +44,5 @@ class Screen:
         click.echo(text, color=self._color)
 
 
-def _quoted(word: str) -> str:
-    return f"'{word}'" if set(word) & set(' "{}$,;|&*') else word
+def _quoted(argument: str) -> str:
+    return f"'{argument}'" if set(argument) & set(' "{}$,;|&*') else argument

@@ -1,4 +1,4 @@
-"""The walk through Secret copy: every step does one thing with kubectl and shows what the operator made of it."""
+"""The walk through Secret copy: every step runs one kubectl command and shows its effect."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SecretCopy(Steps):
         self._kubectl("get", "secrets", "--all-namespaces", "--selector=secret-copy/from")
 
     def edited_copy(self) -> None:
-        """Somebody changes a copy: it is put back, and that person finds out why."""
+        """A user changes a copy. The operator reverts it and explains this in an Event."""
         self._screen.title("2. Somebody edits a copy")
         self._fresh()
         self._kubectl("patch", "secret", DATABASE, "--namespace=shop", "--type=merge", f"--patch={CHANGED}")
@@ -47,7 +47,7 @@ class SecretCopy(Steps):
         self._kubectl(*events, "--output=custom-columns=REASON:.reason,MESSAGE:.message")
 
     def new_namespace(self) -> None:
-        """A namespace appears: what goes everywhere goes there too."""
+        """A new namespace gets the copies that go to every namespace."""
         self._screen.title("3. A new namespace")
         self._fresh()
         self._kubectl("create", "namespace", "warehouse")
@@ -57,7 +57,7 @@ class SecretCopy(Steps):
         self._kubectl("get", "secrets", "--namespace=warehouse")
 
     def dropped_target(self) -> None:
-        """A namespace leaves the list: its copy goes, the others stay."""
+        """A namespace is removed from the list. Its copy is deleted, the others stay."""
         self._screen.title("4. A target leaves the list")
         self._fresh()
         targets = "secret-copy/namespaces=shop"

@@ -1,4 +1,4 @@
-"""A control plane and an operator beside it, both gone at the end whatever happens."""
+"""A control plane and an operator, which are removed at the end in any case."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READY = 60.0
 GRACE = 15.0
 _POLL = 0.02
 _TAIL = 2000
-# -P: a folder named samara where the user stands must not be taken for ours.
+# -P: a folder named samara in the working directory must not be imported instead of ours.
 _SAMARA = (sys.executable, "-P", "-m", "samara.cli.main")
 
 
@@ -41,7 +41,7 @@ class DemoError(SamaraError):
 
 
 class Operator:
-    """`samara run` as a process of its own, which the kernel ends with us."""
+    """`samara run` as a child process, which the kernel kills when this process ends."""
 
     def __init__(self, kubeconfig: Path, settings: Path, data: Path, log_to_terminal: bool) -> None:
         self._address = f"127.0.0.1:{free_port()}"
@@ -56,13 +56,13 @@ class Operator:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=None if log_to_terminal else log,
-                process_group=0,  # Ctrl-C goes to us alone, so that things end in order
+                process_group=0,  # only this process gets Ctrl-C, so that it can stop all in order
             )
 
     def is_ready(self) -> bool:
         if self.has_ended():
-            said = self._log.read_text(errors="replace")[-_TAIL:].strip()
-            raise DemoError(f"the operator ended by itself; the end of its log: {said or 'nothing'}")
+            tail = self._log.read_text(errors="replace")[-_TAIL:].strip()
+            raise DemoError(f"the operator ended by itself; the end of its log: {tail or 'nothing'}")
         return answers(f"http://{self._address}", "/syncz")
 
     def has_ended(self) -> bool:
@@ -78,14 +78,14 @@ class Operator:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would make the operator another one than the demo's."""
+    """Our environment without variables that would change the operator's cluster or settings."""
     return {
         name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("SAMARA_")
     }
 
 
 class Stage:
-    """`start_cluster` and then `start_operator` fill it; when it is left, nothing remains."""
+    """Runs the cluster after `start_cluster` and the operator after `start_operator`. Leaving it removes both."""
 
     def __init__(self, binaries: Binaries) -> None:
         self.cluster = Devcluster(binaries=binaries)
@@ -103,16 +103,17 @@ class Stage:
     def start_cluster(self) -> None:
         self._stack.enter_context(self.cluster)
 
-    def samara(self, *words: str) -> str:
-        """What one of our own commands says about the cluster."""
+    def samara(self, *arguments: str) -> str:
+        """The output of one of our own commands about the cluster."""
         env = {**_environment(), "KUBECONFIG": str(self.cluster.kubeconfig)}
-        done = subprocess.run([*_SAMARA, *words], env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
+        command = [*_SAMARA, *arguments]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
         if done.returncode != 0:
-            raise DemoError(f"samara {' '.join(words)} failed: {done.stderr.strip()}")
+            raise DemoError(f"samara {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
 
     def start_operator(self, *, log_to_terminal: bool = False) -> None:
-        """With the rights that `samara rbac` prints and no others; returns when all that was there is planned."""
+        """Starts it with exactly the rights that `samara rbac` prints. Returns when it is in sync."""
         settings = self._settings()
         self._tell(settings)
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
@@ -125,7 +126,7 @@ class Stage:
         self.wait_for("the operator", self._operator.is_ready)
 
     def _settings(self) -> Path:
-        """The example's; and our own namespace is protected, as every command takes it to be in an installation."""
+        """The example's settings, with our own namespace protected, as commands assume for an installation."""
         vocabulary, file = SETTINGS
         made = self.cluster.data / file
         text = (EXAMPLES / vocabulary / file).read_text(encoding="utf-8")
@@ -133,13 +134,13 @@ class Stage:
         return made
 
     def _tell(self, settings: Path) -> None:
-        """Puts the settings where every command finds them, as an installation does."""
+        """Puts the settings into the ConfigMap from which commands read them, as an installation does."""
         self.cluster.kubectl("create", "namespace", HOME)
         self.cluster.kubectl("create", "configmap", HOME, f"--namespace={HOME}", f"--from-file=config.yaml={settings}")
         self.cluster.kubectl("label", "configmap", HOME, f"--namespace={HOME}", f"{APP}=samara")
 
     def check(self) -> None:
-        """Raises where something that must run has ended by itself."""
+        """Raises if the cluster or the operator has ended by itself."""
         ended = self.cluster.ended()
         if ended is not None:
             raise DemoError(f"{ended} ended by itself, so everything was stopped")

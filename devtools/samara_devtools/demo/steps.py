@@ -1,4 +1,4 @@
-"""What the walks are made of: commands as people type them, and the server's own times."""
+"""The steps of the walks: commands as users type them, and times from the server's audit log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from samara_devtools.demo.audit import Audit, Entry
 from samara_devtools.demo.screen import Screen
 from samara_devtools.demo.stage import EXAMPLES, DemoError, Stage
 
-Place = tuple[str, str]
+Address = tuple[str, str]
 """Namespace and name of a copy."""
 
 
 class Steps(ABC):
-    """One vocabulary's walk; every step does one thing and shows what the operator made of it."""
+    """One vocabulary's walk. Every step runs one command and shows its effect."""
 
     vocabulary = ""
 
@@ -41,26 +41,28 @@ class Steps(ABC):
         here = Path.cwd()
         return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
-    def _kubectl(self, *words: str) -> None:
-        self._screen.command("kubectl", *words)
-        self._screen.output(self._stage.cluster.kubectl(*words))
+    def _kubectl(self, *arguments: str) -> None:
+        self._screen.command("kubectl", *arguments)
+        self._screen.output(self._stage.cluster.kubectl(*arguments))
 
-    def _samara(self, *words: str) -> None:
-        self._screen.command("samara", *words)
-        self._screen.output(self._stage.samara(*words))
+    def _samara(self, *arguments: str) -> None:
+        self._screen.command("samara", *arguments)
+        self._screen.output(self._stage.samara(*arguments))
 
     def _namespaces(self, *besides: str) -> list[str]:
         listed = json.loads(self._stage.cluster.kubectl("get", "namespaces", "--output=json"))
         return [name for item in listed["items"] if (name := item["metadata"]["name"]) not in besides]
 
     def _fresh(self) -> None:
-        """What was written before the next command does not count for it."""
+        """Skips writes before the next command, so that they do not count for it."""
         for _ in self._audit.news():
             pass
 
-    def _until(self, verb: str, places: set[Place], resource: str = "secrets", since: datetime | None = None) -> float:
-        """Seconds from the moment the server received a person's request, or from `since`, to the last write."""
-        missing = set(places)
+    def _until(
+        self, verb: str, addresses: set[Address], resource: str = "secrets", since: datetime | None = None
+    ) -> float:
+        """Seconds from when the server received a person's request, or from `since`, to the last write."""
+        missing = set(addresses)
         received = [] if since is None else [since]
         done: list[datetime] = []
 
@@ -76,18 +78,18 @@ class Steps(ABC):
                 take(entry)
             return not missing
 
-        self._stage.wait_for(f"to see the {verb} of {len(places)} copies", arrived)
+        self._stage.wait_for(f"to see the {verb} of {len(addresses)} copies", arrived)
         return (max(done) - min(received)).total_seconds()
 
-    def _expect_equal(self, source: Place, copy: Place, kind: str = "secret") -> None:
-        one, other = (self._content(place, kind) for place in (source, copy))
+    def _expect_equal(self, source: Address, copy: Address, kind: str = "secret") -> None:
+        one, other = (self._content(address, kind) for address in (source, copy))
         if one != other:
             raise DemoError(f"expected {'/'.join(copy)} to be equal to {'/'.join(source)}; it differs")
 
-    def _content(self, place: Place, kind: str) -> object:
-        namespace, name = place
-        found = json.loads(self._stage.cluster.kubectl("get", kind, name, f"--namespace={namespace}", "--output=json"))
-        return found.get("type"), found["data"]
+    def _content(self, address: Address, kind: str) -> object:
+        namespace, name = address
+        obj = json.loads(self._stage.cluster.kubectl("get", kind, name, f"--namespace={namespace}", "--output=json"))
+        return obj.get("type"), obj["data"]
 
 
 def timed(action: Callable[[], object]) -> float:

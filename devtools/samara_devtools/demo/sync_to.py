@@ -29,7 +29,7 @@ class SyncTo(Steps):
         self._kubectl("get", "configmaps,secrets", "--all-namespaces", "--selector=openkruise.io/synced-from")
 
     def deleted_copy(self) -> None:
-        """Somebody deletes a copy: it comes back."""
+        """A user deletes a copy, and the operator creates it again."""
         self._screen.title("7. Somebody deletes a copy")
         self._fresh()
         self._kubectl("delete", "secret", RELAY, "--namespace=shop")
@@ -38,7 +38,7 @@ class SyncTo(Steps):
         self._screen.took("the copy is back", took)
 
     def cleared_annotation(self) -> None:
-        """The annotation goes: so do the copies, and the source stays."""
+        """The annotation is removed. The copies are deleted, and the source stays."""
         self._screen.title("8. The annotation is taken away")
         self._fresh()
         self._kubectl("annotate", "secret", RELAY, f"--namespace={HOME}", "openkruise.io/sync-to-")

@@ -59,8 +59,8 @@ def up() -> int:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Only once: a second signal must not interrupt the clean-up that the first one began.
-    for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+    for ignored in SIGNALS:
+        signal.signal(ignored, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

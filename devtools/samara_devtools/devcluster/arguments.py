@@ -19,9 +19,8 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class DevclusterOptions:
-    """`audit_secret_bodies` records what was sent to Secrets and what came of it; `audit_bodies` what was sent to all.
-
-    Without them requests are recorded without bodies, as reads always are.
+    """`audit_secret_bodies` records the bodies of requests and answers for Secrets, `audit_bodies` the request bodies
+    of all writes. Without them, requests are recorded without bodies.
     """
 
     audit: bool = True
@@ -36,7 +35,7 @@ class DevclusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where everything of one control plane lies, below its data folder."""
+    """The paths of one control plane below its data folder."""
 
     data: Path
 
@@ -151,7 +150,7 @@ def _audit(files: Files) -> tuple[str, ...]:
 
 
 def audit_policy(options: DevclusterOptions) -> dict[str, Any]:
-    """Every request is recorded once it was answered, reads included; probes of health are not."""
+    """Records every request when it is answered, including reads, but not health probes."""
     secrets = {"level": "RequestResponse", "resources": [{"group": "", "resources": ["secrets"]}]}
     others = {"level": "Request", "verbs": ["create", "update", "patch", "delete"]}
     return {

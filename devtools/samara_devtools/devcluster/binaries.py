@@ -27,7 +27,7 @@ PACKAGES = (
 )
 VERSION_PACKAGE = "k8s.io/component-base/version"
 MINUTES = 6
-"""What a build takes on two cores."""
+"""Duration of a build on two cores."""
 HEARTBEAT_SECONDS = 30.0
 
 Progress = Callable[[str], None]
@@ -43,7 +43,7 @@ class Binaries:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is built and how; its key names the folder of the result."""
+    """Versions and flags of a build. Its key is the name of the folder with the result."""
 
     go: str
     kubernetes: str
@@ -52,20 +52,20 @@ class Recipe:
 
 
 def find(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Binaries:
-    """The programs, built first where nothing on the machine has them yet."""
+    """The programs. They are built first if they are not on this machine yet."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return _from_assets(Path(assets))
     recipe = read_recipe()
     folder = cache_folder() / recipe.key
-    found = _in_folder(folder)
-    if _missing(found):
+    binaries = _in_folder(folder)
+    if _missing(binaries):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.with_suffix(".lock"), progress):
             # Another process may have finished the build while this one waited for the lock.
-            if _missing(found):
+            if _missing(binaries):
                 _build(recipe, folder, progress, heartbeat)
-    return found
+    return binaries
 
 
 def cache_folder() -> Path:
@@ -108,20 +108,20 @@ def _in_folder(folder: Path) -> Binaries:
     )
 
 
-def _missing(found: Binaries) -> list[str]:
-    paths = (found.etcd, found.apiserver, found.controller_manager, found.kubectl)
+def _missing(binaries: Binaries) -> list[str]:
+    paths = (binaries.etcd, binaries.apiserver, binaries.controller_manager, binaries.kubectl)
     return [path.name for path in paths if not os.access(path, os.X_OK)]
 
 
 def _from_assets(folder: Path) -> Binaries:
-    found = _in_folder(folder.absolute())
-    missing = _missing(found)
+    binaries = _in_folder(folder.absolute())
+    missing = _missing(binaries)
     if missing:
         raise DevclusterError(
             f"KUBEBUILDER_ASSETS names {folder}, which lacks {', '.join(missing)}: "
             "add what is missing, or unset the variable to have the programs built with Go."
         )
-    return found
+    return binaries
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress, heartbeat: float) -
         f"Building a local control plane (Kubernetes {recipe.kubernetes} and etcd) from Go modules into {folder}: "
         f"about {MINUTES} minutes on two cores the first time, then never again for this version."
     )
-    # One fixed name, guarded by the lock: what a killed build left behind is swept by the next one.
+    # One fixed name, guarded by the lock: the next build removes the leftovers of a killed one.
     work = folder.with_suffix(".building")
     shutil.rmtree(work, ignore_errors=True)
     started = time.monotonic()

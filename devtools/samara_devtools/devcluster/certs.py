@@ -27,7 +27,7 @@ class Pair:
 
 
 class Authority:
-    """A CA that lives in memory; only what the servers must read is written to files."""
+    """A certificate authority in memory. Only files that the servers must read are written."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

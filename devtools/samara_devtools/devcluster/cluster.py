@@ -1,4 +1,4 @@
-"""Drives one local control plane: starts it, hands out credentials, breaks it on request, and leaves nothing behind."""
+"""Starts one local control plane, issues credentials, injects faults on request, and removes everything at the end."""
 
 import atexit
 import itertools
@@ -36,7 +36,7 @@ def to_stderr(line: str) -> None:
 
 
 class Devcluster:
-    """A context manager; `start` and `stop` are its two halves, and a stopped cluster's data is gone."""
+    """A running control plane. A context manager that calls `start` and `stop`; `stop` deletes the data."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Devcluster:
     def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         """The output of kubectl, as admin unless another kubeconfig is given."""
         command = [str(self.binaries.kubectl), f"--kubeconfig={kubeconfig or self.kubeconfig}"]
-        # A cache of its own: the one in the home folder is keyed by host and port, which clusters share over time.
+        # A separate cache: the one in the home folder is keyed by host and port, which clusters share over time.
         command += [f"--cache-dir={self.data / 'kubectl-cache'}", *args]
         env = os.environ | {"KUBERC": "off"}
         done = subprocess.run(
@@ -188,7 +188,7 @@ class Devcluster:
         self._start_listening(ETCD, run, self._etcd_is_ready)
 
     def _etcd_is_ready(self) -> bool:
-        # By name, as somebody else's etcd may answer on a port that ours lost to it.
+        # By name, since an etcd of another program may answer on the port.
         try:
             members = wire.post(self.etcd_url, "/v3/cluster/member/list", {}, wire.PROBE_SECONDS)["members"]
             return bool(members[0]["name"] == self.data.name)
@@ -221,7 +221,7 @@ class Devcluster:
         self._wait(CONTROLLER_MANAGER, lambda: wire.answers(self.url, account, self._admin))
 
     def _start_listening(self, name: str, run: Callable[[], None], ready: Callable[[], bool]) -> None:
-        """Starts a server; a port taken between its choice and its use is chosen anew."""
+        """Starts a server. Chooses another port if another program has taken the first one meanwhile."""
         for attempt in range(PORT_ATTEMPTS):
             run()
             try:

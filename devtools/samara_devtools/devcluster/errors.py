@@ -2,4 +2,4 @@
 
 
 class DevclusterError(Exception):
-    """Says in one line what failed and what the reader can do about it."""
+    """Its message says in one line what failed and what the reader can do about it."""

@@ -1,4 +1,4 @@
-"""The temporary data folder of one control plane, and the removal of those whose owners died."""
+"""The temporary data folder of one control plane, and the removal of folders whose owner process has died."""
 
 import fcntl
 import os

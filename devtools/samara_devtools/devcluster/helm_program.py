@@ -1,6 +1,6 @@
 """Finds helm, with which the chart is tested: the variable HELM, then the user's cache folder, else a build with Go.
 
-A module of its own, so that an upgrade of helm builds no control plane.
+A separate module, so that an upgrade of helm does not rebuild the control plane.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ MODULE_FILES = ("go.mod", "go.sum", "tools.go")
 PACKAGE = "helm.sh/helm/v4/cmd/helm"
 VERSION = "helm.sh/helm/v4/internal/version.version"
 MINUTES = 4
-"""What a build takes on two cores."""
+"""Duration of a build on two cores."""
 
 
 def find_helm(progress: Progress, heartbeat: float = HEARTBEAT_SECONDS) -> Path:
-    """The program, built first where nothing on the machine has it yet."""
+    """The program. It is built first if it is not on this machine yet."""
     named = os.environ.get("HELM")
     if named:
         return Path(named)
@@ -66,7 +66,7 @@ def _build(program: Path, progress: Progress, heartbeat: float) -> None:
         f"Building helm {helm_version()} from Go modules into {program.parent}: "
         f"about {MINUTES} minutes on two cores, once."
     )
-    # One fixed name, guarded by the lock: what a killed build left behind is swept by the next one.
+    # One fixed name, guarded by the lock: the next build removes the leftovers of a killed one.
     work = program.parent.with_suffix(".building")
     shutil.rmtree(work, ignore_errors=True)
     started = time.monotonic()

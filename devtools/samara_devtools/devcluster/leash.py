@@ -9,7 +9,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    # A script of its own, not a preexec_fn: that is unsafe beside threads, and Python 3.12 warns of it.
+    # A script, not a preexec_fn, which is unsafe with threads. Python 3.12 warns of it.
     parent, program, *arguments = sys.argv[1:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

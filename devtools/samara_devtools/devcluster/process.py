@@ -41,7 +41,7 @@ class Children:
         self._forks.submit(self._fork, name, program, arguments).result()
 
     def _fork(self, name: str, program: Path, arguments: Sequence[str]) -> None:
-        # An environment of its own: etcd would read every ETCD_* variable as a flag.
+        # A minimal environment: etcd would read every ETCD_* variable as a flag.
         env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder)}
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
@@ -51,7 +51,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # Ctrl-C goes to us alone, so that we can end things in order
+                process_group=0,  # only this process gets Ctrl-C, so that it can stop all in order
             )
 
     def ended(self) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 TIMEOUT_SECONDS = 10.0
-PROBE_SECONDS = 2.0  # short: on a port lost to another program nobody may ever answer
+PROBE_SECONDS = 2.0  # short, because another program that took the port may never answer
 
 
 def free_port() -> int:
@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 def answers(url: str, path: str, context: ssl.SSLContext | None = None) -> bool:
-    """Does a GET of this path come back with 200?"""
+    """True if a GET of this path is answered with 200."""
     try:
         return _request(_connect(url, PROBE_SECONDS, context), "GET", path)[0] == http.client.OK
     except (OSError, http.client.HTTPException):
@@ -27,7 +27,7 @@ def answers(url: str, path: str, context: ssl.SSLContext | None = None) -> bool:
 
 
 def post(url: str, path: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
-    """The JSON answer to a JSON body; an answer other than 200 is an OSError."""
+    """Sends a JSON body and returns the JSON answer. Raises OSError for a status other than 200."""
     try:
         status, content = _request(_connect(url, timeout), "POST", path, json.dumps(body))
     except http.client.HTTPException as error:

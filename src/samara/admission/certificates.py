@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from samara import log
+from samara.assembly import CERTIFICATE
 from samara.core.metadata_keys import APP
 from samara.core.model import SECRET, Ref
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
 from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
-from samara.source_types import CERTIFICATE
 
 SKEW = timedelta(days=1)
 """Certificates become valid this long before now: the clocks of the API server and of this machine may differ."""
@@ -54,19 +54,19 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Of everything in admission that runs by itself. Intervals are in seconds."""
+    """Lifetimes and intervals of the tasks of admission. Intervals are in seconds."""
 
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     now: Callable[[], datetime] = utc_now
     interval: float = 1.0
-    """Between two looks at what this process knows: its certificate, and whether it leads."""
+    """Between two checks of the loaded certificate and of leading, without a request."""
     recheck_interval: float = 10.0
     """Between two reads of the webhook configurations and CRDs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the server presents and what its clients trust, as PEM."""
+    """The certificate and key of the server, and the authorities that its clients trust, as PEM."""
 
     serving: bytes
     key: bytes = field(repr=False)
@@ -90,7 +90,7 @@ def renew(current: Certificates | None, names: Iterable[str], now: datetime, lif
 
 
 def is_servable(certificates: Certificates) -> bool:
-    """True if there is a certificate with its key, whoever signed it."""
+    """True if there is a certificate with its key. The signer does not matter."""
     serving, key = _parse_certificates(certificates.serving), _parse_key(certificates.key)
     return bool(serving) and key is not None and key.public_key() == serving[0].public_key()
 
@@ -109,7 +109,7 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
 
 
 class TlsSecret:
-    """Keeps the Secret with the certificates right while this process leads, and follows it in every replica.
+    """Writes the Secret with the certificates while this process leads, and watches it in every replica.
 
     `load` gets every certificate that can be served, the first and each new one.
     """
@@ -136,7 +136,7 @@ class TlsSecret:
         """True if the API server has answered whether the Secret exists."""
         self._stored: StoredSecret | None = None
         self._loaded: Certificates | None = None
-        """The last that could be served. They stay in use if the Secret is deleted or broken."""
+        """The last ones that could be served. They stay in use if the Secret is deleted or broken."""
         self.not_ready_reason: str | None = "no certificate yet"
 
     @property
@@ -187,7 +187,7 @@ class TlsSecret:
                 await self._delete(stored)
 
     def _current(self) -> Certificates | None:
-        """Those in the Secret. If they cannot be served or are gone, those in use."""
+        """The certificates in the Secret, or the loaded ones if those cannot be served or are gone."""
         inside = self._stored.certificates if self._stored is not None else None
         if self._loaded is None or (inside is not None and is_servable(inside)):
             return inside
@@ -351,7 +351,7 @@ def _issue(issuer: _Issuer, names: frozenset[str], now: datetime, lifetimes: Lif
         _builder(_name("samara-webhook"), issuer.newest.subject, key.public_key(), now, lifetimes.serving)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(each) for each in sorted(names)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(names)]), critical=False)
         .add_extension(signer, critical=False)  # Python 3.13 refuses a certificate without it
         .sign(issuer.key, hashes.SHA256())
     )

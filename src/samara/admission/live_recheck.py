@@ -1,6 +1,6 @@
-"""Asks the vocabularies about a change, and reads from the API server whatever a refusal rests on before it stands.
+"""Asks the vocabularies about a change. Before it refuses, it reads everything they looked up from the API server.
 
-Otherwise a cache that lags would refuse a change that is right.
+Otherwise a cache that lags could refuse a valid change.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from samara.core.names import NamespaceNames, is_label_value
 from samara.core.queries import UNREAD, DryRunCreate, Query
 from samara.core.source_type import Admission
 from samara.core.view import View, ViewWrapper
-from samara.kube.client import Client, address, collection
+from samara.kube.client import Client, collection
 from samara.kube.codec import Codec
-from samara.kube.errors import Forbidden, NotFound
-from samara.kube.queries import dry_run_create
+from samara.kube.errors import Forbidden
+from samara.kube.queries import dry_run_create, read_object
 
 ROUNDS = 8
-"""Answers to one request: each may look up something new, such as the next ancestor of a namespace."""
+"""How often the vocabularies are asked about one request: each time they may look up something new, such as the next
+ancestor of a namespace."""
 NAMESPACES_PER_LABEL = 2
 """Namespaces that are read for a label. One is enough to refuse, unless it is the namespace itself."""
 Label = tuple[str, str]
@@ -61,68 +62,69 @@ class Validator:
             unanswered = view.unanswered()
             if not unanswered:
                 break
-            await asyncio.gather(*(self._dry_run(trial, view) for trial in unanswered))
+            await asyncio.gather(*(self._dry_run(query, view) for query in unanswered))
         return tuple(dict.fromkeys(faults))
 
     def _live_reads(self, view: RecordingView) -> Iterator[Coroutine[None, None, None]]:
-        """For everything that was looked up and is not read yet, also if the cache has nothing there."""
-        yield from [self._read(ref, view) for ref in view.looked_up - view.read]
-        yield from [self._list(label, view) for label in view.labels - view.listed.keys()]
-        yield from [self._dry_run(trial, view) for trial in view.trials - view.answers.keys()]
+        """Reads for everything that was looked up and is not read yet, also if the cache has nothing there."""
+        yield from [self._read(ref, view) for ref in view.unread_refs()]
+        yield from [self._list(label, view) for label in view.unread_labels()]
+        yield from [self._dry_run(query, view) for query in view.unsent_dry_runs()]
 
     async def _read(self, ref: Ref, view: RecordingView) -> None:
-        view.read.add(ref)
         try:
-            view.live[ref] = self.codec.object(ref.kind, await self.client.get(address(ref)))
-        except NotFound:
-            view.live[ref] = None
-        except Forbidden:  # some kinds may be watched but not read: the cached object has to do
+            view.record_object(ref, await read_object(self.client, self.codec, ref))
+        except Forbidden:  # some kinds may be watched but not read
+            view.keep_cached(ref)
             log.debug("admission.not-read", at=ref)
 
     async def _list(self, label: Label, view: RecordingView) -> None:
-        view.listed[label] = not is_label_value(label[1])  # no namespace has a label with an impossible value
-        if view.listed[label]:
+        if not is_label_value(label[1]):  # no namespace has a label with an impossible value
+            view.record_namespaces(label, ())
             return
         try:
             query = {"labelSelector": "=".join(label), "limit": str(NAMESPACES_PER_LABEL)}
             raw = await self.client.get(collection(NAMESPACE), query)
         except Forbidden:
+            view.keep_cached_namespaces(label)
             log.debug("admission.not-listed", label=label[0])
             return
-        namespaces = (self.codec.object(NAMESPACE, item) for item in _items(raw).items or ())
-        view.live |= {namespace.ref: namespace for namespace in namespaces}
-        view.listed[label] = True
+        view.record_namespaces(label, [self.codec.object(NAMESPACE, item) for item in _items(raw).items or ()])
 
-    async def _dry_run(self, trial: DryRunCreate, view: RecordingView) -> None:
-        view.answers[trial] = await dry_run_create(self.client, self.codec, self.namespace, trial)
+    async def _dry_run(self, query: DryRunCreate, view: RecordingView) -> None:
+        view.record_dry_run(query, await dry_run_create(self.client, self.codec, self.namespace, query))
 
 
 class RecordingView(ViewWrapper):
-    """A view for one request: records what is looked up, and prefers what was read live since."""
+    """A view for one request. It records lookups, and prefers objects that were read live since."""
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
-        self.looked_up: set[Ref] = set()
-        self.trials: set[DryRunCreate] = set()
-        self.labels: set[Label] = set()
-        self.read: set[Ref] = set()
+        self._refs: set[Ref] = set()
+        """Looked up so far, as are the labels and dry runs."""
+        self._labels: set[Label] = set()
+        self._dry_runs: set[DryRunCreate] = set()
+        self._read: set[Ref] = set()
         """Objects that the API server was asked for, also if we may not read them."""
-        self.live: dict[Ref, Object | None] = {}
-        self.listed: dict[Label, bool] = {}
-        """Labels that the API server was asked about. True if `live` has namespaces with the label, if any have it."""
-        self.answers: dict[DryRunCreate, object] = {}
+        self._live: dict[Ref, Object | None] = {}
+        self._listed: dict[Label, bool] = {}
+        """Labels that the API server was asked about. True if `_live` has the namespaces with the label, False if we
+        may not list them."""
+        self._dry_run_results: dict[DryRunCreate, object] = {}
+
+    # the view
 
     def get(self, ref: Ref) -> Object | None:
-        self.looked_up.add(ref)
-        return self.live[ref] if ref in self.live else self._view.get(ref)
+        self._refs.add(ref)
+        return self._live[ref] if ref in self._live else self._view.get(ref)
 
     def exists_unread(self, ref: Ref) -> bool:
-        self.looked_up.add(ref)
-        return ref not in self.live and self._view.exists_unread(ref)
+        self._refs.add(ref)
+        return ref not in self._live and self._view.exists_unread(ref)
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
-        live = [obj for ref, obj in self.live.items() if ref.kind == kind and obj is not None]
-        return [*(obj for obj in self._view.objects_of(kind) if obj.ref not in self.live), *live]
+        live = [obj for ref, obj in self._live.items() if ref.kind == kind and obj is not None]
+        return [*(obj for obj in self._view.objects_of(kind) if obj.ref not in self._live), *live]
 
     def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         if listed is not None:
@@ -130,21 +132,54 @@ class RecordingView(ViewWrapper):
         return [obj.ref.name for obj in self.objects_of(NAMESPACE)]
 
     def namespaces_with_label(self, label: str, value: str) -> Iterable[Object]:
-        self.labels.add((label, value))
-        namespaces = [obj for obj in self.live.values() if obj is not None and obj.ref.kind == NAMESPACE]
+        self._labels.add((label, value))
+        namespaces = [obj for obj in self._live.values() if obj is not None and obj.ref.kind == NAMESPACE]
         live = [obj for obj in namespaces if obj.labels.get(label) == value]
-        if self.listed.get((label, value)):
+        if self._listed.get((label, value)):
             return live
-        return [*(obj for obj in self._view.namespaces_with_label(label, value) if obj.ref not in self.live), *live]
+        return [*(obj for obj in self._view.namespaces_with_label(label, value) if obj.ref not in self._live), *live]
 
     def answer(self, read: Query) -> object:
         if not isinstance(read, DryRunCreate):
             return self._view.answer(read)
-        self.trials.add(read)
-        return self.answers[read] if read in self.answers else self._view.answer(read)
+        self._dry_runs.add(read)
+        return self._dry_run_results[read] if read in self._dry_run_results else self._view.answer(read)
+
+    # lookups to read live
+
+    def unread_refs(self) -> set[Ref]:
+        return self._refs - self._read
+
+    def unread_labels(self) -> set[Label]:
+        return self._labels - self._listed.keys()
+
+    def unsent_dry_runs(self) -> set[DryRunCreate]:
+        return self._dry_runs - self._dry_run_results.keys()
 
     def unanswered(self) -> list[DryRunCreate]:
-        return [trial for trial in self.trials if self.answer(trial) is UNREAD]
+        """Dry runs without a result, not even a cached one."""
+        return [query for query in self._dry_runs if self.answer(query) is UNREAD]
+
+    # results of live reads
+
+    def record_object(self, ref: Ref, obj: Object | None) -> None:
+        self._read.add(ref)
+        self._live[ref] = obj
+
+    def keep_cached(self, ref: Ref) -> None:
+        """The cached object is used from now on: we may not read the live one."""
+        self._read.add(ref)
+
+    def record_namespaces(self, label: Label, namespaces: Iterable[Object]) -> None:
+        self._live |= {namespace.ref: namespace for namespace in namespaces}
+        self._listed[label] = True
+
+    def keep_cached_namespaces(self, label: Label) -> None:
+        """The cached namespaces with this label are used from now on: we may not list the live ones."""
+        self._listed[label] = False
+
+    def record_dry_run(self, query: DryRunCreate, result: object) -> None:
+        self._dry_run_results[query] = result
 
 
 class _List(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Tells the API server where the webhooks are, in webhook configurations and CRDs. Only the leader writes.
+"""Registers the webhooks in webhook configurations and CRDs. Only the leader writes.
 
 With a URL the configurations are the operator's own: created while it runs, deleted when it stops. In a cluster they
 are the chart's, and the operator writes only `caBundle` into them. In a CRD it writes only `spec.conversion`.
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What the API server must know."""
+    """The webhook configurations and CRDs to keep correct."""
 
     registry: Registry
     endpoint: Endpoint
@@ -98,7 +98,7 @@ class Registrar:
             await asyncio.sleep(self._timings.interval)
 
     async def _correct(self, bundle: bytes) -> None:
-        """One object that cannot be written does not delay the others."""
+        """Attempts every correction, so that an object that cannot be written does not delay the others."""
         if self._closed:
             return
         successes = [await self._attempt(correction) for correction in self._corrections(bundle)]
@@ -156,7 +156,7 @@ class Registrar:
             raise refusal
 
     async def _write_bundle(self, kind: Kind, configuration: Json, bundle: str) -> None:
-        """All other fields stay as the chart, or an administrator, wrote them."""
+        """Changes `caBundle` only, because the chart or an administrator wrote the other fields."""
         ours = [client for client in _client_configs(configuration) if self._endpoint.is_called_by(client)]
         outdated = [client for client in ours if client.get("caBundle") != bundle]
         for client in outdated:
@@ -235,10 +235,10 @@ class Registrar:
 
     async def _get(self, ref: Ref) -> Json | None:
         try:
-            found: Json = decode(await self._client.get(address(ref)))
+            configuration: Json = decode(await self._client.get(address(ref)))
         except NotFound:
             return None
-        return found
+        return configuration
 
     async def _send(self, method: str, path: str, body: Json, content_type: str = JSON) -> None:
         await self._client.request(method, path, encode(body), params=OUR_WRITES, content_type=content_type)

@@ -1,4 +1,4 @@
-"""AdmissionReview v1: the question as a `Request` that vocabularies judge; their faults or edits as the answer."""
+"""AdmissionReview v1: decodes it to a `Request` for the vocabularies, and encodes their faults or edits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
 _STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
-"""By class of fault, the gravest first: of several faults it gives the answer its status."""
+"""By class of fault, the gravest first. The gravest fault decides the status of the answer."""
 Json = dict[str, Any]
 
 
@@ -29,14 +29,14 @@ class MalformedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GuardedKind:
-    """A kind, and what validates and defaults its objects."""
+    """A kind, and the source types that validate and default its objects."""
 
     kind: Kind
     source_types: tuple[SourceType, ...]
 
     @property
     def admissions(self) -> tuple[Admission, ...]:
-        return tuple(each.admission for each in self.source_types if each.admission is not None)
+        return tuple(source_type.admission for source_type in self.source_types if source_type.admission is not None)
 
 
 GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
@@ -54,11 +54,11 @@ class Review:
 
 
 def guarded_kinds(registry: Registry) -> GuardedKinds:
-    found: dict[Kind, list[SourceType]] = {}
+    guarding: dict[Kind, list[SourceType]] = {}
     for source_type in registry.source_types:
         for kind in source_type.admission.kinds if source_type.admission is not None else ():
-            found.setdefault(kind, []).append(source_type)
-    return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(found[kind])) for kind in found}
+            guarding.setdefault(kind, []).append(source_type)
+    return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(guarding[kind])) for kind in guarding}
 
 
 # the question

@@ -1,4 +1,4 @@
-"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. It logs nothing of what it is sent."""
+"""The webhook server: HTTPS on one port, `/admit`, `/mutate` and `/convert`. It never logs a request body."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from samara.web.server import split_address
 
 MAX_REVIEW_BYTES = 8 * 2**20
 MAX_CONVERSION_BYTES = 32 * 2**20
-"""A conversion has a whole page of a list in it."""
+"""A ConversionReview holds up to a full page of a list."""
 ANSWER_SECONDS = 4.0
 """For one answer. Less than the API server waits, so that it gets the reason."""
 _KEEPALIVE_SECONDS = 180.0
@@ -39,7 +39,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(slots=True)
 class AuditEntry:
-    """What is counted of one request. Kinds that are not guarded count as one: a caller could make up any number."""
+    """The metric labels of one request. Unguarded kinds share one label, since a caller can make up names."""
 
     kind: str = "other"
     result: str = "failed"

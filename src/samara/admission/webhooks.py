@@ -1,4 +1,4 @@
-"""Webhook configurations, how CRDs convert, and the conversion itself: what the API server is told and asks.
+"""Builds webhook configurations and the conversion of CRDs, and answers ConversionReviews.
 
 The configurations follow from the vocabularies alone. Every field that the API server would default is set, so that a
 stored configuration can be compared with a wanted one.
@@ -80,7 +80,7 @@ class Endpoint:
         return {"service": service, **trusted}
 
     def is_called_by(self, client_config: Mapping[str, Any]) -> bool:
-        """True if a `clientConfig`, whoever wrote it, leads to this operator."""
+        """True if a `clientConfig` leads to this operator. Its author does not matter."""
         service = client_config.get("service") or {}
         if self.url is not None and str(client_config.get("url") or "").startswith(self.url.rstrip("/")):
             return True
@@ -182,15 +182,22 @@ def _fails_closed(guards: list[Guard]) -> bool:
 
 
 def _match_conditions(guards: list[Guard]) -> Iterator[Json]:
-    """Objects without our keys never depend on the operator, and the end of an object's life does not either."""
+    """Excludes objects without our keys, and objects under deletion, so that neither depends on the operator."""
     if _fails_closed(guards):
         alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
         yield {"name": "not-deleting", "expression": alive}
     if not _is_custom_resource(guards):
-        by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
-        keys = {key for source in by_key for key in source.metadata_keys}
-        labels = {key for _, admission, _ in guards for key in admission.labels}
-        yield {"name": "carries-our-words", "expression": _has_any(annotations=keys, labels=keys | labels)}
+        # One part for each vocabulary: the chart joins the parts of those that its settings name.
+        vocabularies = dict.fromkeys(source_type.vocabulary for _, _, source_type in guards)
+        parts = (_carries_keys([guard for guard in guards if guard[2].vocabulary == name]) for name in vocabularies)
+        yield {"name": "carries-our-words", "expression": " || ".join(parts)}
+
+
+def _carries_keys(guards: list[Guard]) -> str:
+    by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
+    keys = {key for source in by_key for key in source.metadata_keys}
+    labels = {key for _, admission, _ in guards for key in admission.labels}
+    return _has_any(annotations=keys, labels=keys | labels)
 
 
 def _has_any(**keys_of: set[str]) -> str:

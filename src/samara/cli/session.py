@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from samara.app import cluster_policy
+from samara.assembly import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
 from samara.cli.inspect.secret_values import corrected, readings
 from samara.cli.installed import FILE, LABEL, Installed, find_installed
 from samara.cli.options import Cluster
@@ -30,7 +31,6 @@ from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
 from samara.kube.snapshot import Snapshot, list_cluster
 from samara.settings import Settings, load, parse
-from samara.source_types import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
 
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Nobody copies these, and there are more of them than of anything else."""
@@ -173,11 +173,9 @@ class Picture:
         return self.registry[key.source_type].vocabulary
 
 
-async def snapshot(
-    at: Session, registry: Registry | None = None, of_store: Callable[[str], None] | None = None
-) -> Snapshot:
+async def snapshot(at: Session, of_store: Callable[[str], None], registry: Registry | None = None) -> Snapshot:
     """`of_store` takes what there is to say of the secret manager, where that is not for everybody's ears."""
-    read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store or at.say)
+    read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store)
     with progress() as told:
         shot = await list_cluster(
             at.client, registry or at.registry, at.home, read_paths, lambda kind: told(f"reading {kind}")
@@ -189,7 +187,7 @@ async def snapshot(
 
 async def whole_snapshot(at: Session) -> Snapshot:
     """With all that any vocabulary may have left behind: also of kinds that no setting names any more."""
-    shot = await snapshot(at, at.full_registry)
+    shot = await snapshot(at, at.say, at.full_registry)
     served, silent = await listable(at.client)
     known = EVENTS | {(kind.group, kind.name) for kind in shot.cache.stores}
     more = [kind for kind in served if (kind.group, kind.name) not in known]
@@ -203,7 +201,7 @@ async def whole_snapshot(at: Session) -> Snapshot:
 
 
 async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
-    shot = shot or await snapshot(at)
+    shot = shot or await snapshot(at, at.say)
     return Picture(shot, shot.cache.registry, await planned(at, shot))
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from samara.core import kinds
 from samara.core.admission import Request
-from samara.core.desired import Copy, Desired, Fault, Template
+from samara.core.desired import Copy, Desired, Fault, Mistake, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.ownership import ByMark
 from samara.core.policy import kept_by_cluster
 from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
-from samara.core.source_type import Admission, Annotated, Policy, SourceType
+from samara.core.source_type import Admission, Annotated, Lint, Policy, SourceType
 from samara.core.view import View
 
 
@@ -52,12 +52,19 @@ class AnnotatedObjects:
     """True: a source with a mistake in its annotations deletes nothing."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
+    lint: Lint = lambda obj: ()
+    """Besides the faults of `request`: what has no effect, and every single name where a fault sums up several."""
 
     def source_type(self) -> SourceType:
         return SourceType(
             name=self.name,
             kinds=self.kinds,
-            source=Annotated(self.annotations, lambda obj, view: self._asks(obj)),
+            source=Annotated(
+                self.annotations,
+                lambda obj, view: self._asks(obj),
+                kinds=dict.fromkeys(self.annotations, self.kinds),
+                lint=self.lint,
+            ),
             ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),
             desired=self.desired,
             affected_by=self.affected_by,
@@ -101,7 +108,9 @@ class AnnotatedObjects:
 
     def _request(self, source: Object) -> CopyRequest:
         if kinds.is_kept_by_cluster(source.ref.kind, source.ref.name):
-            return CopyRequest(NO_NAMESPACES, (Fault("Refused", kept_by_cluster(source.ref)),))
+            message = kept_by_cluster(source.ref)
+            mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
+            return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
         return self.request(source)
 
     def _keys(self, obj: Object) -> Mapping[str, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samara.core import kinds
-from samara.core.desired import UNAVAILABLE, Copy, Mode, Template
+from samara.core.desired import UNAVAILABLE, Copy, Mode
 from samara.core.metadata import with_unmanaged_fields
 from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.ownership import Ownership
 from samara.core.policy import ClusterPolicy, paused_by, refusal
+from samara.core.queries import UNREAD
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType
 from samara.core.view import NamespaceView, View
@@ -83,13 +84,20 @@ class PlanContext:
                 return (
                     active
                     and self.can_transfer(rival)
-                    and all(self._takes_over(copy.template, live) for copy in copies)
+                    and (self._is_preparing(rival, live.ref) or all(self._takes_over(copy, live) for copy in copies))
                 )
         return False
 
-    def _takes_over(self, template: Template, live: Object) -> bool:
+    def _is_preparing(self, rival: Key, ref: Ref) -> bool:
+        """True if the rival still sets its finalizer or reads what its copy holds. Until then nothing is deleted."""
+        source = self.view.get(rival.source)
+        desired = self.registry[rival.source_type].desired(rival.source, NamespaceView(self.view, ref.namespace))
+        is_new = source is not None and desired.finalizer not in (None, *source.finalizers)
+        return is_new or any(self.view.answer(query) is UNREAD for query in desired.reads)
+
+    def _takes_over(self, copy: Copy, live: Object) -> bool:
         """False if the rival could never update the copy: it would belong to nobody for good."""
-        template = with_unmanaged_fields(template, live)
+        template = with_unmanaged_fields(copy.template, live)
         if template.mode is not Mode.SYNC:
             return False
         if template.content is UNAVAILABLE:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samara.core.model import LABELS
+from samara.core.names import without_globs
+
 ADOPTED = "samara.dev/adopted"
 """On a copy that existed before it became a copy. When it is no longer wanted, only our marks are removed."""
 RELEASED = "samara.dev/released"
@@ -48,3 +54,26 @@ NOT_COPIED_BY_DEFAULT = (
 def is_unknown_control_key(key: str) -> bool:
     """True for a `samara.dev` key that this version does not know. Another version wrote it, so it stays."""
     return key.startswith("samara.dev/") and key not in CONTROL_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class CopyableMetadata:
+    """Which labels and annotations of a source its copies get."""
+
+    vocabulary_keys: frozenset[str]
+    """Marks and requests of all vocabularies, also of those that are not served."""
+    never_labels: tuple[str, ...] = ()
+    never_annotations: tuple[str, ...] = ()
+
+    def of_source(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The labels or annotations of an object without those that must not be copied."""
+        return self._without(where, metadata, NOT_COPIED_BY_DEFAULT)
+
+    def as_written(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The same for metadata that its author wrote for the copies. Keys of other tools are meant then."""
+        return self._without(where, metadata, ())
+
+    def _without(self, where: str, metadata: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
+        left = {key: value for key, value in metadata.items() if key not in self.vocabulary_keys}
+        never = self.never_labels if where == LABELS else self.never_annotations
+        return without_globs(left, NEVER_COPIED + more + never)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 LABEL_LENGTH = 63
+LABEL_VALUE = "a label value: up to 63 letters, digits, - _ ., no slash"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _SHOWN = 80

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
-from samara.core.model import LABELS, NAMESPACE, Key, Kind, Object
-from samara.core.names import without_globs
+from samara.core.model import NAMESPACE, Key, Kind, Object
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.source_type import SourceType
 from samara.core.view import View
@@ -19,8 +17,6 @@ class Registry:
     """Every source type, in order of rank, also the disabled ones: they still recognise their copies."""
 
     source_types: tuple[SourceType, ...]
-    never_labels: tuple[str, ...] = ()
-    never_annotations: tuple[str, ...] = ()
 
     @cached_property
     def _by_name(self) -> Mapping[str, SourceType]:
@@ -156,11 +152,3 @@ class Registry:
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
         found = (source_type.parent(namespace) for source_type in hierarchies if source_type.parent is not None)
         return tuple(dict.fromkeys(name for name in found if name))
-
-    def copyable(
-        self, where: str, metadata: Mapping[str, str], by_default: tuple[str, ...] = NOT_COPIED_BY_DEFAULT
-    ) -> dict[str, str]:
-        """A source's labels or annotations without those that must not be copied."""
-        left = {key: value for key, value in metadata.items() if key not in self.metadata_keys}
-        never = self.never_labels if where == LABELS else self.never_annotations
-        return without_globs(left, NEVER_COPIED + by_default + never)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from samara.core.model import NAMESPACE
+from samara.core.desired import Fault, Mistake, mismatch
+from samara.core.model import NAMESPACE, NO_METADATA
 from samara.core.names import NO_NAMES, NamespaceNames, is_label_value, quoted
 from samara.core.view import View
 
@@ -64,7 +65,7 @@ class ParsedSelector(NamedTuple):
     """A selector and its mistakes. If there is a mistake, the selector must not be used."""
 
     selector: Selector
-    faults: tuple[str, ...]
+    faults: tuple[Fault, ...]
 
 
 def parse_selector_json(found: object) -> ParsedSelector:
@@ -72,9 +73,9 @@ def parse_selector_json(found: object) -> ParsedSelector:
     if found is None:
         return ParsedSelector(Selector(), ())
     if not isinstance(found, Mapping):
-        return ParsedSelector(Selector(), (f"a mapping was expected, found {_kind(found)}",))
+        return ParsedSelector(Selector(), (mismatch("", "a mapping", _kind(found)),))
     requirements: list[Requirement] = []
-    faults = [f"{key}: not a part of a selector" for key in found if key not in (LABELS, EXPRESSIONS)]
+    faults = [_unknown(key) for key in found if key not in (LABELS, EXPRESSIONS)]
     for parsed in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
         if isinstance(parsed, Requirement):
             requirements.append(parsed)
@@ -83,9 +84,15 @@ def parse_selector_json(found: object) -> ParsedSelector:
     return ParsedSelector(Selector(tuple(requirements)), tuple(faults))
 
 
-def _labels(found: object) -> Iterator[Requirement | str]:
+def _unknown(key: str) -> Fault:
+    unknown = "not a part of a selector"
+    expected = f"a part of a selector: {LABELS} or {EXPRESSIONS}"
+    return Fault("Invalid", f"{key}: {unknown}", key, (Mistake(key, expected, unknown),))
+
+
+def _labels(found: object) -> Iterator[Requirement | Fault]:
     if not isinstance(found, Mapping | None):
-        yield f"{LABELS}: a mapping was expected, found {_kind(found)}"
+        yield mismatch(LABELS, "a mapping", _kind(found))
         return
     for key, value in (found or {}).items():
         at = f"{LABELS}[{key}]"
@@ -93,19 +100,19 @@ def _labels(found: object) -> Iterator[Requirement | str]:
         yield from wrong or (Requirement(key, "In", frozenset({value})),)
 
 
-def _expressions(found: object) -> Iterator[Requirement | str]:
+def _expressions(found: object) -> Iterator[Requirement | Fault]:
     if not isinstance(found, list | None):
-        yield f"{EXPRESSIONS}: a list was expected, found {_kind(found)}"
+        yield mismatch(EXPRESSIONS, "a list", _kind(found))
         return
     for number, expression in enumerate(found or ()):
         at = f"{EXPRESSIONS}[{number}]"
         if isinstance(expression, Mapping):
             yield from _expression(expression, at)
         else:
-            yield f"{at}: a mapping was expected, found {_kind(expression)}"
+            yield mismatch(at, "a mapping", _kind(expression))
 
 
-def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | str]:
+def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | Fault]:
     key, operator, values = found.get("key"), found.get("operator"), found.get("values") or []
     wrong = [*_wrong_key(key, f"{at}.key"), *_wrong_operator(operator, values, at)]
     if isinstance(values, list):
@@ -113,25 +120,30 @@ def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | str
     yield from wrong or (Requirement(str(key), str(operator), frozenset(values)),)
 
 
-def _wrong_key(key: object, at: str) -> Iterator[str]:
+def _wrong_key(key: object, at: str) -> Iterator[Fault]:
     if not isinstance(key, str) or not is_label_key(key):
-        yield f"{at}: a label key was expected, found {_described(key)}"
+        yield mismatch(at, "a label key", _described(key))
 
 
-def _wrong_value(value: object, at: str) -> Iterator[str]:
+def _wrong_value(value: object, at: str) -> Iterator[Fault]:
     if not isinstance(value, str) or (value and not is_label_value(value)):
-        yield f"{at}: a label value was expected, found {_described(value)}"
+        yield mismatch(at, "a label value", _described(value))
 
 
-def _wrong_operator(operator: object, values: object, at: str) -> Iterator[str]:
+def _wrong_operator(operator: object, values: object, at: str) -> Iterator[Fault]:
     if operator not in OPERATORS:
-        yield f"{at}.operator: one of {', '.join(OPERATORS)} was expected, found {_described(operator)}"
+        yield mismatch(f"{at}.operator", f"one of {', '.join(OPERATORS)}", _described(operator))
     if not isinstance(values, list):
-        yield f"{at}.values: a list was expected, found {_kind(values)}"
+        yield mismatch(f"{at}.values", "a list", _kind(values))
     elif operator in WITH_VALUES and not values:
-        yield f"{at}.values: at least one value was expected with {operator}, found none"
+        yield _many(f"{at}.values", "at least one value", operator, 0)
     elif operator in WITHOUT_VALUES and values:
-        yield f"{at}.values: no value was expected with {operator}, found {len(values)}"
+        yield _many(f"{at}.values", "no value", operator, len(values))
+
+
+def _many(at: str, expected: str, operator: object, count: int) -> Fault:
+    message = f"{at}: {expected} was expected with {operator}, found {count or 'none'}"
+    return Fault("Invalid", message, at, (Mistake(at, f"{expected} with {operator}", str(count or "nothing")),))
 
 
 def _described(found: object) -> str:
@@ -201,6 +213,18 @@ class NamespaceSelector:
 
 NO_NAMESPACES = NamespaceSelector()
 EVERY_NAMESPACE = NamespaceSelector(everywhere=True)
+
+NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
+_MEANS_ALL = frozenset({"*", "all", "ALL", "All"})
+
+
+def illegal_names(
+    field: str, names: NamespaceNames, for_all: str, lines: Mapping[str, str] = NO_METADATA
+) -> Iterator[Mistake]:
+    """One mistake for every listed name that no namespace can have. `for_all` is how every namespace is asked for."""
+    for name in names.illegal:
+        hint = f"; for every namespace write {for_all}" if name in _MEANS_ALL else ""
+        yield Mistake(field, NAMESPACE_NAME + hint, quoted(name), lines.get(name, ""))
 
 
 _SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from samara.core.admission import Operation, PatchOperation, Request
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import Desired
+from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
 from samara.core.view import View
 
 Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
-"""Which of a source's labels or annotations may be copied: `Registry.copyable`."""
+"""Which of a source's labels or annotations may be copied: a method of `CopyableMetadata`."""
 
 
 class Addresses(NamedTuple):
@@ -55,12 +55,26 @@ class Policy(NamedTuple):
     """True if a target namespace must accept the source's namespace."""
 
 
+Lint = Callable[[Object], Iterable[Mistake]]
+"""Mistakes for `samara lint` besides the faults of the desired state: what planning passes over, or reports together.
+
+They concern the manifest by itself, whatever is in the cluster.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Annotated:
     """The sources are objects that carry one of these labels or annotations."""
 
     metadata_keys: frozenset[str]
     matches: Callable[[Object, View], bool]
+    labels: frozenset[str] = frozenset()
+    """Those of the keys that are labels. The others are annotations."""
+    kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
+    """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key that is not here
+    has an effect on every kind."""
+    lint: Lint = lambda obj: ()
+    """Called for objects that carry one of the keys, whether or not they are sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +88,7 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds that the copies of a vanished source are left to the garbage collector. None: as the settings say."""
     metadata_keys: frozenset[str] = frozenset()
+    lint: Lint = lambda obj: ()
 
     def matches(self, obj: Object, view: View) -> bool:
         return obj.ref.kind == self.kind
@@ -94,7 +109,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Validation and defaulting, called by the webhook and by `samara lint`."""
+    """Validation and defaulting, called by the webhook."""
 
     kinds: tuple[Kind, ...]
     validate: Callable[[Request, View], tuple[str, ...]]
@@ -126,9 +141,9 @@ class SourceType:
     ownership: Ownership
     desired: Callable[[Ref, View], Desired]
     """The desired state of a source, or of a source that is gone. Pure: no I/O, no clock."""
-    addresses: Callable[[Ref, View], Addresses | None] = same_kind_and_name
-    affected_by: Callable[[Object, View], Iterable[Ref]] = lambda obj, view: ()
+    affected_by: Callable[[Object, View], Iterable[Ref]]
     """The sources to reconcile when another object changes. For a Namespace: in that namespace only."""
+    addresses: Callable[[Ref, View], Addresses | None] = same_kind_and_name
     policy: Policy = field(default_factory=Policy)
     status: Status | None = None
     admission: Admission | None = None

@@ -40,6 +40,9 @@ class View(Protocol):
     def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may want a copy at this address."""
 
+    def owner(self, obj: Object) -> Key | None:
+        """The source that an object names as its own, of any vocabulary."""
+
     def has_synced(self, kind: Kind) -> bool:
         """True once the kind has been listed. Before that, a missing object proves nothing."""
 
@@ -105,6 +108,9 @@ class ViewWrapper:
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         return self._view.claimants(ref)
+
+    def owner(self, obj: Object) -> Key | None:
+        return self._view.owner(obj)
 
     def has_synced(self, kind: Kind) -> bool:
         return self._view.has_synced(kind)

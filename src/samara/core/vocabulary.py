@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, Ref
 from samara.core.source_type import Copyable, SourceType
-from samara.core.view import OwnerOf
+
+Conflicts = Literal["refuse", "overwrite"]
+CrossNamespace = Literal["allow", "consent"]
 
 
 class VocabularySettings(Protocol):
-    """What the settings of every vocabulary have.
-
-    Three more settings mean the same in every vocabulary that has them: `kinds`, `conflicts` and `cross_namespace`.
-    """
+    """What is read of the settings of every vocabulary. If a vocabulary lacks one of them, its value is a class
+    variable, so that users cannot set it."""
 
     @property
     def takeover(self) -> bool: ...
 
     @property
     def managers(self) -> tuple[str, ...]: ...
+
+    @property
+    def kinds(self) -> tuple[KindName, ...]: ...
+
+    @property
+    def conflicts(self) -> Conflicts | None:
+        """None: as the general setting says."""
+
+    @property
+    def cross_namespace(self) -> CrossNamespace | None:
+        """None: what follows from the tenancy."""
 
 
 S = TypeVar("S", bound=VocabularySettings)
@@ -41,9 +52,10 @@ class BuildContext:
     """Which labels and annotations of a source are copied."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
-    owner: OwnerOf
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
+    is_protected: Callable[[str], bool] = lambda name: False
+    """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt = Adopt.IDENTICAL
     """The setting `conflicts`."""
     needs_consent: bool = False
@@ -55,9 +67,8 @@ class BuildContext:
 
 
 def named_kinds(settings: VocabularySettings) -> tuple[KindName, ...]:
-    """The setting `kinds`, if the vocabulary has it."""
-    found: tuple[KindName, ...] = getattr(settings, "kinds", ())
-    return found
+    """The setting `kinds`. Empty if the vocabulary lacks it."""
+    return settings.kinds
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
@@ -85,12 +96,16 @@ class Vocabulary(Generic[S]):
     name: str
     settings: type[S]
     build: Callable[[S, BuildContext], tuple[SourceType, ...]]
+    metadata_keys: frozenset[str]
+    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because their author could request anything."""
     convert: Converter | None = None
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    shared_prefixes: frozenset[str] = frozenset()
+    """Prefixes of its keys under which others have keys, too. There only what is nearly one of ours is misspelt."""
     is_written_by_tenants: bool = False
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = named_kinds

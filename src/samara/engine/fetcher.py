@@ -22,7 +22,7 @@ from samara.kube.cache import Cache, Change
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED, Codec
 from samara.kube.errors import NotFound, SamaraError
-from samara.kube.queries import confirm_gone, crd_established, dry_run_create, namespace_alive, owner_annotation
+from samara.kube.queries import crd_established, dry_run_create, namespace_alive, owner_annotation, read_object
 
 _PARALLEL = 8
 """Objects read at a time."""
@@ -150,8 +150,10 @@ class Fetcher:
             case CrdExists():
                 return await crd_established(self._client, read)
             case IsGone():
-                is_gone = await confirm_gone(self._client, self._codec, self._cache, read)
-                return is_gone and not self._unproven_for(read)
+                obj = await read_object(self._client, self._codec, read.ref)
+                if obj is not None:
+                    self._cache.put_unlisted(obj)
+                return obj is None and not self._unproven_for(read)
             case NamespaceIsActive():
                 return await namespace_alive(self._client, read)
             case OwnerAnnotation():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -11,8 +11,6 @@ class Metrics:
     """The counters and histograms of one process."""
 
     def __init__(self) -> None:
-        # Without this each series would have a second one for the time when it began.
-        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry(auto_describe=False)
         self._writes = _Counters(self.registry, "samara_writes", "Writes", "vocabulary", "verb", "result")
         self._write_seconds = self._histogram("samara_write_seconds", "Duration of writes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 from typing import NamedTuple
 
 from samara.core.metadata_keys import ACCEPT
@@ -12,12 +11,6 @@ from samara.core.policy import is_paused
 from samara.core.registry import Registry
 from samara.core.view import has_copies
 from samara.kube.cache import Cache, Change
-
-_PLANNED_FIELDS = attrgetter(
-    *("uid", "generation", "content", "labels", "annotations", "finalizers", "owner_references", "deleting"),
-    *("managed_keys", "applied_keys", "known_copy"),
-)
-"""Every field that a plan can depend on: all but the status."""
 
 
 class Triggers(NamedTuple):
@@ -56,9 +49,26 @@ def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]
 def _status_of(change: Change, registry: Registry, cache: Cache) -> list[Key]:
     """The sources of which nothing but the status changed: usually by our own status write."""
     old, new = change.old, change.new
-    if old is None or new is None or new.status is None or _PLANNED_FIELDS(old) != _PLANNED_FIELDS(new):
+    if old is None or new is None or new.status is None or _planned_fields(old) != _planned_fields(new):
         return []
     return [key for key in registry.sources(new, cache) if registry[key.source_type].status is not None]
+
+
+def _planned_fields(obj: Object) -> tuple[object, ...]:
+    """Every field that a plan can depend on. A tuple compares identical values without looking into them."""
+    return (
+        obj.uid,
+        obj.generation,
+        obj.content,
+        obj.labels,
+        obj.annotations,
+        obj.finalizers,
+        obj.owner_references,
+        obj.deleting,
+        obj.managed_keys,
+        obj.applied_keys,
+        obj.known_copy,
+    )
 
 
 def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tuple[Key, bool]]:

@@ -1,4 +1,4 @@
-"""The part of the cache that holds answers to queries, and what admission plugins make of our writes."""
+"""The part of the cache that holds answers to queries, and how admission plugins change our writes."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ QueryId = str | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation | tuple
 
 
 class Answers:
-    """Bounded memories. An answer that was dropped is asked for again."""
+    """Holds a bounded number of answers. If an answer was dropped, the next plan asks again."""
 
     def __init__(
         self,
-        built: Build | None,
-        sources: Callable[[], int] = lambda: 0,
-        readings: Mapping[str, SecretReading] = NO_READINGS,
+        built: Build,
+        sources: Callable[[], int],
+        readings: Mapping[str, SecretReading],
     ) -> None:
         self._built = built
         self._sources = sources
         """The number of sources. With fewer answers than sources, each answer could be dropped before it is used."""
-        self.readings = readings
-        """By path: what the secret poller knows. It updates this mapping itself."""
+        self._readings = readings
+        """By path: the readings of the secret poller, which updates this mapping itself."""
         self._key = secrets.token_bytes(32)
         self._ids: WeakKeyDictionary[DryRunCreate, QueryId] = WeakKeyDictionary()
         """For dry runs in use. All slices of a plan share one query, so a body of a megabyte is digested once."""
@@ -66,7 +66,7 @@ class Answers:
 
     def value(self, read: Query) -> object:
         if isinstance(read, SecretPath):
-            return self.readings.get(read.path, UNREAD)
+            return self._readings.get(read.path, UNREAD)
         query_id = self._id(read)
         answer = self._answers.pop(query_id, UNREAD)
         if answer is not UNREAD:
@@ -81,6 +81,10 @@ class Answers:
         while len(self._answers) > 1 and (len(self._answers) > self._max_answers() or self._bytes > _MAX_BYTES):
             self._drop(next(iter(self._answers)))
 
+    def add_readings(self, readings: Mapping[str, SecretReading]) -> None:
+        """For commands, which have no secret poller and read each path once."""
+        self._readings = {**self._readings, **readings}
+
     def _max_answers(self) -> int:
         return _MAX_ANSWERS + self._sources()
 
@@ -94,7 +98,7 @@ class Answers:
         """The fields as the API server stores them. None if it would not store them, or if no rule is known."""
         normal = rules_for(kind).canonical
         stored = normal(fields) if normal is not None else None
-        return None if stored is None or self._built is None else self._built(stored)
+        return None if stored is None else self._built(stored)
 
     def is_admitted_form(self, kind: Kind, sent: Content, stored: Content) -> bool:
         """True if the API server has once stored this content for what we sent: a webhook changed it, for example."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from operator import attrgetter
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -16,16 +15,13 @@ from samara.core.policy import is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
-from samara.kube.answers import NO_READINGS, Answers, Build
+from samara.kube.answers import Answers, Build
 from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
-
-_INDEXED = attrgetter("labels", "annotations", "owner_references", "managed_keys")
-"""The fields of a copy that the indexes depend on."""
 
 
 @dataclass(slots=True)
 class KindStore:
-    """Everything that is known of one kind."""
+    """The objects of one kind, and how far its watch is."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     address_hashes: set[int] = field(default_factory=set)
@@ -45,6 +41,11 @@ class KindStore:
 
 def address_hash(ref: Ref) -> int:
     return hash((ref.namespace, ref.name))
+
+
+def _indexed_fields(copy: Object) -> tuple[object, ...]:
+    """The fields of a copy that the indexes depend on. A tuple compares identical values without looking into them."""
+    return copy.labels, copy.annotations, copy.owner_references, copy.managed_keys
 
 
 class Change(NamedTuple):
@@ -68,9 +69,9 @@ class Cache:
         registry: Registry,
         besides: tuple[Kind, ...] = (),
         *,
-        built: Build | None = None,
+        built: Build,
+        readings: Mapping[str, SecretReading],
         keep_bytes: bool = False,
-        readings: Mapping[str, SecretReading] = NO_READINGS,
     ) -> None:
         self.registry = registry
         self._keep_bytes = keep_bytes
@@ -122,6 +123,9 @@ class Cache:
         ancestors = () if namespace is None else self.registry.parents(namespace)
         return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
 
+    def owner(self, obj: Object) -> Key | None:
+        return self.registry.owner(obj, self)
+
     def has_synced(self, kind: Kind) -> bool:
         """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""
         return kind in self.stores and self.stores[kind].listed and not self.stores[kind].not_served
@@ -139,7 +143,7 @@ class Cache:
     def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         return self.answers.content(kind, fields)
 
-    # what else is known
+    # beyond the view
 
     def marked_sources(self) -> Iterable[Key]:
         """Every source that a copy names, whether the source exists or not."""
@@ -192,13 +196,13 @@ class Cache:
     def _indexed_the_same(self, old: Object, new: Object) -> bool:
         """True if re-indexing can be skipped. The common case is our own update: only the content changed."""
         return (
-            _INDEXED(old) == _INDEXED(new)
+            _indexed_fields(old) == _indexed_fields(new)
             and not any(old.ref in sources for sources in self._sources.values())
             and next(self.registry.sources(new, self), None) is None
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
-        """Keeps an object with its content, with digests only, or just its address, depending on what it is."""
+        """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
         store.objects[obj.ref] = obj  # already here, because the addresses of a source may depend on the source
         keys = list(self.registry.sources(obj, self))
         owner = self.registry.owner(obj, self)
@@ -275,6 +279,35 @@ class Cache:
         store.listed = True
         return changes
 
+    # the state of a kind
+
+    def add_kind(self, kind: Kind) -> None:
+        """Adds a kind that is not in the settings."""
+        self.stores[kind] = KindStore()
+
+    def advance(self, kind: Kind, version: int) -> None:
+        """The watch has reported this resource version."""
+        store = self.stores[kind]
+        store.version = max(store.version, version)
+
+    def set_served(self, kind: Kind, is_served: bool) -> None:
+        """Whether the API server knows the kind and lets us list it."""
+        self.stores[kind].not_served = not is_served
+
+    def distrust_absence(self, kind: Kind, until: float) -> None:
+        """A missing object proves nothing until then, by the loop's clock."""
+        self.stores[kind].absence_unproven_until = until
+
+    def put_unlisted(self, obj: Object) -> None:
+        """Takes an object that a single read found although the last list did not contain it. Its kind is listed
+        again, because other objects may be missing too."""
+        self.put(obj)
+        self.stores[obj.ref.kind].needs_relist = True
+
+    def begin_relist(self, kind: Kind) -> None:
+        """The reflector is about to list the kind again."""
+        self.stores[kind].needs_relist = False
+
     # indexes
 
     def _index(self, obj: Object, keys: list[Key], owner: Key | None) -> None:
@@ -294,7 +327,7 @@ class Cache:
         return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Addresses]:
-        """Removes an object from all indexes, and returns what it claimed."""
+        """Removes an object from all indexes, and returns the addresses that it claimed."""
         if old is None:
             return []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]

@@ -38,9 +38,9 @@ ADMISSION = timedelta(seconds=30)
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
-"""Levels that `truncate_deep_json` keeps. Metadata lies much higher."""
+"""Levels that `truncate_deep_json` keeps. Metadata is nested less deep."""
 _CUT = b'"cut-%s"' % secrets.token_hex(16).encode()
-"""Replaces what was cut out. Nothing outside this process can write it."""
+"""Replaces a part that was cut out. No client can write it, because it is random."""
 _has_cut = re.compile(re.escape(_CUT)).search
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
@@ -199,7 +199,7 @@ class Codec:
         return self._owned(entries), self._owned(applied), any(entry.manager == FIELD_MANAGER for entry in entries)
 
     def _editor(self, meta: _Metadata) -> str:
-        """The manager that wrote last, other than ours. managedFields have whole seconds, so there may be several."""
+        """The manager that wrote last, other than ours. managedFields count in seconds, so several may be last."""
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
@@ -272,7 +272,7 @@ def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
     """The object to send, with the fields that the API server assigned to the existing one."""
     fields, old = _fields(sent), _fields(there)
     for name, keep in rules_for(kind).restore_own_fields.items():
-        value = keep(*(decode(each.pop(name)) if name in each else None for each in (fields, old)))
+        value = keep(*(decode(entry.pop(name)) if name in entry else None for entry in (fields, old)))
         if value is not None:
             fields[name] = msgspec.Raw(encode(value))
     return encode(fields)

@@ -54,19 +54,19 @@ class Found:
 
 async def discover(client: Client, names: Iterable[KindName], known: Mapping[KindName, Kind]) -> Found:
     """Finds kinds by name. Those in `known` are not requested again."""
-    found = Found({name: known[name] for name in names if name in known})
+    result = Found({name: known[name] for name in names if name in known})
     unknown = sorted(name for name in names if name not in known)
     for (group, version), names_of_version in groupby(unknown, key=lambda name: (name.group, name.version)):
         wanted = list(names_of_version)
         try:
             served = await _served(client, group, version)
         except NotFound:
-            found.missing.update({name: f"the server has no API {_path(group, version)}" for name in wanted})
+            result.missing.update({name: f"the server has no API {_path(group, version)}" for name in wanted})
         except (SamaraError, msgspec.DecodeError) as fault:
-            found.missing.update({name: str(fault) for name in wanted})
+            result.missing.update({name: str(fault) for name in wanted})
         else:
-            _match(found, wanted, served)
-    return found
+            _match(result, wanted, served)
+    return result
 
 
 async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
@@ -89,7 +89,9 @@ async def listable(client: Client) -> tuple[list[Kind], list[str]]:
             failed.append(f"{_path(group, version)}: {fault}")
             continue
         listable = (
-            each for each in resources if each.namespaced and not _is_subresource(each) and "list" in each.verbs
+            resource
+            for resource in resources
+            if resource.namespaced and not _is_subresource(resource) and "list" in resource.verbs
         )
         kinds += (Kind(group, version, resource.kind, resource.name) for resource in listable)
     return kinds, failed
@@ -127,12 +129,12 @@ def _is_subresource(resource: _Resource) -> bool:
     return "/" in resource.name
 
 
-def _match(found: Found, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
+def _match(result: Found, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
     for name in wanted:
         if name.kind in served:
-            found.kinds[name] = served[name.kind]
+            result.kinds[name] = served[name.kind]
         else:
-            found.missing[name] = f"the server has no kind {name.kind} in {_path(name.group, name.version)}"
+            result.missing[name] = f"the server has no kind {name.kind} in {_path(name.group, name.version)}"
 
 
 def _path(group: str, version: str) -> str:

@@ -24,7 +24,7 @@ SettingsError            settings that cannot be used; the command line prints i
 StoreError               a read of a secret manager failed; it is retried and reported (`secretstores/base.py`)
 """
 
-# ruff: noqa: N818 - the names are the words of the API: `except NotFound`
+# ruff: noqa: N818 - the API server uses these names: `except NotFound`
 from __future__ import annotations
 
 import re

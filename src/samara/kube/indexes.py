@@ -1,4 +1,4 @@
-"""The indexes of the cache: which sources may write where, where copies are, and which namespaces name each other."""
+"""The indexes of the cache: by claimed target, by the source of a copy, and by labels that name namespaces."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ class CopyIndex:
     def of(self, key: Key) -> Iterator[Ref]:
         """The addresses of a source's copies; of those in one namespace if the key is for that one."""
         by_namespace = self._targets.get(key.all_namespaces, {})
-        found = (
+        entries = (
             by_namespace.items() if key.namespace is None else ((key.namespace, by_namespace.get(key.namespace, ())),)
         )
-        return (Ref(kind, namespace, name) for namespace, targets in found for kind, name in targets)
+        return (Ref(kind, namespace, name) for namespace, targets in entries for kind, name in targets)
 
     def add(self, source: Key, ref: Ref) -> None:
         by_namespace = self._targets.setdefault(source, {})
@@ -145,7 +145,7 @@ class CopyIndex:
     def discard(self, source: Key, ref: Ref) -> None:
         by_namespace = self._targets[source]
         target = ref.kind, ref.name
-        rest = tuple(each for each in by_namespace.get(ref.namespace, ()) if each != target)
+        rest = tuple(other for other in by_namespace.get(ref.namespace, ()) if other != target)
         if rest:
             by_namespace[ref.namespace] = _interned(rest)
         else:
@@ -173,7 +173,11 @@ class RelationIndex:
     """
 
     def __init__(self, registry: Registry) -> None:
-        hierarchies = {each.name: each.hierarchy for each in registry.source_types if each.hierarchy is not None}
+        hierarchies = {
+            source_type.name: source_type.hierarchy
+            for source_type in registry.source_types
+            if source_type.hierarchy is not None
+        }
         self._labels = frozenset().union(*(hierarchy.labels for hierarchy in hierarchies.values()))
         self._source_types = frozenset(hierarchies)
         self._by_label: dict[tuple[str, str], dict[Ref, None]] = {}

@@ -36,7 +36,7 @@ def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
 
 
 class Envelope(NamedTuple):
-    """What is decoded of every object. A bookmark has no name."""
+    """The fields that are decoded of every object. A bookmark has no name."""
 
     ref: Ref
     version: str

@@ -117,8 +117,8 @@ class ObjectWatcher:
 
 def secret_data(raw: Bytes) -> tuple[str, dict[str, bytes]]:
     """A Secret's type and values. A value that is not base64 becomes empty."""
-    found = _data(raw)
-    return found.type, {key: _decoded(value) for key, value in (found.data or {}).items()}
+    secret = _data(raw)
+    return secret.type, {key: _decoded(value) for key, value in (secret.data or {}).items()}
 
 
 def _decoded(text: object) -> bytes:

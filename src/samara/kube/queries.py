@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from samara.core.model import NAMESPACE, Content, Kind, OwnerReference, Ref
-from samara.core.queries import CrdExists, DryRunCreate, IsGone, NamespaceIsActive, OwnerAnnotation, Rejected
-from samara.kube.cache import Cache
+from samara.core.model import NAMESPACE, Content, Kind, Object, OwnerReference, Ref
+from samara.core.queries import CrdExists, DryRunCreate, NamespaceIsActive, OwnerAnnotation, Rejected
 from samara.kube.client import METADATA, OUR_WRITES, Client, address, collection
 from samara.kube.codec import Codec, decode, encode
 from samara.kube.discovery import kinds_of
@@ -96,7 +95,7 @@ async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes
 
 
 async def crd_established(client: Client, query: CrdExists) -> bool:
-    """False if the CRD is gone or being deleted. Its objects then disappear whatever their authors want."""
+    """False if the CRD is gone or being deleted. The API server then deletes its objects as well."""
     kind = query.kind
     try:
         crd = _object(await client.get(address(Ref(CRD, "", f"{kind.plural}.{kind.group}"))))
@@ -108,19 +107,16 @@ async def crd_established(client: Client, query: CrdExists) -> bool:
 async def namespace_alive(client: Client, query: NamespaceIsActive) -> bool:
     """False if the Namespace is gone or being deleted. It is listed rather than read, since the reflector needs the
     right to list Namespaces anyway."""
-    found = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
-    return any(namespace.metadata.deletionTimestamp is None for namespace in found.items or ())
+    namespaces = _list(await client.get(collection(NAMESPACE), {"fieldSelector": f"metadata.name={query.name}"}))
+    return any(namespace.metadata.deletionTimestamp is None for namespace in namespaces.items or ())
 
 
-async def confirm_gone(client: Client, codec: Codec, cache: Cache, query: IsGone) -> bool:
-    """True if the object does not exist. If it does, the cache takes it and its kind is listed again."""
+async def read_object(client: Client, codec: Codec, ref: Ref) -> Object | None:
+    """The current object, or None if it does not exist."""
     try:
-        obj = codec.object(query.ref.kind, await client.get(address(query.ref)))
+        return codec.object(ref.kind, await client.get(address(ref)))
     except NotFound:
-        return True
-    cache.put(obj)
-    cache.stores[query.ref.kind].needs_relist = True
-    return False
+        return None
 
 
 async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Rejected:
@@ -137,7 +133,7 @@ async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Reje
             return ""
         ref = Ref(kind, query.namespace if kind.namespaced else "", owner.name)
         metadata = _object(await client.get(address(ref), accept=METADATA)).metadata
-    except (NotFound, InvalidName):  # anybody can write any name into an owner reference
+    except (NotFound, InvalidName):  # users can write any name into an owner reference
         return ""
     except Forbidden as fault:
         return Rejected(str(fault))

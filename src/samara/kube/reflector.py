@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import aiohttp
 import msgspec
 
 from samara import log
@@ -19,7 +20,6 @@ from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
 from samara.kube.discovery import explain
 from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
-from samara.kube.lean import aiohttp
 
 SHORT = 0.2
 """Seconds. If a watch ends sooner than this, the next one waits this long."""
@@ -74,7 +74,7 @@ class QuotaChanged:
 
 
 class Inbox(Protocol):
-    """Takes what a reflector observes."""
+    """Takes the messages of a reflector."""
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
 
@@ -122,7 +122,8 @@ class Reflector:
         while True:
             try:
                 if self._store.needs_relist:
-                    self._version, self._store.needs_relist = "", False
+                    self._version = ""
+                    self._cache.begin_relist(self.kind)
                 if not self._version and not self._streams_lists:
                     await self._list_pages()
                 began = self._now()
@@ -217,7 +218,7 @@ class Reflector:
         return None
 
     def _advance(self, version: str) -> None:
-        self._store.version = max(self._store.version, int(version))
+        self._cache.advance(self.kind, int(version))
         if self._present is None:
             self._version = version
 
@@ -238,12 +239,13 @@ class Reflector:
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._confirming_empty = False
         if self._store.listed or self.not_served:  # perhaps the CRD was gone, and its objects are being restored
-            self._store.absence_unproven_until = self._now() + self.timings.doubt
+            self._cache.distrust_absence(self.kind, self._now() + self.timings.doubt)
         changes = self._cache.finish_list(self.kind, present, int(version))
         self._advance(version)
         if not self.not_served:  # else the kind may be listed but not watched, and the list must back off too
             self._failures = 0
-        self.not_ready_reason, self._store.not_served = None, False
+        self.not_ready_reason = None
+        self._cache.set_served(self.kind, True)
         self._inbox.post(Listed(self.kind))
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.address_hashes))
         return changes
@@ -288,7 +290,8 @@ class Reflector:
         if isinstance(fault, Forbidden | NotFound):
             # Before the await: nothing may be deleted for a kind that is not served. Plans made from now on come to
             # nothing, so the kind is listed again when it is back, and that list queues everything.
-            self.not_ready_reason, self._store.not_served, self._version = message, True, ""
+            self._cache.set_served(self.kind, False)
+            self.not_ready_reason, self._version = message, ""
             self.not_ready_reason = message = await explain(self._client, self.kind, fault)
             self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1

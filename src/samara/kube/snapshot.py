@@ -19,18 +19,18 @@ from samara.core.queries import (
     NamespaceIsActive,
     OwnerAnnotation,
     Query,
-    ReadError,
     SecretPath,
     SecretReading,
 )
 from samara.core.registry import Registry
 from samara.core.writes import Plan
-from samara.kube.cache import Cache, KindStore, address_hash
-from samara.kube.client import METADATA_LIST, Client, address
+from samara.kube.answers import NO_READINGS
+from samara.kube.cache import Cache, address_hash
+from samara.kube.client import METADATA_LIST, Client
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
 from samara.kube.ingest import Changed, Ingest, pages
-from samara.kube.queries import confirm_gone, crd_established, dry_run_create, namespace_alive, owner_annotation
+from samara.kube.queries import crd_established, dry_run_create, namespace_alive, owner_annotation, read_object
 
 _MAX_LISTS = 5
 """How often a list is tried whose pages expire while they are read."""
@@ -42,12 +42,6 @@ ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretRead
 """Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
 
 
-async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
-    """For callers that do not read the secret manager."""
-    fault = ReadError("TokenError", "the secret manager has not been asked")
-    return {path.path: SecretReading(fault=fault) for path in paths}
-
-
 @dataclass(slots=True)
 class Snapshot:
     """The listed cluster. Its `cache` answers as the operator's own cache would."""
@@ -55,9 +49,9 @@ class Snapshot:
     client: Client
     codec: Codec
     cache: Cache
-    home: str
-    """The operator's own namespace, where dry runs create objects."""
-    read_paths: ReadPaths = unread
+    operator_namespace: str
+    """Dry runs create objects here."""
+    read_paths: ReadPaths
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object with a mark of any source type, also if that type does not count it as a copy."""
     unknown: dict[Kind, str] = field(default_factory=dict)
@@ -73,7 +67,7 @@ class Snapshot:
             if not todo:
                 return {key: plans[key] for key in sorted(plans, key=str)}
             await self.read_all(look.ref for key in todo for look in plans[key].read_first)
-            await self._answer(read for key in todo for read in plans[key].reads)
+            await self._answer_all(query for key in todo for query in plans[key].reads)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
@@ -90,7 +84,7 @@ class Snapshot:
         what they create from it.
         """
         for kind in kinds:
-            self.cache.stores[kind] = KindStore()
+            self.cache.add_kind(kind)
             try:
                 await _Lister(self, kind, METADATA_LIST).run()
             except SamaraError as fault:
@@ -115,26 +109,35 @@ class Snapshot:
 
         await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
 
-    async def _answer(self, reads: Iterable[Query]) -> None:
-        unique = dict.fromkeys(reads)
-        paths = [read for read in unique if isinstance(read, SecretPath)]
+    async def _answer_all(self, queries: Iterable[Query]) -> None:
+        unique = dict.fromkeys(queries)
+        paths = [query for query in unique if isinstance(query, SecretPath)]
         if paths:
-            answers = self.cache.answers
-            answers.readings = {**answers.readings, **await self.read_paths(paths)}
-        for read in unique:
-            if isinstance(read, DryRunCreate):
-                self.cache.answers.keep(read, await dry_run_create(self.client, self.codec, self.home, read))
-            elif isinstance(read, IsGone):
-                self.cache.answers.keep(read, await confirm_gone(self.client, self.codec, self.cache, read))
-            elif isinstance(read, CrdExists):
-                self.cache.answers.keep(read, await self._crd_established(read))
-            elif isinstance(read, NamespaceIsActive):
-                self.cache.answers.keep(read, await namespace_alive(self.client, read))
-            elif isinstance(read, OwnerAnnotation):
-                self.cache.answers.keep(read, await owner_annotation(self.client, read))
+            self.cache.answers.add_readings(await self.read_paths(paths))
+        for query in unique:
+            if not isinstance(query, SecretPath):
+                self.cache.answers.keep(query, await self._answer(query))
+
+    async def _answer(self, query: Query) -> object:
+        match query:
+            case CrdExists():
+                return await self._crd_established(query)
+            case IsGone():
+                obj = await self.read(query.ref)
+                if obj is not None:
+                    self.cache.put_unlisted(obj)
+                return obj is None
+            case NamespaceIsActive():
+                return await namespace_alive(self.client, query)
+            case OwnerAnnotation():
+                return await owner_annotation(self.client, query)
+            case DryRunCreate():
+                return await dry_run_create(self.client, self.codec, self.operator_namespace, query)
+            case _:
+                raise TypeError(f"expected a question to the API server, found {type(query).__name__}")
 
     async def _crd_established(self, query: CrdExists) -> bool:
-        """A user who may list the objects but not read their CRD sees what follows if the CRD is established."""
+        """True also if the user may not read the CRD, since its objects could be listed."""
         try:
             return await crd_established(self.client, query)
         except Forbidden:
@@ -142,22 +145,20 @@ class Snapshot:
 
     async def read(self, ref: Ref) -> Object | None:
         """The current object from the API server, or None."""
-        try:
-            return self.codec.object(ref.kind, await self.client.get(address(ref)))
-        except NotFound:
-            return None
+        return await read_object(self.client, self.codec, ref)
 
 
 async def list_cluster(
     client: Client,
     registry: Registry,
-    home: str,
-    read_paths: ReadPaths = unread,
-    on_kind: Callable[[Kind], None] = lambda kind: None,
+    operator_namespace: str,
+    read_paths: ReadPaths,
+    on_kind: Callable[[Kind], None],
 ) -> Snapshot:
     """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
     codec = Codec(registry.managers)
-    snapshot = Snapshot(client, codec, Cache(registry, built=codec.content, keep_bytes=True), home, read_paths)
+    cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
+    snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
         on_kind(kind)
         try:

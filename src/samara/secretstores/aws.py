@@ -114,7 +114,7 @@ class _Client(Protocol):
 
 
 class SecretsManager:
-    """The client is created at the first read, since finding credentials may need requests of its own."""
+    """The client is created at the first read, since finding credentials may need other requests."""
 
     scheme = "aws-sm"
 

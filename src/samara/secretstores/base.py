@@ -55,7 +55,7 @@ class NotFound(StoreError):
 
 
 class Unusable(StoreError):
-    """The path cannot be meant, or its content cannot be a value of a Secret."""
+    """The store cannot have such a path, or its content cannot be a value of a Secret."""
 
     result = "unfit"
 
@@ -87,7 +87,7 @@ def config_text(config: Mapping[str, bytes], key: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """True if traffic to the host cannot leave this machine, whatever DNS answers."""
+    """True if traffic to the host cannot leave this machine, even with a wrong answer from DNS."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -102,7 +102,7 @@ class Location(NamedTuple):
 
 
 def check_path(path: str) -> None:
-    """Raises `Unusable` for a path that no store may be asked for."""
+    """Raises `Unusable` for a path that is sent to no store."""
     fault = path_fault(path)
     if fault is not None:
         raise Unusable(f"the path {quoted(path)} {fault}")
@@ -165,7 +165,7 @@ class JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class TextOrJson:
-    """Content that is one value if no field is asked for, and else a JSON object."""
+    """Content that is one value. A location with a field reads it as a JSON object."""
 
     content: bytes = field(repr=False)
 

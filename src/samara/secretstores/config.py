@@ -109,7 +109,7 @@ class StoreConfigWatcher:
 
 
 class _Opener:
-    """Opens the store of a configuration, or says in words of a condition why that fails."""
+    """Opens the store of a configuration, or returns the reason for a condition if that fails."""
 
     def __init__(self, client: Client, config: Ref, open_: Open) -> None:
         self._ref = config

@@ -55,7 +55,11 @@ class HttpClient:
             ) as response:
                 body_read = await _bounded(response)
                 return Response(response.status, body_read, _retry_after(response.headers.get("Retry-After", "")))
-        except (aiohttp.ClientError, OSError, ValueError) as error:  # a timeout is an OSError, an odd name a ValueError
+        except (
+            aiohttp.ClientError,
+            OSError,
+            ValueError,
+        ) as error:  # a timeout is an OSError, a malformed name a ValueError
             _explain(error, self.base)
 
     async def close(self) -> None:
@@ -99,7 +103,7 @@ def _retry_after(text: str) -> float | None:
 
 
 def _explain(error: Exception, base: str) -> NoReturn:
-    """Raises the reason in our own words or the system's. Text of the server is never passed on."""
+    """Raises the reason as our own text or the system's. Text from the server is never passed on."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             verdict = getattr(error.certificate_error, "verify_message", "not accepted")

@@ -1,4 +1,4 @@
-"""Stores within reach without credentials: files below a directory, and Secrets of this cluster.
+"""Stores that need no credentials: files below a directory, and Secrets of this cluster.
 
 `file:///directory` has one file per value, for development and for volumes that another program fills.
 `kube://<namespace>` reads the Secrets of one namespace; a path is `name/key`.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote
 
+from samara.assembly import CERTIFICATE
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.names import is_namespace_name, quoted
 from samara.secretstores.base import (
@@ -32,10 +33,9 @@ from samara.secretstores.base import (
     bad_url,
     split_path,
 )
-from samara.source_types import CERTIFICATE
 
 FORBIDDEN_DIRECTORIES = tuple(map(Path, ("/var/run/secrets", "/run/secrets", "/proc", "/sys")))
-"""They hold the pod's own credentials, and what the kernel shows of every process."""
+"""They hold the pod's own credentials, and data of every process."""
 
 _SECRET_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")

@@ -1,4 +1,4 @@
-"""Polls the secret manager. It reads documents, not objects: each once per refresh, however many sources use it."""
+"""Polls the secret manager. It reads each document once per refresh, even if many sources use it."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class SecretPoller:
         return True
 
     def _place(self, path: str) -> bool:
-        """Assigns a path to its document; what is known of the document becomes known of the path. True if that is
-        anything new."""
+        """Assigns a path to its document, and records the last result of the document for the path. True if that
+        changed the reading of the path."""
         if self._store is None:
             return self._fault is not None and self.readings.record_unreadable(path, self._fault)
         try:
@@ -120,7 +120,7 @@ class SecretPoller:
         return any(changes)
 
     def _advance(self, document: Document, path: str) -> None:
-        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected what was wrong."""
+        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected a fault."""
         every = self.readings.shortest_refresh(path) * self._timings.jitter()
         if self.readings.is_faulty(path):
             every, document.failures = MIN_REFRESH, 0
@@ -191,7 +191,7 @@ class SecretPoller:
     # the loop
 
     async def run(self) -> None:
-        """Reads what is due, until cancelled."""
+        """Reads documents that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self.begin(group)
             while True:
@@ -239,7 +239,7 @@ class SecretPoller:
             self._in_flight[name] = self._group.create_task(self._read(self._documents[name], self._store, round_))
 
     def _postpone(self, store: str) -> None:
-        """Treats what is due while the store is out of reach as failed, without a request."""
+        """Treats documents that are due while the store does not answer as failed, without a request."""
         for _ in range(_SLICE):
             name = self._schedule.take(self._timings.clock())
             if name is None:
@@ -255,7 +255,7 @@ class SecretPoller:
 
     async def _read(self, document: Document, store: Store, round_: int) -> None:
         result = await self._request(document.name, store)
-        if self._store is store and self._documents.get(document.name) is document:  # else the answer is of no use
+        if self._store is store and self._documents.get(document.name) is document:  # otherwise nothing uses the answer
             del self._in_flight[document.name]
             self._handle(document, result, round_, store.scheme)
             self._wake.set()

@@ -1,4 +1,4 @@
-"""Which sources read which paths of the secret manager, and what is known of each path."""
+"""Keeps which sources read which paths of the secret manager, and the reading of each path."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class SubscriptionChange(NamedTuple):
     """The paths that a new subscription of a source affects."""
 
     added: tuple[str, ...]
-    """Nobody read them before."""
+    """No source read them before."""
     dropped: tuple[str, ...]
-    """Nobody reads them any more."""
+    """No source reads them any more."""
     adjusted: tuple[str, ...]
     """They were read before, but perhaps less often or without success."""
 
@@ -61,19 +61,19 @@ class Updated(NamedTuple):
     """The sources to inform after a read."""
 
     changed: tuple[Key, ...]
-    """What is known of one of their paths has changed."""
+    """The reading of one of their paths has changed."""
     refreshed: tuple[Key, ...]
     """One of their values was read again, changed or not."""
 
 
 class Readings:
-    """Holds the subscriptions and what is known of their paths. It does no I/O."""
+    """Holds the subscriptions and the readings of their paths. It does no I/O."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.known: dict[str, SecretReading] = {}
         """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
         self.subscribers: dict[str, dict[Key, SecretPath]] = {}
-        """By path: the sources that read it, how often each wants to, and whether it can do without."""
+        """By path: the sources that read it, each with its refresh and whether the value is optional."""
         self._subscriptions: dict[Key, tuple[Mapping[str, SecretPath], object]] = {}
         self._clock = clock
 
@@ -86,9 +86,9 @@ class Readings:
         """Replaces all paths that a source reads. None if this edition of the source had the same ones before."""
         new: dict[str, SecretPath] = {}
         for read in reads:
-            twin = new.get(read.path, read)
-            every = max(MIN_REFRESH, min(read.every, twin.every))
-            new[read.path] = SecretPath(read.path, every, read.optional and twin.optional)
+            other = new.get(read.path, read)
+            every = max(MIN_REFRESH, min(read.every, other.every))
+            new[read.path] = SecretPath(read.path, every, read.optional and other.optional)
         old, old_edition = self._subscriptions.get(key, (_NO_PATHS, edition))
         if (new, edition) == (old, old_edition):
             return None
@@ -131,7 +131,7 @@ class Readings:
         return max(MIN_REFRESH, read.every - reading.missing) if read.optional and reading.not_found else inf
 
     def _is_served(self, read: SecretPath) -> bool:
-        """True if the subscriber has a value, or can do without and knows that there is none."""
+        """True if the subscriber has a value, or if the value is optional and known to be absent."""
         reading = self.known[read.path]
         return reading.fault is None or (read.optional and reading.not_found and reading.is_absent(read.every))
 
@@ -159,7 +159,7 @@ class Readings:
         return Updated(tuple(changed), tuple(refreshed))
 
     def record_path(self, path: str, document: Document, result: ReadResult, store: str) -> bool:
-        """Takes the result for one path. True if what is known of it has changed."""
+        """Takes the result for one path. True if its reading has changed."""
         if isinstance(result, StoreError):
             return self.record_fault(path, result, store, self._missing_for(path, document, result))
         try:
@@ -178,7 +178,7 @@ class Readings:
         return now - document.not_found_since.setdefault(path, now)
 
     def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
-        """Takes a failed read. The last value stays, and so does the knowledge that there is none."""
+        """Takes a failed read. The last value is kept, and so is the time for which the path was missing."""
         not_found = isinstance(fault, NotFound)
         message = f"cannot read {quoted(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
         return self.record_unreadable(path, ReadError("FetchError", message), not_found, missing)

@@ -16,7 +16,7 @@ _LONGEST_SCHEME = 15
 
 
 class StoreArguments(NamedTuple):
-    """What a store is made from."""
+    """The arguments from which a store is opened."""
 
     url: SplitResult
     """Without credentials or fragment, with a valid port, and with each option once."""
@@ -30,8 +30,8 @@ class Scheme(NamedTuple):
     """How a store is opened for one scheme of the url."""
 
     open: Callable[[StoreArguments], Store]
-    """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because what that needs may not be
-    installed."""
+    """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because packages that the module
+    needs may not be installed."""
     plain: bool = False
     """True if values travel unencrypted. The host must then be this machine, or the url must say `insecure=true`."""
     needs: str = ""
@@ -88,8 +88,8 @@ async def open_store(
     url = parse_url(_required(config, "url"))
     scheme = SCHEMES.get(url.scheme)
     if scheme is None:
-        found = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
-        raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {found}")
+        given = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
+        raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {given}")
     if scheme.needs:
         _required(config, scheme.needs)
     if scheme.plain:

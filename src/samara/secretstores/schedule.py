@@ -1,4 +1,4 @@
-"""When documents are read: new ones first, each at its time, and none while the store is out of reach."""
+"""Schedules the reads of documents: new ones first, and none while the store does not answer."""
 
 from __future__ import annotations
 

@@ -319,9 +319,9 @@ def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
             return Kubernetes(_quoted(mount or "kubernetes"), role, pod_token)
         case False, False, True, True:
             return AppRole(_quoted(mount or "approle"), role_id, secret_id)
-    found = ", ".join(key for key in ("token", "role", "role-id", "secret-id") if config_text(config, key)) or "none"
+    given = ", ".join(key for key in ("token", "role", "role-id", "secret-id") if config_text(config, key)) or "none"
     raise StoreConfigError(
-        "TokenError", f"expected one of token, role, or role-id with secret-id; found {found} of them"
+        "TokenError", f"expected one of token, role, or role-id with secret-id; found {given} of them"
     )
 
 

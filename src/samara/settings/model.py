@@ -1,4 +1,4 @@
-"""What can be set: one struct per mapping, each field with its default, its type and its line in the manual."""
+"""The settings: one struct per mapping, each field with its default, its type and its line in the manual."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from samara.core.vocabulary import VocabularySettings
+from samara.core.vocabulary import Conflicts, CrossNamespace, VocabularySettings
 from samara.setting_types import (
-    Conflicts,
-    CrossNamespace,
     Duration,
     DurationOrForever,
     DurationOrZero,
@@ -23,7 +21,9 @@ from samara.setting_types import (
 )
 from samara.vocabularies import VOCABULARIES
 
-STRUCTS: Mapping[str, type[Struct]] = MappingProxyType({each.name: each.settings for each in VOCABULARIES})
+STRUCTS: Mapping[str, type[Struct]] = MappingProxyType(
+    {vocabulary.name: vocabulary.settings for vocabulary in VOCABULARIES}
+)
 """By name: the settings of each vocabulary, in order of rank."""
 _MORE = "more keys that stay behind"
 
@@ -59,7 +59,7 @@ class Timers(Struct, frozen=True):
 
 
 def _all_vocabularies() -> Mapping[str, VocabularySettings]:
-    return MappingProxyType({each.name: each.settings() for each in VOCABULARIES})
+    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in VOCABULARIES})
 
 
 _VOCABULARIES = Named(
@@ -89,11 +89,12 @@ class Settings(Struct, frozen=True):
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:
-        """A vocabulary's own setting, else the general one. A vocabulary without this setting always refuses."""
-        own: Conflicts | None = getattr(self.vocabularies.get(name), "conflicts", "refuse")
-        return own or self.conflicts
+        """A vocabulary's own setting, else the general one. A vocabulary that is not served refuses."""
+        own = self.vocabularies.get(name)
+        return "refuse" if own is None else own.conflicts or self.conflicts
 
     def cross_namespace_of(self, name: str) -> CrossNamespace:
         """A vocabulary's own setting, else what follows from the tenancy."""
-        own: CrossNamespace | None = getattr(self.vocabularies.get(name), "cross_namespace", None)
-        return own or ("consent" if self.tenancy == "strict" else "allow")
+        own = self.vocabularies.get(name)
+        by_tenancy: CrossNamespace = "consent" if self.tenancy == "strict" else "allow"
+        return by_tenancy if own is None else own.cross_namespace or by_tenancy

@@ -1,4 +1,4 @@
-"""Reads settings strictly: collects every fault, says where it is and what is accepted, and guesses nothing."""
+"""Reads settings strictly: collects every fault with its path and the accepted values, and guesses nothing."""
 
 from __future__ import annotations
 
@@ -37,24 +37,26 @@ from samara.settings.yaml_text import SettingsError, is_plain_key, located, quot
 from samara.vocabularies import VOCABULARIES
 
 Narrow = Callable[[Settings], Settings]
-"""Leaves out of settings what is not to be served."""
+"""Removes vocabularies that are not served from the settings, as the option `--vocabulary` asks."""
 
-CUSTOM_RESOURCES = frozenset((kind.group, kind.name) for each in VOCABULARIES for kind in each.custom_resources)
+CUSTOM_RESOURCES = frozenset(
+    (kind.group, kind.name) for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources
+)
 """By group and kind. A custom resource that requests copies is never copied: its author could request anything."""
 RENAMED = {"dialects": "vocabularies"}
 """By path: keys that had another name before the first release. A file that still has one is refused."""
 
 
 def load(path: str | None, narrow: Narrow | None = None) -> Settings:
-    """The settings in a file; without one, the defaults."""
+    """The settings in a file, or the defaults if there is no file."""
     return parse("" if path is None else _content(path), path or "settings", narrow)
 
 
 def parse(text: str, name: str, narrow: Narrow | None = None) -> Settings:
     """The settings in a YAML text. Messages begin with `name`, which says where the text came from.
 
-    Every value must be right. Contradictions between settings count only in what `narrow` leaves, since the rest is
-    not served.
+    Every value must be valid. Contradictions between settings are faults only in vocabularies that `narrow` keeps,
+    since the others are not served.
     """
     document = read_text(text, name)
     reader = _Reader()
@@ -185,29 +187,29 @@ def _unknown_key(path: str, key: object, accepted: Iterable[str]) -> str:
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
-    """Faults of settings that are right one by one but not together."""
+    """Faults of settings that are valid alone but not together."""
     lease, renew = settings.timers.lease, settings.timers.renew
     if renew >= lease:
         expected = f"less than timers.lease ({format_duration(lease)})"
         yield located("timers.renew", f"found {format_duration(renew)}, expected {expected}")
-    for vocabulary, own in settings.vocabularies.items():
+    for name, own in settings.vocabularies.items():
         source = _KeysFile.of(own)
         if source is not None and source.path is not None and source.inline:
             fault = f"found {source.key} and {', '.join(source.inline)}, expected the file or the keys, not both"
-            yield located(f"vocabularies.{vocabulary}", fault)
-    for each in VOCABULARIES:
+            yield located(f"vocabularies.{name}", fault)
+    for vocabulary in VOCABULARIES:
         if (
-            each.is_written_by_tenants
+            vocabulary.is_written_by_tenants
             and settings.tenancy == "strict"
-            and settings.conflicts_of(each.name) == "overwrite"
+            and settings.conflicts_of(vocabulary.name) == "overwrite"
         ):
-            yield _overwriting_tenants(settings, each.name)
+            yield _overwriting_tenants(settings, vocabulary.name)
 
 
 def _overwriting_tenants(settings: Settings, name: str) -> str:
     """Tenants could overwrite objects in the namespaces of others."""
     key = f"vocabularies.{name}.conflicts"
-    own = getattr(settings.vocabularies[name], "conflicts", None)
+    own = settings.vocabularies[name].conflicts
     if own:
         return _mismatch(key, own, "refuse, because tenancy is strict")
     expected = f"refuse, because tenancy is strict and {name} is served (or set {key}: refuse)"
@@ -217,9 +219,9 @@ def _overwriting_tenants(settings: Settings, name: str) -> str:
 def _with_keys_files(settings: Settings, name: str) -> Settings:
     """The settings with the content of each vocabulary's file of keys, checked beyond the types of single settings."""
     vocabularies = {
-        each.name: _checked(each, settings.vocabularies[each.name], name)
-        for each in VOCABULARIES
-        if each.name in settings.vocabularies
+        vocabulary.name: _checked(vocabulary, settings.vocabularies[vocabulary.name], name)
+        for vocabulary in VOCABULARIES
+        if vocabulary.name in settings.vocabularies
     }
     return replace(settings, vocabularies=MappingProxyType(vocabularies))
 

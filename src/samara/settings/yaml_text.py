@@ -1,4 +1,4 @@
-"""Reads YAML text strictly (one document, no key twice, plain values only), and puts values into messages."""
+"""Reads YAML text strictly (one document, no duplicate key, plain values only), and formats values for messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_plain_key(text: str) -> bool:
 
 
 def quoted(raw: object) -> str:
-    """A YAML value on one line, as a person would name it."""
+    """A YAML value on one line for a message. Lists and mappings are named, not shown."""
     if raw is None:
         return "null"
     if isinstance(raw, bool):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Adopt, Fault, Template
-from samara.core.model import SECRET, Object, Ref
+from samara.core.desired import Adopt, Fault, Mistake, Template
+from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
-from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector
+from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
 NAME = "secret-copy"
 TARGETS = "secret-copy/namespaces"
 ORIGIN = "secret-copy/origin"
 FROM = "secret-copy/from"
+REQUESTS, MARKS = frozenset({TARGETS}), frozenset({ORIGIN, FROM})
 
 
 class SecretCopySettings(Struct, frozen=True):
@@ -26,6 +28,8 @@ class SecretCopySettings(Struct, frozen=True):
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = ()
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
@@ -56,11 +60,18 @@ def source_type(
             unmanaged=frozenset({"immutable"}),
         )
 
+    def lint(secret: Object) -> Iterator[Mistake]:
+        namespace = secret.ref.namespace
+        if namespace != home:
+            found = f"in namespace {quoted(namespace)[1:-1]}" if namespace else "no namespace"
+            yield Mistake(TARGETS, f"namespace {home}, the home namespace: elsewhere this key does nothing", found)
+        yield from _mistakes(secret.annotations[TARGETS])
+
     return AnnotatedObjects(
         NAME,
         (SECRET,),
-        annotations=frozenset({TARGETS}),
-        marks=frozenset({ORIGIN, FROM}),
+        annotations=REQUESTS,
+        marks=MARKS,
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
@@ -71,6 +82,7 @@ def source_type(
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
+        lint=lint,
     ).source_type()
 
 
@@ -93,8 +105,21 @@ def _faults(names: NamespaceNames, value: str) -> list[Fault]:
         return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {listed}", TARGETS)]
     if not names.legal:
         message = f"{TARGETS} is {quoted(value)}, which names no namespace; an empty value means every one"
-        return [Fault("Invalid", message, TARGETS)]
+        return [Fault("Invalid", message, TARGETS, (_no_names(value),))]
     return []
 
 
-VOCABULARY = Vocabulary(NAME, SecretCopySettings, build, reserved_namespaces=lambda settings: (settings.home,))
+def _mistakes(value: str) -> Iterator[Mistake]:
+    names = parse_csv_names(value)
+    yield from illegal_names(TARGETS, names, '""')
+    if value.strip() and not names.legal and not names.illegal:
+        yield _no_names(value)
+
+
+def _no_names(value: str) -> Mistake:
+    return Mistake(TARGETS, 'at least one namespace, or "" for every one', f"{quoted(value)}, which names nothing")
+
+
+VOCABULARY = Vocabulary(
+    NAME, SecretCopySettings, build, REQUESTS | MARKS, reserved_namespaces=lambda settings: (settings.home,)
+)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Adopt, Fault, Template
+from samara.core.desired import Adopt, Fault, Mistake, Template, not_copied
 from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted, sample, to_label_value
-from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector
+from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, illegal_names
 from samara.core.source_type import Copyable, Policy, SourceType
 from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import (
@@ -30,12 +30,15 @@ SYNC_TO = "openkruise.io/sync-to"
 SYNC_TO_NAMESPACES = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 """The mark of a copy. The annotation names the source. The label holds a token for it, so that copies can be listed."""
+REQUESTS, MARKS = frozenset({SYNC_TO, SYNC_TO_NAMESPACES}), frozenset({FROM})
 
 CLUSTER = "cluster"
 LISTED = ("namespaces", "namespace")
 """Both are accepted: the examples of the proposal use the first, its text the second."""
 MAX_NAMES = 10_000
 """Names in one annotation. Bounds the memory that a tenant's annotation can use."""
+ACCEPTED = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {SYNC_TO_NAMESPACES} lists'
+A_LIST = 'names of namespaces, as in "ns-1;ns-2"'
 _SEPARATORS = re.compile(r"[;,\s]+")
 
 
@@ -58,17 +61,19 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             consent=context.needs_consent,
             copy_labels=not context.is_strict,
             managers=context.managers,
+            is_protected=context.is_protected,
         ),
     )
 
 
-def source_type(
+def source_type(  # noqa: PLR0913 - what the settings say
     kinds: tuple[Kind, ...],
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
     consent: bool = False,
     copy_labels: bool = True,
     managers: frozenset[str] = frozenset(),
+    is_protected: Callable[[str], bool] = lambda name: False,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return SYNC_TO in obj.annotations and source_of(obj) is None
@@ -87,18 +92,30 @@ def source_type(
             adopt=adopt,
         )
 
+    def lint(obj: Object) -> Iterator[Mistake]:
+        yield from _beside(obj)
+        if SYNC_TO in obj.annotations and not copy_labels:
+            yield from (not_copied(LABELS, key) for key in copyable(LABELS, obj.labels))
+        names = listed_names(obj.annotations.get(SYNC_TO_NAMESPACES, ""))
+        if _are_too_many(names):
+            return
+        yield from illegal_names(SYNC_TO_NAMESPACES, names, f"{SYNC_TO}: {CLUSTER}")
+        expected = "a namespace that is not protected: copies to this one are refused (setting protectedNamespaces)"
+        yield from (Mistake(SYNC_TO_NAMESPACES, expected, quoted(name)) for name in names.legal if is_protected(name))
+
     return AnnotatedObjects(
         NAME,
         kinds,
-        annotations=frozenset({SYNC_TO, SYNC_TO_NAMESPACES}),
-        marks=frozenset({FROM}),
+        annotations=REQUESTS,
+        marks=MARKS,
         is_source=is_source,
         source_of=source_of,
-        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES, "")),
+        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES)),
         may_target=_may_target,
         template=template,
         managers=managers,
         policy=Policy(needs_consent=consent),
+        lint=lint,
     ).source_type()
 
 
@@ -107,17 +124,20 @@ def _may_target(obj: Object, namespace: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def parse(value: str, listed: str) -> CopyRequest:
+def parse(value: str, listed: str | None) -> CopyRequest:
     """The namespaces that the two annotations select. The cache is small because a tenant's list can be long."""
     if value.strip() == CLUSTER:
         return CopyRequest(EVERY_NAMESPACE)
     if value.strip() not in LISTED:
         accepted = f"accepted are {CLUSTER!r} and {LISTED[0]!r}; to end the copying remove the key"
-        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", f"{SYNC_TO} is {quoted(value)}; {accepted}", SYNC_TO),))
-    names = listed_names(listed)
-    if len(names.legal) + len(names.illegal) > MAX_NAMES:
-        message = f"{SYNC_TO_NAMESPACES} has more than {MAX_NAMES:,} names; {CLUSTER!r} means every namespace"
-        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO_NAMESPACES),))
+        message, mistake = f"{SYNC_TO} is {quoted(value)}; {accepted}", Mistake(SYNC_TO, ACCEPTED)
+        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO, (mistake,)),))
+    names = listed_names(listed or "")
+    if _are_too_many(names):
+        many, instead = f"has more than {MAX_NAMES:,} names", f"{CLUSTER!r} means every namespace"
+        mistake = Mistake(SYNC_TO_NAMESPACES, instead, many)
+        message = f"{SYNC_TO_NAMESPACES} {many}; {instead}"
+        return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO_NAMESPACES, (mistake,)),))
     return CopyRequest(NamespaceSelector(names), tuple(_faults(names, listed)))
 
 
@@ -126,7 +146,11 @@ def listed_names(text: str) -> NamespaceNames:
     return NamespaceNames.of(filter(None, _SEPARATORS.split(text)))
 
 
-def _faults(names: NamespaceNames, listed: str) -> Iterable[Fault]:
+def _are_too_many(names: NamespaceNames) -> bool:
+    return len(names.legal) + len(names.illegal) > MAX_NAMES
+
+
+def _faults(names: NamespaceNames, listed: str | None) -> Iterable[Fault]:
     form = "accepted are names of namespaces, as in 'ns-1;ns-2'"
     if names.illegal:
         found = sample(map(quoted, names.illegal))
@@ -134,9 +158,34 @@ def _faults(names: NamespaceNames, listed: str) -> Iterable[Fault]:
             "Invalid", f"{SYNC_TO_NAMESPACES} names what cannot be a namespace: {found}; {form}", SYNC_TO_NAMESPACES
         )
     elif not names.legal:
-        yield Fault(
-            "Invalid", f"{SYNC_TO_NAMESPACES} is {quoted(listed)}, which names no namespace; {form}", SYNC_TO_NAMESPACES
-        )
+        message = f"{SYNC_TO_NAMESPACES} is {quoted(listed or '')}, which names no namespace; {form}"
+        yield Fault("Invalid", message, SYNC_TO_NAMESPACES, (_no_names(listed),))
 
 
-VOCABULARY = Vocabulary(NAME, SyncToSettings, build, is_written_by_tenants=True)
+def _no_names(listed: str | None) -> Mistake:
+    if listed is None:
+        return Mistake(SYNC_TO, f"that key beside it, with {A_LIST}", f"no {SYNC_TO_NAMESPACES}")
+    return Mistake(SYNC_TO_NAMESPACES, A_LIST, f"{quoted(listed)}, which names nothing")
+
+
+def _beside(obj: Object) -> Iterator[Mistake]:
+    """The mistakes of a list without effect. Its names are checked as well."""
+    value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
+    if value is None:
+        expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"
+        yield Mistake(SYNC_TO_NAMESPACES, expected, f"no {SYNC_TO}")
+    elif listed is not None and value.strip() == CLUSTER:
+        expected = f'no list, or {SYNC_TO}: {LISTED[0]}: "{CLUSTER}" means every namespace'
+        yield Mistake(SYNC_TO_NAMESPACES, expected, f"a list beside {SYNC_TO}: {CLUSTER}")
+    if listed is not None and not _SEPARATORS.sub("", listed):
+        yield _no_names(listed)
+
+
+VOCABULARY = Vocabulary(
+    NAME,
+    SyncToSettings,
+    build,
+    REQUESTS | MARKS,
+    shared_prefixes=frozenset({"openkruise.io"}),
+    is_written_by_tenants=True,
+)

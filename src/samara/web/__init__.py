@@ -1,1 +1,1 @@
-"""What the process shows over HTTP: health, readiness and metrics."""
+"""The HTTP endpoints of the process: health, readiness and metrics."""

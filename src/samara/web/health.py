@@ -1,4 +1,4 @@
-"""Whether the process is alive, ready and in sync. Each answer names in JSON what is not."""
+"""Reports whether the process is alive, ready and in sync. Each answer names the reasons in JSON if it is not."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class Controller(Protocol):
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can be written, if so. A restart would not help, and reading still works."""
+        """Why no write can succeed. None if writes can. A restart would not help, and reads still work."""
 
 
 class Leader(Protocol):
     def stalled(self) -> str | None:
-        """What has made no progress for too long, if anything."""
+        """A description of what has made no progress for too long. None if all is well."""
 
     def refused(self) -> str | None:
-        """Why the API server does not grant the lease, if it was asked and refused."""
+        """Why the API server refused the lease. None if it did not."""
 
 
 class WebhookServer(Protocol):
     @property
     def not_ready_reason(self) -> str | None:
-        """Why the server does not answer yet, if so."""
+        """Why the server does not answer yet. None if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Health:
     webhooks: WebhookServer | None
     """None if there is no webhook server."""
     unserved: Mapping[str, str]
-    """What is not served although the settings ask for it, and why. Everything else is served meanwhile."""
+    """By kind or vocabulary: why it is not served although the settings name it. All others are served meanwhile."""
     converted: frozenset[Kind]
     """Kinds with a conversion webhook of ours: the API server may need us ready before it can list them."""
 

@@ -1,10 +1,9 @@
-"""The page `/metrics`: what the engine has counted, and its state at the time of the scrape."""
+"""The page `/metrics`: what the engine has counted, and collectors that read its state at each scrape."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,67 +13,45 @@ from samara.core.copy_counts import CopyCounts, total
 from samara.core.model import Key
 from samara.core.registry import Registry
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.kube.cache import Cache
 from samara.kube.reflector import Reflector
 from samara.web.health import Health
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What is read at each scrape."""
+class MetricsPage:
+    """Prints what the engine has counted, after the state that the collectors read."""
 
-    registry: Registry
-    tallies: Mapping[Key, CopyCounts]
-    queue: WorkQueue
-    oldest: Callable[[], float]
-    metrics: Metrics
-    holds: MassDeleteGuard
-    reflectors: tuple[Reflector, ...]
-    leading: Callable[[], bool]
-    health: Health
-    orphans: Callable[[str], int]
-    sources: Callable[[str], Iterable[object]]
-    stall: Callable[[], float]
-    unserved: Iterable[str] = ()
-    """Kinds that the API server does not serve, and vocabularies whose original operator is running."""
-
-
-class MetricsPage(Collector):
-    """Collects the state of the engine, and prints it with what the engine has counted."""
-
-    def __init__(self, sources: Sources) -> None:
-        self._from = sources
+    def __init__(self, counted: CollectorRegistry, *collectors: Collector) -> None:
+        self._counted = counted
         self._state = CollectorRegistry(auto_describe=False)
-        self._state.register(self)
+        for collector in collectors:
+            self._state.register(collector)
 
     def text(self) -> bytes:
-        return generate_latest(self._state) + generate_latest(self._from.metrics.registry)
+        return generate_latest(self._state) + generate_latest(self._counted)
+
+
+class CopyMetrics(Collector):
+    """Sources, their copies by state, and orphans."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        tallies: Mapping[Key, CopyCounts],
+        sources: Callable[[str], Iterable[object]],
+        orphans: Callable[[str], int],
+    ) -> None:
+        """`sources` and `orphans` take the name of a source type."""
+        self._tallies = tallies
+        self._sources = sources
+        self._orphans = orphans
+        self._source_types: dict[str, set[str]] = {}
+        """By vocabulary, because Prometheus refuses two samples with the same labels."""
+        for source_type in registry.source_types:
+            self._source_types.setdefault(source_type.vocabulary, set()).add(source_type.name)
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._copies()
-        yield from self._work()
-        yield from self._watches()
-        yield _gauge("samara_leader", "1 where this process leads", float(self._from.leading()))
-        synced, _ = self._from.health.synced()
-        yield _gauge(
-            "samara_synced",
-            "1 where `/syncz` is true: ready, and everything listed has been planned and written",
-            float(synced),
-        )
-        yield _gauge(
-            "samara_mass_delete_held",
-            "Removals held by the brake",
-            sum(h.count for h in self._from.holds.held.values()),
-        )
-        yield _gauge(
-            "samara_loop_stall_seconds",
-            "The longest time for which the event loop stood still, not counting waits for a processor",
-            self._from.stall(),
-        )
-
-    def _copies(self) -> Iterable[Metric]:
         copies = GaugeMetricFamily("samara_copies", "Wanted copies by state", labels=["vocabulary", "state"])
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["vocabulary"])
         orphans = GaugeMetricFamily(
@@ -82,44 +59,86 @@ class MetricsPage(Collector):
             "Marked copies whose source is no source any more, of the kinds that are watched; namespaces do not count",
             labels=["vocabulary"],
         )
-        for title, names in self._vocabularies().items():
-            mine = [tally for key, tally in self._from.tallies.items() if key.source_type in names]
-            for state, number in total(mine).items():
-                copies.add_metric([title, state], number)
-            sources.add_metric([title], sum(1 for name in names for _ in self._from.sources(name)))
-            orphans.add_metric([title], sum(map(self._from.orphans, names)))
+        for vocabulary, names in self._source_types.items():
+            tallies = [tally for key, tally in self._tallies.items() if key.source_type in names]
+            for state, number in total(tallies).items():
+                copies.add_metric([vocabulary, state], number)
+            sources.add_metric([vocabulary], sum(1 for name in names for _ in self._sources(name)))
+            orphans.add_metric([vocabulary], sum(map(self._orphans, names)))
         return copies, sources, orphans
 
-    def _vocabularies(self) -> dict[str, set[str]]:
-        """The names of the vocabularies of each vocabulary. Prometheus refuses two samples with the same labels."""
-        found: dict[str, set[str]] = {}
-        for source_type in self._from.registry.source_types:
-            found.setdefault(source_type.vocabulary, set()).add(source_type.name)
-        return found
 
-    def _work(self) -> Iterable[Metric]:
-        yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._from.queue))
-        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._from.oldest())
+class QueueMetrics(Collector):
+    """The work that waits."""
 
-    def _watches(self) -> Iterable[Metric]:
+    def __init__(self, queue: WorkQueue, oldest_pending: Callable[[], float]) -> None:
+        self._queue = queue
+        self._oldest_pending = oldest_pending
+
+    def collect(self) -> Iterable[Metric]:
+        yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._queue))
+        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._oldest_pending())
+
+
+class WatchMetrics(Collector):
+    """The state of each watch."""
+
+    def __init__(self, reflectors: tuple[Reflector, ...], unserved: Iterable[str]) -> None:
+        """`unserved` names kinds that the API server does not serve, and vocabularies whose original is running."""
+        self._reflectors = reflectors
+        self._unserved = unserved
+
+    def collect(self) -> Iterable[Metric]:
         quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
         restarts = CounterMetricFamily("samara_watch_restarts", "Watches reopened", labels=["kind", "reason"])
-        told = "1 where a kind, or the vocabulary of that name, cannot be served yet"
-        waiting = GaugeMetricFamily("samara_kind_waiting", told, labels=["kind"])
+        about = "1 where a kind, or the vocabulary of that name, cannot be served yet"
+        waiting = GaugeMetricFamily("samara_kind_waiting", about, labels=["kind"])
         now = asyncio.get_running_loop().time()
-        for reflector in self._from.reflectors:
+        for reflector in self._reflectors:
             if not reflector.not_served:
                 quiet.add_metric([str(reflector.kind)], now - reflector.last_heard)
             waiting.add_metric([str(reflector.kind)], float(reflector.not_ready_reason is not None))
             for reason, number in reflector.restarts.items():
                 restarts.add_metric([str(reflector.kind), reason], number)
-        for name in self._from.unserved:
+        for name in self._unserved:
             waiting.add_metric([name], 1.0)
         return quiet, restarts, waiting
 
 
+class ProcessMetrics(Collector):
+    """The state of the process as a whole."""
+
+    def __init__(
+        self,
+        health: Health,
+        guard: MassDeleteGuard,
+        is_leading: Callable[[], bool],
+        longest_stall: Callable[[], float],
+    ) -> None:
+        self._health = health
+        self._guard = guard
+        self._is_leading = is_leading
+        self._longest_stall = longest_stall
+
+    def collect(self) -> Iterable[Metric]:
+        yield _gauge("samara_leader", "1 where this process leads", float(self._is_leading()))
+        synced, _ = self._health.synced()
+        yield _gauge(
+            "samara_synced",
+            "1 where `/syncz` is true: ready, and everything listed has been planned and written",
+            float(synced),
+        )
+        held = sum(held_set.count for held_set in self._guard.held.values())
+        yield _gauge("samara_mass_delete_held", "Removals held by the brake", held)
+        yield _gauge(
+            "samara_loop_stall_seconds",
+            "The longest time for which the event loop stood still, not counting waits for a processor",
+            self._longest_stall(),
+        )
+
+
 def orphans(cache: Cache, source_type: str) -> int:
-    """Marked copies whose source is no source any more. Namespaces do not count: they belong to their users."""
+    """How many copies have lost their source. Namespaces do not count, because they belong to their users."""
     sources = set(cache.sources(source_type))
     keys = [key for key in cache.marked_sources() if key.source_type == source_type and key.source not in sources]
     return sum(copy.ref.kind.namespaced for key in keys for copy in cache.copies_of(key))

@@ -17,7 +17,7 @@ Answer = Callable[[], tuple[bool, dict[str, Any]]]
 
 
 def split_address(address: str) -> tuple[str | None, int]:
-    """`:8080` or `127.0.0.1:8080`; no host means every interface."""
+    """Splits `:8080` or `127.0.0.1:8080`. Without a host the server listens on every interface."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"expected host:port or :port, found {address!r}")
@@ -26,7 +26,7 @@ def split_address(address: str) -> tuple[str | None, int]:
 
 @asynccontextmanager
 async def answering(address: str, health: Health, metrics: MetricsPage) -> AsyncIterator[None]:
-    """Listens before anything else is begun, and answers to the end."""
+    """Serves requests inside the context. The operator enters it first and leaves it last."""
     app = web.Application()
     app.router.add_get("/healthz", _json(health.live))
     app.router.add_get("/readyz", _json(health.ready))
@@ -49,14 +49,14 @@ async def _listen(runner: web.AppRunner, address: str) -> None:
         raise ConfigError(
             f"cannot listen on {address}: {fault.strerror or fault}; choose another --http-address"
         ) from fault
-    chosen = runner.addresses[0][1]  # of port 0 the system makes a free one
+    chosen = runner.addresses[0][1]  # for port 0 the system chooses a free port
     log.info("http.listening", address=address if port else f"{host or ''}:{chosen}")
 
 
 def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def respond(request: web.Request) -> web.StreamResponse:
-        good, told = answer()
-        return web.json_response(told, status=200 if good else 503)
+        is_ok, report = answer()
+        return web.json_response(report, status=200 if is_ok else 503)
 
     return respond
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.cli.commands.lint import findings
+from samara.cli.lint import findings
 from samara.settings import Settings, parse
 
 FILE = Path(__file__).with_name("golden.json")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.test_lint import CANARY, found_in
 
-from samara.cli.lint_nodes import Finding
+from samara.cli.lint import Finding
 from samara.settings import Settings, parse
 
 KEY = "accurate.cybozu.com"
@@ -334,3 +334,14 @@ def test_3_3_an_unknown_key_is_found_with_the_one_that_is_meant(tmp_path: Path) 
     assert found[0].expected == "labelKeys"
     assert found[1].expected.startswith("one of labelKeys, annotationKeys")
     assert found[2].found == "unable to load the configuration file: watches: expected a list, found text"
+
+
+def test_with_generated_objects_a_key_without_a_prefix_is_nobodys_business(tmp_path: Path) -> None:
+    opened = parse("vocabularies: {accurate: {propagateGenerated: true}}", "settings")
+    assert found_in(tmp_path, namespace("team: red", kind="Secret"), opened) == []
+
+
+def test_a_configuration_that_watches_nothing_passes_nothing_on(tmp_path: Path) -> None:
+    own = parse("vocabularies: {accurate: {labelKeys: [team]}}", "settings")
+    finding = one(tmp_path, source(f"{PROPAGATE}: update"), own)
+    assert (finding.key, finding.line, finding.found) == (PROPAGATE, FIRST, "a key that does nothing")

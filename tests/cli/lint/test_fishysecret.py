@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.test_lint import found_in
 from tests.cli.lint.test_resource_distribution import line_of, one
-from tests.cli.test_crds_fishysecret import item, spec
 
-from samara.cli.lint_fishysecret import FIELDS
 from samara.settings import Settings, parse
 
 SETTINGS = parse("vocabularies: {fishysecret: {}}", "test")
@@ -91,9 +89,3 @@ def test_a_key_of_the_prefix_means_nothing(tmp_path: Path) -> None:
     text = GOOD.replace("  namespace: default\n", "  namespace: default\n  labels:\n    fishykeys.2v.pm/tier: x\n")
     _, key, found, _ = one(tmp_path, text, SETTINGS)
     assert (key, found) == ("fishykeys.2v.pm/tier", "a key that means nothing")
-
-
-def test_the_fields_are_those_of_the_definition() -> None:
-    assert set(FIELDS["spec"]) == set(spec()["properties"])
-    assert set(FIELDS["spec.target"]) == set(spec()["properties"]["target"]["properties"])
-    assert set(FIELDS["spec.data[]"]) == set(item())

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.program import Done, samara_inside
 
-from samara.cli.commands.lint import findings
-from samara.cli.lint_nodes import Finding
+from samara.cli.lint import Finding, findings
 from samara.settings import Settings, parse
 
 CANARY = "CANARY-7c1f"
@@ -415,3 +414,8 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
     assert findings((str(Path(__file__).parents[3] / "examples"),), Settings()) == []
+
+
+def test_a_version_that_the_kind_does_not_have_is_another_kind(tmp_path: Path) -> None:
+    text = source('secret-copy/namespaces: "a"').replace("apiVersion: v1", "apiVersion: v2")
+    assert one(tmp_path, text).found == "on a Secret"

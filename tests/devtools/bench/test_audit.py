@@ -75,13 +75,13 @@ def test_a_request_that_names_no_object_is_read_too() -> None:
     assert entry.resource == ""
 
 
-def test_a_dry_run_is_known_by_its_address() -> None:
+def test_a_dry_run_is_recognised_by_its_url() -> None:
     entry = entry_of(line(requestURI="/api/v1/namespaces/a/secrets?dryRun=All"))
     assert entry is not None
     assert column(entry) == "dry_runs"
 
 
-def test_leases_events_and_status_have_columns_of_their_own() -> None:
+def test_leases_events_and_status_have_their_own_columns() -> None:
     entries = [
         request(),
         request("update", code=409),
@@ -110,7 +110,7 @@ def test_only_good_writes_of_the_name_count_as_copies() -> None:
     assert first_writes(entries, "db") == {"a": entries[1]}
 
 
-def test_entries_are_told_apart_by_user() -> None:
+def test_entries_are_selected_by_user() -> None:
     assert by([request(), request(user="bench")], "bench") == [request(user="bench")]
 
 
@@ -119,7 +119,7 @@ def test_creations_are_found_by_name() -> None:
     assert created(entries, "namespaces") == {"n": 3.0}
 
 
-def test_a_log_is_read_as_it_grows_and_half_a_line_waits(tmp_path: Path) -> None:
+def test_a_log_is_read_as_it_grows_without_incomplete_lines(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     path.write_bytes(line() + b"\n" + line()[:40])
     log = AuditLog(path)
@@ -131,7 +131,7 @@ def test_a_log_is_read_as_it_grows_and_half_a_line_waits(tmp_path: Path) -> None
     log.close()
 
 
-def test_what_is_missing_shrinks_as_the_log_grows(tmp_path: Path) -> None:
+def test_missing_namespaces_become_fewer_as_the_log_grows(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     path.write_bytes(line() + b"\n")
     log = AuditLog(path)

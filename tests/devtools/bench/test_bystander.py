@@ -1,4 +1,4 @@
-"""What the benchmark says about another client's writes."""
+"""Tests the figures about another client's writes."""
 
 import pytest
 

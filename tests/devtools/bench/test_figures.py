@@ -7,7 +7,7 @@ import pytest
 from samara_devtools.bench.audit import Counts, Entry
 from samara_devtools.bench.bars import Row, table
 from samara_devtools.bench.controller import stall_in
-from samara_devtools.bench.figures import Cpu, Who, delays, fan_out, median, percentile, ratios, trial
+from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
 from samara_devtools.bench.options import parse
 from samara_devtools.bench.procfs import cpu_of, megabytes_of, parent_of
 
@@ -24,7 +24,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
         Entry("controller", "agent", "get", "secrets", "", "b", "db", 200, 1.2, 9.0),
         wrote("somebody", "c", 1.0, 8.0),
     ]
-    burst = fan_out(entries, Who("bench", ("db",)), Who("controller", ("db",)), Cpu(0.004, 0.002, 0.001))
+    burst = fan_out(entries, WritesOf("bench", ("db",)), WritesOf("controller", ("db",)), Cpu(0.004, 0.002, 0.001))
     assert (burst.copies, burst.seconds, burst.per_second) == (2, 2.0, 1.0)
     assert burst.counts == Counts(writes=2, reads=1)
     assert burst.cpu_ms == pytest.approx(Cpu(2.0, 1.0, 0.5))
@@ -33,7 +33,7 @@ def test_a_fan_out_lasts_from_its_cause_to_its_last_copy() -> None:
 
 def test_a_copy_written_twice_is_one_copy_and_two_requests() -> None:
     entries = [wrote("bench", "admin", 0.0, 0.0), wrote("c", "a", 0.0, 1.0), wrote("c", "a", 1.0, 2.0, "update")]
-    burst = fan_out(entries, Who("bench", ("db",)), Who("c", ("db",)), Cpu(0, 0, 0))
+    burst = fan_out(entries, WritesOf("bench", ("db",)), WritesOf("c", ("db",)), Cpu(0, 0, 0))
     assert (burst.copies, burst.per_copy(burst.counts.writes), burst.seconds) == (1, 2.0, 2.0)
 
 
@@ -57,7 +57,7 @@ def test_a_percentile_is_a_figure_that_was_measured(percent: float, rank: int) -
     assert percentile([float(number) for number in range(1, 201)], percent) == rank
 
 
-def test_nothing_measured_is_no_figure() -> None:
+def test_without_measurements_a_figure_is_nan() -> None:
     assert math.isnan(percentile([], 50))
     assert math.isnan(median([]))
 
@@ -72,7 +72,7 @@ def test_a_process_name_with_brackets_does_not_shift_its_fields() -> None:
     assert cpu_of(stat) == 2.5
 
 
-def test_memory_is_told_in_millions_of_bytes() -> None:
+def test_memory_is_given_in_millions_of_bytes() -> None:
     assert megabytes_of("VmPeak:\t9 kB\nVmHWM:\t   50000 kB\n", "VmHWM") == 51.2
     assert megabytes_of("Name:\tkernel\n", "VmHWM") == 0.0
 
@@ -101,13 +101,13 @@ def test_the_table_shows_bar_and_verdict_beside_the_figure() -> None:
     assert shown.splitlines() == ["peak memory   71.3 MB  <= 60 MB  FAIL", "fill         1,234 /s"]
 
 
-def test_the_large_run_is_done_when_it_is_asked_for() -> None:
+def test_the_large_run_is_done_on_request_only() -> None:
     assert "large" not in parse([]).only
     assert "large" in parse(["--full"]).only
     assert parse(["--copies", "500", "--only", "large"]).copies == 500
     assert parse(["--full"]).namespaces == 10_000
 
 
-def test_another_controller_brings_its_own_words() -> None:
+def test_options_name_labels_and_annotations_of_another_controller() -> None:
     options = parse(["--controller", "x {kubeconfig}", "--source-annotation", "replicate=true"])
     assert (options.controller, options.annotations) == ("x {kubeconfig}", {"replicate": "true"})

@@ -24,7 +24,7 @@ done
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with an empty cache and nothing but a shell on its PATH."""
+    """A machine with an empty cache and only a shell on its PATH."""
     (tmp_path / "path").mkdir()
     for name in ("sh", "chmod", "sleep"):
         (tmp_path / "path" / name).symlink_to(f"/bin/{name}")
@@ -48,11 +48,11 @@ def calls(machine: Path) -> list[str]:
 def test_a_build_leaves_four_programs_in_the_cache_and_is_not_repeated(machine: Path) -> None:
     install(machine / "path" / "go", BUILDS)
     lines: list[str] = []
-    found = find(lines.append)
-    assert find(lines.append) == found
+    binaries = find(lines.append)
+    assert find(lines.append) == binaries
     assert len(calls(machine)) == 1
-    assert sorted(path.name for path in found.etcd.parent.iterdir()) == sorted(PROGRAMS)
-    assert found.etcd.parent == cache_folder() / read_recipe().key
+    assert sorted(path.name for path in binaries.etcd.parent.iterdir()) == sorted(PROGRAMS)
+    assert binaries.etcd.parent == cache_folder() / read_recipe().key
     assert f"about {MINUTES} minutes" in lines[0]
 
 
@@ -73,7 +73,7 @@ def test_another_go_sum_gives_another_key(tmp_path: Path) -> None:
     assert (first.go, first.kubernetes) == ("1.26", "v1.36.3")
 
 
-def test_two_at_once_build_once(machine: Path) -> None:
+def test_two_concurrent_processes_build_once(machine: Path) -> None:
     # The build ends only when the other caller has said that it waits.
     install(machine / "path" / "go", 'until [ -e "$NOTES/waits" ]; do sleep 0.01; done\n' + BUILDS)
 
@@ -87,7 +87,7 @@ def test_two_at_once_build_once(machine: Path) -> None:
     assert len(calls(machine)) == 1
 
 
-def test_a_long_build_says_that_it_still_runs(machine: Path) -> None:
+def test_a_long_build_reports_progress(machine: Path) -> None:
     install(machine / "path" / "go", 'until [ -e "$NOTES/heard" ]; do sleep 0.01; done\n' + BUILDS)
 
     def progress(line: str) -> None:
@@ -98,7 +98,7 @@ def test_a_long_build_says_that_it_still_runs(machine: Path) -> None:
     assert (machine / "heard").exists()
 
 
-def test_without_go_one_line_says_what_to_do(machine: Path) -> None:
+def test_without_go_one_line_gives_advice(machine: Path) -> None:
     with pytest.raises(DevclusterError) as failure:
         find(lambda line: None)
     message = str(failure.value)

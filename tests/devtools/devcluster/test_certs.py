@@ -1,4 +1,4 @@
-"""Certificates say who somebody is, in the way the API server reads them."""
+"""Tests that certificates name users and groups as the API server reads them."""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ def test_the_owner_removes_its_folder() -> None:
     assert not folder.path.exists()
 
 
-def test_the_folder_of_a_living_owner_stays_and_that_of_a_killed_one_goes() -> None:
+def test_only_folders_of_dead_owners_are_removed() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         path = Path(owner.stdout.readline().decode().strip())
@@ -42,7 +42,7 @@ def test_the_folder_of_a_living_owner_stays_and_that_of_a_killed_one_goes() -> N
     assert not path.exists()
 
 
-def test_a_folder_in_the_making_stays(elsewhere: Path) -> None:
+def test_a_folder_that_is_being_created_stays(elsewhere: Path) -> None:
     path = elsewhere / "samara-devcluster-new"
     path.mkdir()
     (path / "owner.pid").touch()

@@ -20,7 +20,7 @@ def events(cluster: Devcluster) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines_of(cluster.audit_log)]
 
 
-def test_client_and_server_tell_the_version_of_go_mod(cluster: Devcluster) -> None:
+def test_client_and_server_report_the_version_of_go_mod(cluster: Devcluster) -> None:
     version = json.loads(cluster.kubectl("version", "--output=json"))
     assert version["serverVersion"]["gitVersion"] == read_recipe().kubernetes
     assert version["clientVersion"]["gitVersion"] == read_recipe().kubernetes
@@ -48,7 +48,7 @@ def _may_list_secrets(cluster: Devcluster, kubeconfig: Path) -> bool:
     return True
 
 
-def test_nobody_without_a_certificate_of_the_authority_is_let_in(cluster: Devcluster) -> None:
+def test_a_certificate_of_another_authority_is_refused(cluster: Devcluster) -> None:
     stranger = cluster.kubeconfig_with_token("not-a-token")
     with pytest.raises(DevclusterError, match=r"Unauthorized|must be logged in"):
         cluster.kubectl("get", "namespaces", kubeconfig=stranger)
@@ -63,7 +63,7 @@ def test_the_audit_log_has_a_create_by_the_time_its_answer_is_there(cluster: Dev
     assert "requestObject" not in event
 
 
-def test_the_audit_log_has_the_bodies_of_secrets_when_asked(cluster: Devcluster) -> None:
+def test_the_audit_log_has_the_bodies_of_secrets_on_request(cluster: Devcluster) -> None:
     cluster.kubectl("create", "secret", "generic", "recorded", "--from-literal=key=value")
     [event] = [
         e
@@ -74,7 +74,7 @@ def test_the_audit_log_has_the_bodies_of_secrets_when_asked(cluster: Devcluster)
     assert event["responseObject"]["metadata"]["uid"]
 
 
-def test_a_deleted_namespace_goes_with_its_content(cluster: Devcluster) -> None:
+def test_a_deleted_namespace_is_removed_with_its_content(cluster: Devcluster) -> None:
     cluster.kubectl("create", "namespace", "short-lived")
     cluster.kubectl("create", "secret", "generic", "inside", "--namespace=short-lived")
     cluster.kubectl("delete", "namespace", "short-lived", "--wait=true", "--timeout=60s")

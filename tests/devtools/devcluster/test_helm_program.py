@@ -21,8 +21,8 @@ chmod +x "${out}helm"
 def test_a_build_is_kept_and_not_repeated(machine: Path) -> None:
     install(machine / "path" / "go", BUILDS)
     lines: list[str] = []
-    found = find_helm(lines.append)
-    assert found == find_helm(lines.append) == cached_helm()
+    program = find_helm(lines.append)
+    assert program == find_helm(lines.append) == cached_helm()
     assert len(calls(machine)) == 1
     assert "helm.sh/helm/v4/cmd/helm" in calls(machine)[0]
     assert f"about {MINUTES} minutes" in lines[0]
@@ -41,6 +41,6 @@ def test_a_failed_build_is_one_line_with_its_reason_and_leaves_nothing(machine: 
     assert [path.suffix for path in cached_helm().parent.parent.iterdir()] == [".lock"]
 
 
-def test_without_go_one_line_says_what_to_do(machine: Path) -> None:
+def test_without_go_one_line_gives_advice(machine: Path) -> None:
     with pytest.raises(DevclusterError, match="the variable HELM"):
         find_helm(lambda line: None)

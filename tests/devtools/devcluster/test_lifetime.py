@@ -77,7 +77,7 @@ def test_a_child_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
         eventually(lambda: not runs(int(line)))
 
 
-def test_a_child_survives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+def test_a_child_survives_the_thread_that_requested_it(tmp_path: Path) -> None:
     children = Children(tmp_path)
     thread = threading.Thread(target=children.start, args=("sleeper", Path("/bin/sleep"), ["600"]))
     thread.start()

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.support.settle import every_key, plan_of, settle
+from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
 from samara.core.desired import Adopt, Fault
@@ -14,7 +15,6 @@ from samara.core.kinds import ROLE_BINDING, SERVICE_ACCOUNT
 from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.view import View
 from samara.core.writes import Blocked, Write
 from samara.vocabularies import accurate
 from samara.vocabularies.accurate import config
@@ -46,17 +46,10 @@ def a_registry(
 ) -> Registry:
     """The three source types of Accurate alone, configured as a user would."""
 
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    def owner(obj: Object, view: View) -> Key | None:
-        return registry.owner(obj, view)
-
     trusted = managers or frozenset({accurate.ACCURATE_MANAGER})
-    options = accurate.Options(adopt, cascading, RESERVED.__contains__, trusted, generated)
+    options = accurate.Options(RESERVED.__contains__, adopt, cascading, trusted, generated)
     read = config.read({**KEYS, **SUB_KEYS, **keys})
-    registry = Registry(accurate.source_types(read, KINDS, copyable, owner, options))
-    return registry
+    return Registry(accurate.source_types(read, KINDS, COPYABLE.of_source, options))
 
 
 def a_world(**terms: Any) -> World:

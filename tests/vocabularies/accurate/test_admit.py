@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.world import World, content
 
+from samara.assembly import reserved
 from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.kube.errors import redact
 from samara.settings import Settings
-from samara.source_types import reserved
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
@@ -24,8 +24,15 @@ from samara.vocabularies.secret_copy import SecretCopySettings
 
 CIRCULAR = ("circular reference is not permitted",)
 CHILDREN = ("child namespaces exist",)
+
+
+def judged_by(**more: Any) -> AdmitRules:
+    """Without naming policies and reserved names, unless a test says otherwise."""
+    return AdmitRules(**{"denied": lambda name, root: None, "reserved": lambda name: False, **more})
+
+
+STRICT, CASCADING = judged_by(), judged_by(allow_cascading=True)
 ROOT, TEMPLATED = {TYPE: "root"}, {TYPE: "template"}
-STRICT, CASCADING = AdmitRules(), AdmitRules(allow_cascading=True)
 Words = dict[str, str]
 
 
@@ -350,8 +357,8 @@ def test_naming_policies_get_the_name_and_the_root() -> None:
         return ("^top$", "^$1-.*") if name == "bad" else None
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
-    assert asked(world, sub("good"), None, AdmitRules(denied=denied)) == ()
-    assert messages(asked(world, sub("bad"), None, AdmitRules(denied=denied))) == (
+    assert asked(world, sub("good"), None, judged_by(denied=denied)) == ()
+    assert messages(asked(world, sub("bad"), None, judged_by(denied=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -362,12 +369,12 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = messages(asked(a_world(r=ROOT), sub(), None, AdmitRules(denied=denied)), Undecidable)
+    (fault,) = messages(asked(a_world(r=ROOT), sub(), None, judged_by(denied=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
 def test_row_26_reserved_names_are_refused() -> None:
-    rules = AdmitRules(reserved=lambda name: name.startswith("kube-"))
+    rules = judged_by(reserved=lambda name: name.startswith("kube-"))
     assert messages(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
@@ -389,19 +396,19 @@ def test_3_2_a_name_is_validated_on_creation_only() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise AssertionError("no policy is asked about a change")
 
-    rules = AdmitRules(denied=denied, reserved=lambda name: True)
+    rules = judged_by(denied=denied, reserved=lambda name: True)
     assert asked(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
 
 
 def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
-    rules = AdmitRules(denied=lambda name, root: ("^r$", "^r-"), reserved=lambda name: True)
+    rules = judged_by(denied=lambda name, root: ("^r$", "^r-"), reserved=lambda name: True)
     world = a_world(r=ROOT)
     assert created(world, below("r"), rules) == ()
     assert admit_namespace(Request("UPDATE", namespace(below("r")), namespace({})), world, rules) == ()
 
 
 def test_the_first_broken_rule_of_a_sub_namespace_is_reported() -> None:
-    rules = AdmitRules(denied=lambda name, root: ("a", "b"), reserved=lambda name: True)
+    rules = judged_by(denied=lambda name, root: ("a", "b"), reserved=lambda name: True)
     (fault,) = asked(a_world(r=ROOT), sub(), None, rules)
     assert "naming policies" in fault
     (fault,) = asked(a_world(r=ROOT), sub(spec={"labels": {"a b": ""}}), None, rules)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samara.vocabularies.accurate.naming import BadExpansion, Policies, Policy, RegexpError
+from samara.regular_expressions import RegexpError
+from samara.vocabularies.accurate.naming import BadExpansion, Policies, Policy
 
 
 def refusal(root: str, match: str, name: str, under: str) -> Policy | None:

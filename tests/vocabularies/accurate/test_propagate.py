@@ -838,6 +838,47 @@ def test_row_21_a_copy_left_over_from_another_parent_is_not_propagated_before_it
     assert [write.ref for write in plan_of(key("r"), world, RULES).writes] == [at("a", "x")]
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("top", ["without mode", "deleted"])
+def test_a_copy_that_is_about_to_be_deleted_takes_over_no_create_copy(top: str, backwards: bool) -> None:
+    """Otherwise the order in which sources are planned would decide whether the object is deleted with the copy."""
+    world = grown("update")
+    world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"})
+    if top == "deleted":
+        world.delete(TOP)
+    else:
+        set_mode(world, TOP, None)
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == ({"b": "one"} if top == "deleted" else {"r": "one", "b": "one"})
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_copy_that_is_about_to_change_to_create_mode_takes_over_no_object(backwards: bool) -> None:
+    world = grown("update")
+    world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"}, content=secret("theirs"))
+    set_mode(world, TOP, "create")
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == {"r": "one", "a": "one", "b": "theirs"}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_copy_takes_over_no_object_while_a_copy_two_levels_above_it_may_change(backwards: bool) -> None:
+    world = grown("update", ("r", "a", "b", "c"))
+    world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
+    set_mode(world, TOP, "create")
+    assert plan_of(key("b"), world, RULES).requeue_after, "no event may trigger another plan of this source"
+    settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
+    assert values(world) == {"r": "one", "a": "one", "b": "one", "c": "theirs"}
+
+
+def test_a_create_copy_is_taken_over_once_all_copies_above_it_are_in_sync() -> None:
+    world = grown("update", ("r", "a", "b", "c"))
+    world.edit(at("a", "x"), content=secret("drift"))
+    world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
+    settled(world)
+    assert values(world) == dict.fromkeys("rabc", "one")
+
+
 @pytest.mark.parametrize(("by", "stays"), [("accurate-controller", False), ("samara", False), ("kubectl", True)])
 def test_row_21_left_over_copies_are_deleted_only_if_managed_fields_name_us_or_the_original(
     by: str, stays: bool

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from samara.cli.files import texts
-from samara.cli.lint_nodes import Finding, manifests
-from samara.cli.lint_rules import Lint
+from samara.cli.lint import Finding, findings
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, plural
 from samara.cli.session import settings_if_any
-from samara.settings import Settings
 
 FOUND = 1
 
@@ -30,18 +26,6 @@ def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], co
     found = findings(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
     context.exit(FOUND if found else 0)
-
-
-def findings(files: tuple[str, ...], settings: Settings, namespace: str = "") -> list[Finding]:
-    """`namespace` is where a manifest goes that names none, as with kubectl's flag."""
-    lint = Lint(settings)
-    found: list[Finding] = []
-    for text in texts(files):
-        read, faults = manifests(text)
-        found += faults
-        placed = (replace(each, namespace=each.namespace or namespace) for each in read)
-        found += [finding for manifest in placed for finding in lint.all(manifest)]
-    return sorted(set(found))
 
 
 def _shape(each: Finding) -> dict[str, Any]:

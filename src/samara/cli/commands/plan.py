@@ -94,7 +94,7 @@ async def _watch(cluster: Cluster, config: str | None, look: Look, tell: Callabl
 
 
 async def _look(at: Session, files: list[Text], namespace: str | None, diff: bool) -> Looked:
-    shot = await snapshot(at)
+    shot = await snapshot(at, at.say)
     if files:
         await overlay_manifests(shot, files, namespace or at.access.namespace, at.say)
     seen = await picture(at, shot)

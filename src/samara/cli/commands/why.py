@@ -77,7 +77,7 @@ async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any
         ref = named(what, where, at.registry)
         try:
             unread: list[str] = []
-            shot = await snapshot(at, of_store=unread.append)
+            shot = await snapshot(at, unread.append)
         except Forbidden as fault:
             return _locally(ref, await local_answer(at.client, at.registry, ref, str(fault)))
         if ref.kind in shot.unknown:

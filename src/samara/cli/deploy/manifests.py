@@ -16,6 +16,7 @@ import yaml
 
 from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
+from samara.assembly import served
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
 from samara.core.metadata_keys import APP
@@ -24,7 +25,6 @@ from samara.core.source_type import SourceType
 from samara.kube.errors import ConfigError
 from samara.setting_types import FILE, settings_of
 from samara.settings import Settings
-from samara.source_types import served
 
 IMAGE = f"samara:{__version__}"
 BASE = "base.yaml"

@@ -12,6 +12,7 @@ from typing import Any
 from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
+from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, served
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
@@ -23,7 +24,6 @@ from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
 from samara.kube.queries import CRD
 from samara.settings import Settings
-from samara.source_types import CERTIFICATE, WELL_KNOWN, kinds_in, served
 
 GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"

@@ -8,6 +8,7 @@ from samara.core.model import EVENT, Object, Ref
 from samara.core.ownership import is_recorded
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType
+from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec, decode
@@ -59,7 +60,7 @@ async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
 def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
     if live is None:
         return ()
-    owner = registry.owner(live, Cache(registry))
+    owner = registry.owner(live, Cache(registry, built=Codec(registry.managers).content, readings=NO_READINGS))
     found = []
     for source_type in registry.source_types:
         origin = marked_origin(live, source_type)

@@ -227,8 +227,8 @@ def _url(text: str, what: str, example: str, *, userinfo: bool = False) -> Split
     except ValueError:
         raise ConfigError(f"{what}: expected a URL like {example}, found one that cannot be read") from None
     if parts.scheme not in ("http", "https"):
-        found = parts.scheme if usable else "no URL"
-        raise ConfigError(f"{what}: expected a URL like {example}, found {found}; only http and https are supported")
+        given = parts.scheme if usable else "no URL"
+        raise ConfigError(f"{what}: expected a URL like {example}, found {given}; only http and https are supported")
     if not usable:
         raise ConfigError(f"{what}: expected a URL like {example}, found one without a host")
     if "@" in parts.netloc and not userinfo:

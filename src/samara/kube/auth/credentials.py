@@ -18,7 +18,7 @@ Headers = list[tuple[str, str]]
 
 
 class Credentials(Protocol):
-    """Proves who is sending a request."""
+    """Proves to the API server which user sends a request."""
 
     async def headers(self) -> Headers: ...
 

@@ -26,7 +26,7 @@ MODES = ("Never", "IfAvailable", "Always")
 INFO = "KUBERNETES_EXEC_INFO"
 TIMEOUT = 60.0
 INTERACTIVE_TIMEOUT = 300.0
-"""Seconds. A person who logs in needs longer."""
+"""Seconds. An interactive login takes longer."""
 
 # A plugin may print the token it got. No word of an explanation is this long.
 _TOKEN_LIKE = re.compile(r"[\w+=.-]{40,}")

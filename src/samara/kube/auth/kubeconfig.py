@@ -172,8 +172,8 @@ def _find_context(config: Kubeconfig, context: str | None, flags: Flags) -> Sele
     name = context or config.current
     where = _join(config.files)
     if not name:
-        have = _names(config.contexts)
-        raise ConfigError(f"{where}: no current-context is set; choose one with --context (there are: {have})")
+        contexts = _names(config.contexts)
+        raise ConfigError(f"{where}: no current-context is set; choose one with --context (there are: {contexts})")
     if name not in config.contexts:
         raise ConfigError(f"{where}: there is no context {name!r}; there are: {_names(config.contexts)}")
     entry = config.contexts[name]
@@ -301,8 +301,8 @@ def _named(file: Path, document: Mapping[str, Any], what: str) -> Iterator[tuple
 def _lookup(entry: Entry, what: str, name: str, among: Mapping[str, Entry]) -> Entry:
     if name in among:
         return among[name]
-    found = f"{name!r}, which is not defined" if name else "none"
-    raise ConfigError(f"{entry}: expected the name of a {what}, found {found}; there are: {_names(among)}")
+    given = f"{name!r}, which is not defined" if name else "none"
+    raise ConfigError(f"{entry}: expected the name of a {what}, found {given}; there are: {_names(among)}")
 
 
 def _user(entry: Entry) -> User:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from samara.core.admission import Operation, Request
 from samara.core.desired import Adopt
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, KindName
 from samara.core.source_type import Admission, Copyable, SourceType
-from samara.core.view import OwnerOf, View
-from samara.core.vocabulary import BuildContext, RequiredRights, Vocabulary
+from samara.core.view import View
+from samara.core.vocabulary import BuildContext, CrossNamespace, RequiredRights, Vocabulary
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
-from samara.vocabularies.accurate.config import KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
+from samara.vocabularies.accurate.config import HINTS, KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
 from samara.vocabularies.accurate.convert import convert as convert
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER as ACCURATE_MANAGER
+from samara.vocabularies.accurate.labels import FROM, GENERATED, PROPAGATE, PROPAGATE_GENERATED, ROLES, SUB_NAMESPACE
 from samara.vocabularies.accurate.labels import NAME as NAME
-from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 from samara.vocabularies.accurate.propagate import Propagation
 from samara.vocabularies.accurate.sub import SubNamespaces
 from samara.vocabularies.accurate.tree import NamespaceTree
@@ -27,7 +27,7 @@ from samara.vocabularies.accurate.tree import NamespaceTree
 EVERY_OPERATION: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 
-CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE)
+CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE, hints=HINTS)
 
 
 class AccurateSettings(Struct, frozen=True):
@@ -42,17 +42,20 @@ class AccurateSettings(Struct, frozen=True):
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = (ACCURATE_MANAGER,)
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    """Named by `config` instead: see `watched_kinds`."""
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType, ...]:
     options = Options(
-        context.adopt,
-        settings.allow_cascading_deletion,
-        context.is_reserved,
-        context.managers,
-        settings.propagate_generated,
+        is_reserved=context.is_reserved,
+        adopt=context.adopt,
+        cascading=settings.allow_cascading_deletion,
+        managers=context.managers,
+        generated=settings.propagate_generated,
     )
-    return source_types(read(settings.config), context.kinds, context.copyable, context.owner, options)
+    return source_types(read(settings.config), context.kinds, context.copyable, options)
 
 
 def watched_kinds(settings: AccurateSettings) -> tuple[KindName, ...]:
@@ -74,19 +77,19 @@ def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
 class Options:
     """The settings, besides the configuration in the original's own keys."""
 
+    is_reserved: Callable[[str], bool]
     adopt: Adopt = Adopt.IDENTICAL
     cascading: bool = False
-    is_reserved: Callable[[str], bool] = lambda name: False
     managers: frozenset[str] = frozenset({ACCURATE_MANAGER})
     generated: bool = False
     """True: `propagate-generated` on a controller makes the objects that it created sources."""
 
 
 def source_types(
-    config: Config, kinds: tuple[Kind, ...], copyable: Copyable, owner: OwnerOf, options: Options
+    config: Config, kinds: tuple[Kind, ...], copyable: Copyable, options: Options
 ) -> tuple[SourceType, ...]:
     """SubNamespaces create namespaces, namespaces inherit labels and annotations, and objects are propagated."""
-    rules = AdmitRules(options.cascading, config.naming.refusal, options.is_reserved)
+    rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading)
     # Labels and annotations of namespaces are always applied under the original's field manager.
     managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
 
@@ -97,7 +100,7 @@ def source_types(
         return admit_sub_namespace(request, view, rules)
 
     sub_namespaces = replace(
-        SubNamespaces(options.cascading, options.is_reserved).source_type(managers),
+        SubNamespaces(options.cascading, options.is_reserved, config).source_type(managers),
         admission=Admission((SUB_NAMESPACE,), validate_sub_namespace, add_finalizer, EVERY_OPERATION),
     )
     tree = replace(
@@ -107,7 +110,7 @@ def source_types(
         ),
     )
     propagation = Propagation(
-        config, kinds, copyable, owner, options.adopt, options.managers | {FIELD_MANAGER}, options.generated
+        config, kinds, copyable, options.adopt, options.managers | {FIELD_MANAGER}, options.generated
     )
     return sub_namespaces, tree, propagation.source_type
 
@@ -116,6 +119,7 @@ VOCABULARY = Vocabulary(
     NAME,
     AccurateSettings,
     build,
+    frozenset({*ROLES, PROPAGATE, PROPAGATE_GENERATED, GENERATED, FROM}),
     custom_resources=(SUB_NAMESPACE,),
     convert=convert,
     original_lease="accurate",

@@ -6,15 +6,12 @@ a value that the change leaves as it is: the original may have accepted that val
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
 from samara.core.admission import PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Field, Object, namespace_ref
-from samara.core.names import is_label_value
-from samara.core.selectors import is_label_key
 from samara.core.view import View
 from samara.vocabularies.accurate.labels import (
     FINALIZER,
@@ -31,12 +28,11 @@ from samara.vocabularies.accurate.labels import (
     parent_of,
     template_of,
 )
+from samara.vocabularies.accurate.sub import spec_faults, spec_of
+from samara.vocabularies.accurate.tree import CIRCULAR, role_faults
 
-CIRCULAR = Refused("circular reference is not permitted")
+LOOP = Refused(CIRCULAR)
 CHILDREN = Refused("child namespaces exist")
-MOST_ANNOTATIONS = 256 * 1024
-"""Bytes of all annotations of one object together: the limit of the API server."""
-MOST_QUOTED = 80
 Faults = Iterator[str]
 
 
@@ -44,11 +40,11 @@ Faults = Iterator[str]
 class AdmitRules:
     """The settings that admission depends on."""
 
-    allow_cascading: bool = False
-    denied: Callable[[str, str], tuple[str, str] | None] = lambda name, root: None
+    denied: Callable[[str, str], tuple[str, str] | None]
     """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
-    reserved: Callable[[str], bool] = lambda name: False
+    reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
+    allow_cascading: bool = False
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
@@ -67,7 +63,11 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
         return () if old is None or old.deleting else _first(_let_go(old, view, rules))
     if new.deleting or (old is not None and _spec(old) == _spec(new)):
         return ()  # an unchanged spec is not validated again
-    return _first(_held(new, view)) or tuple(_worded(new)) or _first(_rooted(old, new, view, rules))
+    return (
+        _first(_held(new, view))
+        or tuple(Refused(fault.message) for fault in spec_faults(spec_of(new)))
+        or _first(_rooted(old, new, view, rules))
+    )
 
 
 def add_finalizer(request: Request) -> tuple[PatchOperation, ...]:
@@ -101,18 +101,17 @@ def _changed(old: Object, new: Object, view: View) -> Faults:
 def _climbed(new: Object, view: View) -> Faults:
     above = list(ancestors(new, view))
     if above and above[-1] in (new.ref.name, *above[:-1]):
-        yield CIRCULAR
+        yield LOOP
     elif above and view.get(namespace_ref(above[-1])) is None:
         yield Refused(f"parent namespace does not exist: {above[-1]}")
 
 
 def _placed(old: Object | None, new: Object, view: View) -> Faults:
     """The labels must agree with each other and with the namespaces that they name."""
+    yield from (Refused(fault.message) for fault in role_faults(new))
     if parent_of(new):
         yield from _sub(new, view)
     elif template_of(new):
-        if template_of(new) == new.ref.name:
-            yield CIRCULAR
         yield from _instance(old, new, view)
     was = old.labels if old is not None else {}
     for label in (PARENT, TEMPLATE):
@@ -122,12 +121,6 @@ def _placed(old: Object | None, new: Object, view: View) -> Faults:
 
 def _sub(new: Object, view: View) -> Faults:
     name = parent_of(new)
-    if name == new.ref.name:
-        yield CIRCULAR
-    if TEMPLATE in new.labels:
-        yield Refused("a sub-namespace cannot have a template")
-    if TYPE in new.labels:
-        yield Refused("a sub-namespace cannot be a root or a template")
     parent = view.get(namespace_ref(name))
     if parent is None:
         yield _missing(name)
@@ -178,28 +171,6 @@ def _held(new: Object, view: View) -> Faults:
         yield Refused(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
 
 
-def _worded(new: Object) -> Faults:
-    """Every fault of the labels and annotations for the namespace."""
-    spec = _json(_spec(new))
-    labels, annotations = _words(spec, "labels"), _words(spec, "annotations")
-    for key, value in labels.items():
-        if not is_label_key(key):
-            yield Refused(f"spec.labels: Invalid value: {_quoted(key)}: the key of a label was expected")
-        if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield Refused(f"spec.labels: Invalid value: {_quoted(str(value))}: the value of a label was expected")
-    for key in annotations:
-        if not is_label_key(key.lower()):
-            yield Refused(f"spec.annotations: Invalid value: {_quoted(key)}: the key of an annotation was expected")
-    size = sum(len(word.encode(errors="replace")) for each in annotations.items() for word in map(str, each))
-    if size > MOST_ANNOTATIONS:
-        yield Refused(f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}")
-
-
-def _quoted(word: str) -> str:
-    """Quotes like the API server, so that `redact` can cut the rejected value out of a message."""
-    return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
-
-
 def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
     """The name is judged on creation only, so that a later change of the spec is not refused for an accepted name."""
     root = _root_above(new.ref.namespace, view)
@@ -236,7 +207,7 @@ def _root_above(name: str, view: View) -> str:
         if not parent_of(namespace):
             return Refused(f"namespace {name} is not found to be a root or a sub namespace")
         name = parent_of(namespace)
-    return CIRCULAR
+    return LOOP
 
 
 def _let_go(old: Object, view: View, rules: AdmitRules) -> Faults:
@@ -248,15 +219,3 @@ def _let_go(old: Object, view: View, rules: AdmitRules) -> Faults:
 
 def _spec(obj: Object) -> Field | None:
     return obj.content.get("spec")
-
-
-def _json(spec: Field | None) -> object:
-    try:
-        return json.loads((spec.raw if spec is not None else None) or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _words(spec: object, name: str) -> Mapping[str, object]:
-    found = spec.get(name) if isinstance(spec, Mapping) else None
-    return found if isinstance(found, Mapping) else {}

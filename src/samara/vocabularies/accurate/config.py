@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from samara.core.model import NAMESPACE, Kind
 from samara.core.vocabulary import SettingError
+from samara.regular_expressions import RegexpError
 from samara.vocabularies.accurate.globs import Globs, Keys, malformed
 from samara.vocabularies.accurate.labels import GROUP, SUB_NAMESPACE
-from samara.vocabularies.accurate.naming import Policies, RegexpError
+from samara.vocabularies.accurate.naming import Policies
 
 VERBS = ("get", "list", "watch", "create", "update", "delete")
 """What must be allowed on every watched kind, in every namespace."""
@@ -31,6 +32,13 @@ KEYS = (
     "propagateAnnotationKeyExcludes",
     "namingPolicies",
 )
+_PATTERNS = f"a list of patterns of keys, none under {GROUP}/"
+HINTS = {
+    **dict.fromkeys(KEYS[:4], _PATTERNS),
+    "watches": "a list of {group, version, kind}, of kinds that have a namespace",
+    **dict.fromkeys(KEYS[5:7], "a list of patterns of keys"),
+    "namingPolicies": "a list of {root, match}, each root a regular expression of RE2",
+}
 _ITEMS = {"watches": ("group", "version", "kind"), "namingPolicies": ("root", "match")}
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"

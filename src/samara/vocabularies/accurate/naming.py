@@ -7,16 +7,14 @@ is the first group here; in Go it is the first group that took part in the match
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
+
+from samara.regular_expressions import Match, Regexp, RegexpError, compile_regexp
 
 _DIGITS = frozenset("0123456789")
 _LONGEST_NUMBER = 9
-
-
-class RegexpError(ValueError):
-    """The text is not a regular expression. The message says why."""
 
 
 class BadExpansion(ValueError):  # noqa: N818 - named after the fault, as in `kube.errors`
@@ -34,7 +32,7 @@ class Policy(NamedTuple):
 
     def expanded(self, root: str) -> str | None:
         """`match`, expanded for each match of `root` in the root's name, and joined. None if there is no match."""
-        parts = [expand(self.match, match) for match in _all_matches(_compiled(self.root), root)]
+        parts = [expand(self.match, match) for match in _all_matches(compile_regexp(self.root), root)]
         return "".join(parts) if parts else None
 
 
@@ -47,30 +45,12 @@ class Policies:
         """Reads a list of {root, match}. Raises RegexpError for the first `root` that is not a regular expression."""
         policies = tuple(Policy(fields.get("root", ""), fields.get("match", "")) for fields in raw)
         for policy in policies:
-            _compiled(policy.root)
+            compile_regexp(policy.root)
         return cls(policies)
 
     def refusal(self, name: str, root: str) -> Policy | None:
         """The first policy that denies the name under this root. None if all allow it. Raises BadExpansion."""
         return next((policy for policy in self.policies if policy.denies(name, root)), None)
-
-
-class _Regexp(Protocol):
-    @property
-    def groupindex(self) -> Mapping[str, int]: ...
-    @property
-    def groups(self) -> int: ...
-    def search(self, text: str, pos: int = 0) -> Match | None: ...
-
-
-class Match(Protocol):
-    """The part of RE2's match object that this module uses. RE2 has no type hints."""
-
-    @property
-    def re(self) -> _Regexp: ...
-    def __getitem__(self, group: int) -> str | None: ...
-    def start(self) -> int: ...
-    def end(self) -> int: ...
 
 
 def expand(template: str, match: Match) -> str:
@@ -117,7 +97,7 @@ def _number(name: str) -> int | None:
     return int(name) if len(name) <= _LONGEST_NUMBER else None
 
 
-def _all_matches(regexp: _Regexp, text: str) -> Iterator[Match]:
+def _all_matches(regexp: Regexp, text: str) -> Iterator[Match]:
     """The matches from left to right, without overlaps. An empty match at the end of another one does not count."""
     at, last = 0, -1
     while at <= len(text):
@@ -130,31 +110,11 @@ def _all_matches(regexp: _Regexp, text: str) -> Iterator[Match]:
         at, last = match.end() + is_empty, match.end()
 
 
-def _expansion(policy: Policy, expanded: str) -> _Regexp:
+def _expansion(policy: Policy, expanded: str) -> Regexp:
     try:
-        return _compiled(expanded)
+        return compile_regexp(expanded)
     except RegexpError as fault:
         raise BadExpansion(
             f"naming policy root={policy.root} match={policy.match} gives {expanded}, "
             f"expected a regular expression: {fault}"
         ) from fault
-
-
-def _compiled(text: str) -> _Regexp:
-    # Imported here to save 1.5 MiB of memory if no naming policy is configured.
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False  # otherwise RE2 writes each error to stderr
-    compiled = cast("Callable[[str, object], _Regexp]", re2.compile)
-    try:
-        return compiled(text, options)
-    except UnicodeEncodeError:
-        raise RegexpError("error parsing regexp: invalid UTF-8") from None
-    except re2.error as fault:
-        raise RegexpError(f"error parsing regexp: {_message_of(fault)}") from None
-
-
-def _message_of(fault: Exception) -> str:
-    message = fault.args[0] if fault.args else ""
-    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mode, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Mode, Template, not_copied
 from samara.core.metadata import is_in_sync
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
@@ -14,13 +14,15 @@ from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
-from samara.core.view import OwnerOf, View, has_copies
+from samara.core.view import View, has_copies
 from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.globs import Globs
 from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,
     FROM,
     GENERATED,
+    GROUP,
     NAME,
     PARENT,
     PROPAGATE,
@@ -35,6 +37,8 @@ from samara.vocabularies.accurate.labels import (
 
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
+RECHECK = 60.0
+"""Seconds until a source is planned again that takes over nothing yet. The copy that it waits for may be far above."""
 CONTROLLED = '"controller":true'
 """Not a key: a piece of JSON in every object with a controller. The watch parses only objects with a metadata key."""
 
@@ -46,7 +50,6 @@ class Propagation:
     config: Config
     kinds: tuple[Kind, ...]
     copyable: Copyable
-    owner: OwnerOf
     adopt: Adopt
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
@@ -71,7 +74,7 @@ class Propagation:
         return SourceType(
             PROPAGATION,
             self.kinds,
-            source=Annotated(frozenset(keys), self.is_source),
+            source=Annotated(frozenset(keys), self.is_source, kinds={PROPAGATE: self.kinds}, lint=self.lint),
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
@@ -79,6 +82,21 @@ class Propagation:
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
         )
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
+        for key in (PROPAGATE, PROPAGATE_GENERATED):
+            if obj.annotations.get(key, CREATE) not in MODES:
+                yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on')
+        if PROPAGATE_GENERATED in obj.annotations and not self.generated:
+            instead = f"the setting vocabularies.{NAME}.propagateGenerated: true"
+            expected = f"{PROPAGATE} on the objects themselves, or {instead}"
+            yield Mistake(PROPAGATE_GENERATED, expected, "a key that does nothing while that is off")
+        if PROPAGATE in obj.annotations:
+            if self.config != Config() and not self.config.watches:
+                expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
+                yield Mistake(PROPAGATE, expected, "a key that does nothing")
+            yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
+            yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 
     def is_source(self, obj: Object, view: View) -> bool:
         """With `generated`, also an object with a controller, whose annotation is not read yet."""
@@ -128,7 +146,14 @@ class Propagation:
 
         # 5.2, step 3: a copy that differs from its own source is repaired before it is passed on.
         if self._is_out_of_sync(obj, view):
-            copies = _with_unavailable_content(copies, obj)
+            return Desired(tuple(_waiting(copy, obj) for copy in copies), reads=reads)
+
+        # A copy that is about to be deleted or to change its mode takes over no object.
+        is_copy = FROM in obj.annotations
+        taken_over = {copy.ref for copy in copies if self._takes_over(copy, obj, view)} if is_copy else ()
+        if taken_over and self._may_change(obj, view):
+            copies = tuple(_waiting(copy, obj) if copy.ref in taken_over else copy for copy in copies)
+            return Desired(copies, reads=reads, requeue_after=RECHECK)
         return Desired(copies, reads=reads)
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
@@ -231,6 +256,31 @@ class Propagation:
         copies = self._copies(source, (obj.ref,), view)
         return not all(is_in_sync(copy.template, obj, self.ownership, view) for copy in copies)
 
+    def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
+        """True if the copy would overwrite an object that does not follow this source yet."""
+        live = view.get(copy.ref) if copy.template.mode is Mode.SYNC else None
+        return live is not None and self.origin(live, view) != source.ref
+
+    def _may_change(self, copy: Object, view: View) -> bool:
+        """True if this copy, or one further up, is about to be repaired, to change its mode or to be deleted.
+
+        Such a copy takes over no object: once it is deleted or in create mode, it could not give the object back.
+        """
+        while (namespace := view.get(namespace_ref(copy.ref.namespace))) is not None:
+            if self._is_leaving_tree(copy, namespace):
+                return True
+            above = _address_above(copy.ref, view)
+            if above is None or not self._is_copy(copy, above, view):
+                return False
+            source = view.get(above)
+            if source is None or source.deleting or self._mode_of(source, view) not in MODES:
+                return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
+            (expected,) = self._copies(source, (copy.ref,), view)
+            if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
+                return True
+            copy = source
+        return False
+
     def _is_copy(self, obj: Object, above: Ref, view: View) -> bool:
         """True if a source at `above` may write this object: `from` names it, or we wrote the object.
 
@@ -239,7 +289,7 @@ class Propagation:
         over is not repaired from above.
         """
         is_ours = self.origin(obj, view) == above or is_recorded(obj, self.ownership)
-        is_ours = is_ours or (obj.known_copy and self.owner(obj, view) is None)
+        is_ours = is_ours or (obj.known_copy and view.owner(obj) is None)
         return is_ours and RELEASED not in obj.annotations
 
     def _is_leaving_tree(self, obj: Object, namespace: Object) -> bool:
@@ -249,18 +299,23 @@ class Propagation:
         return is_stale and is_synced and RELEASED not in obj.annotations and is_recorded(obj, self.ownership)
 
 
+def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:
+    """The keys that copies lack. Patterns do not apply to keys of the tree: every copy has those."""
+    for key in metadata:
+        if patterns.match(key) and not key.startswith(f"{GROUP}/"):
+            yield not_copied(where, key)
+
+
 def _sources_affected_by_namespace(namespace: Object, view: View) -> list[Ref]:
     looped = [namespace, *affected_namespaces(namespace, view)] if is_in_loop(namespace, view) else []
     names = dict.fromkeys((parent_or_template(namespace), *(member.ref.name for member in looped)))
     return [source for name in names if name for source in view.sources(PROPAGATION, name)]
 
 
-def _with_unavailable_content(copies: Iterable[Copy], source: Object) -> tuple[Copy, ...]:
-    """Existing copies of the source stay as they are, and missing ones wait until the source is repaired."""
+def _waiting(copy: Copy, source: Object) -> Copy:
+    """An existing copy stays as it is, and a missing one waits, until the source itself is repaired."""
     waiting_for = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
-    return tuple(
-        copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=waiting_for)) for copy in copies
-    )
+    return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=waiting_for))
 
 
 def _address_above(ref: Ref, view: View) -> Ref | None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Template
+from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import NAMESPACE, Content, Key, Object, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Ref, namespace_ref
+from samara.core.names import LABEL_VALUE, is_label_value, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.policy import is_paused
 from samara.core.queries import NamespaceIsActive
+from samara.core.selectors import NAMESPACE_NAME, is_label_key
 from samara.core.source_type import Addresses, CustomResource, Hierarchy, Policy, Protected, SourceType, Status
 from samara.core.status import condition, status_of
 from samara.core.view import View
+from samara.vocabularies.accurate.config import Config
+from samara.vocabularies.accurate.globs import OWN
 from samara.vocabularies.accurate.labels import (
     ACCURATE_MANAGER,
     CREATED_BY,
@@ -32,6 +37,9 @@ SUB = f"{NAME}:sub"
 STALLED = "Stalled"
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of one object together: the limit of the API server."""
+MOST_QUOTED = 80
 DELETION_REASONS = ("ChildrenExist", "Held", "Refused")
 """The reasons of the condition on a terminating SubNamespace whose namespace cannot be deleted yet."""
 
@@ -42,12 +50,13 @@ class SubNamespaces:
 
     cascading: bool
     is_reserved: Callable[[str], bool]
+    config: Config = field(default_factory=Config)
 
     def source_type(self, managers: frozenset[str]) -> SourceType:
         return SourceType(
             SUB,
             (SUB_NAMESPACE, NAMESPACE),
-            source=CustomResource(SUB_NAMESPACE, FINALIZER, gone_after=0.0),
+            source=CustomResource(SUB_NAMESPACE, FINALIZER, gone_after=0.0, lint=self.lint),
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
             desired=self.desired,
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
@@ -57,6 +66,34 @@ class SubNamespaces:
             hierarchy=Hierarchy(frozenset({PARENT})),
             per_namespace=False,
         )
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
+        name, spec = obj.ref.name, spec_of(obj)
+        if name and not is_namespace_name(name):
+            yield Mistake("metadata.name", NAMESPACE_NAME, quoted(name))
+        elif self.is_reserved(name):
+            expected = "another name: this one is reserved, and no namespace is made of it"
+            yield Mistake("metadata.name", expected, quoted(name))
+        faulty = [mistake for fault in spec_faults(spec) for mistake in fault.mistakes]
+        yield from faulty
+        fields = {mistake.field for mistake in faulty}
+        yield from (mistake for mistake in self._dropped(spec) if mistake.field not in fields)
+
+    def _dropped(self, spec: Mapping[str, object]) -> Iterator[Mistake]:
+        """The keys that the namespace never gets. Without a configuration only the reserved keys are known."""
+        config = self.config
+        admitted = {LABELS: config.sub_label_keys, ANNOTATIONS: config.sub_annotation_keys}
+        settings = {LABELS: "subNamespaceLabelKeys", ANNOTATIONS: "subNamespaceAnnotationKeys"}
+        for where, keys in admitted.items():
+            for key in (key for key, value in _words(spec, where).items() if isinstance(value, str)):
+                if key.startswith(OWN):
+                    expected = f"another key: those under {' and '.join(OWN)} never reach a namespace this way"
+                elif config != Config() and not keys.admits(key):
+                    setting = f"vocabularies.{NAME}.{settings[where]}"
+                    expected = f"a key that the setting {setting} lets through; any other is ignored"
+                else:
+                    continue
+                yield Mistake(f"spec.{where}.{key}", expected, "a key that is not let through")
 
     def desired(self, source: Ref, view: View) -> Desired:
         """2.4 and 2.6 of the specification. Pruning deletes the namespace."""
@@ -201,3 +238,49 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
         "observedGeneration": generation,
         "conditions": [condition(STALLED, True, reason, message, generation)],
     }
+
+
+def spec_of(sub: Object) -> Mapping[str, object]:
+    content = sub.content.get("spec")
+    try:
+        spec = json.loads((content.raw if content is not None else None) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
+    """Every fault of the labels and annotations for the namespace, in the words of the API server."""
+    labels, annotations = _words(spec, LABELS), _words(spec, ANNOTATIONS)
+    for key, value in labels.items():
+        if not is_label_key(key):
+            yield _invalid(LABELS, key, key, "the key of a label")
+        if not isinstance(value, str) or (value and not is_label_value(value)):
+            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE)
+    for key in annotations:
+        if not is_label_key(key.lower()):
+            yield _invalid(ANNOTATIONS, key, key, "the key of an annotation")
+    size = sum(len(word.encode(errors="replace")) for item in annotations.items() for word in map(str, item))
+    if size > MOST_ANNOTATIONS:
+        message = f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}"
+        mistake = Mistake("spec.annotations", f"at most {MOST_ANNOTATIONS} bytes", str(size))
+        yield Fault("Invalid", message, "spec.annotations", (mistake,))
+
+
+def _invalid(where: str, key: str, value: object, expected: str, form: str = "") -> Fault:
+    """`form` describes the expected value in more detail than the message of the API server."""
+    message = f"spec.{where}: Invalid value: {_quoted(str(value))}: {expected} was expected"
+    at = f"spec.{where}.{key}"
+    # The schema of the CRD reports a value that is not a string.
+    mistakes = (Mistake(at, form or expected, quoted(value)),) if isinstance(value, str) else ()
+    return Fault("Invalid", message, at, mistakes)
+
+
+def _quoted(word: str) -> str:
+    """Quotes like the API server, so that `redact` can cut the rejected value out of a message."""
+    return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
+
+
+def _words(spec: Mapping[str, object], name: str) -> Mapping[str, object]:
+    metadata = spec.get(name)
+    return metadata if isinstance(metadata, Mapping) else {}

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from samara.core.desired import Desired, Fault, Overlay
+from samara.core.desired import Desired, Fault, Mistake, Overlay
 from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namespace_ref
+from samara.core.names import is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
+from samara.core.selectors import NAMESPACE_NAME
 from samara.core.source_type import Annotated, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.labels import (
     ACCURATE_MANAGER,
     CREATED_BY,
+    IS_TEMPLATE,
     NAME,
     PARENT,
     ROLES,
+    ROOT,
     SUB_NAMESPACE,
+    TEMPLATE,
+    TYPE,
     affected_namespaces,
     ancestors,
     is_in_loop,
@@ -28,6 +34,7 @@ from samara.vocabularies.accurate.labels import (
 )
 
 TREE = f"{NAME}:tree"
+CIRCULAR = "circular reference is not permitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,11 @@ class NamespaceTree:
             TREE,
             (NAMESPACE, SUB_NAMESPACE),
             source=Annotated(
-                frozenset(ROLES), lambda obj, view: obj.ref.kind == NAMESPACE and bool(parent_or_template(obj))
+                frozenset(ROLES),
+                lambda obj, view: obj.ref.kind == NAMESPACE and bool(parent_or_template(obj)),
+                labels=frozenset(ROLES),
+                kinds=dict.fromkeys(ROLES, (NAMESPACE,)),
+                lint=lint,
             ),
             ownership=ByMark(frozenset(), lambda obj, view: None, self.managers),
             desired=self.desired,
@@ -63,7 +74,7 @@ class NamespaceTree:
         # A loop or a missing parent is reported, and nothing is written.
         if is_in_loop(namespace, view):
             path = " → ".join((namespace.ref.name, *ancestors(namespace, view)))
-            return Desired(faults=(Fault("Invalid", f"circular reference is not permitted: {path}"),))
+            return Desired(faults=(Fault("Invalid", f"{CIRCULAR}: {path}"),))
         above = view.get(namespace_ref(parent_or_template(namespace)))
         if above is None:
             return Desired(
@@ -116,6 +127,34 @@ def affected_by(obj: Object, view: View) -> Iterable[Ref]:
     if obj.ref.kind != NAMESPACE:
         return ()
     return tuple(namespace.ref for namespace in affected_namespaces(obj, view))
+
+
+def role_faults(namespace: Object) -> Iterator[Fault]:
+    """The faults of the labels that place a namespace in a tree, as far as no other namespace has to be read."""
+    name = namespace.ref.name
+    for key in (PARENT, TEMPLATE):
+        if name and namespace.labels.get(key) == name == parent_or_template(namespace):
+            expected = f"the name of another namespace: {CIRCULAR}"
+            yield Fault("Refused", CIRCULAR, key, (Mistake(key, expected, f"{quoted(name)}, its own name"),))
+    if not parent_of(namespace):
+        return
+    beside = ((TEMPLATE, "cannot have a template"), (TYPE, "cannot be a root or a template"))
+    for key, refused in beside:
+        if key in namespace.labels:
+            message = f"a sub-namespace {refused}"
+            yield Fault("Refused", message, key, (Mistake(key, f"one of the two: {message}", f"beside {PARENT}"),))
+
+
+def lint(namespace: Object) -> Iterator[Mistake]:
+    yield from (mistake for fault in role_faults(namespace) for mistake in fault.mistakes)
+    labels = namespace.labels
+    if labels.get(TYPE, ROOT) not in (ROOT, IS_TEMPLATE):
+        yield Mistake(TYPE, f'"{ROOT}" or "{IS_TEMPLATE}": any other value means nothing')
+    for key in (PARENT, TEMPLATE):
+        if labels.get(key) == "":
+            yield Mistake(key, "the name of a namespace, or no such label")
+        elif key in labels and not is_namespace_name(labels[key]):
+            yield Mistake(key, NAMESPACE_NAME)
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

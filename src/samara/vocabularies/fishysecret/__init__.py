@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template
-from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Object, Ref, namespace_ref
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
+from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, KindName, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, Vocabulary
 from samara.setting_types import (
     Duration,
     Managers,
@@ -50,6 +50,7 @@ from samara.vocabularies.fishysecret.status import (
 )
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
+MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
 _NO_SPEC = Field("spec", b"", None)
 
 
@@ -68,6 +69,8 @@ class FishySecretSettings(Struct, frozen=True):
     last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
     takeover: Takeover = False
     managers: Managers = ()
+    kinds: ClassVar[tuple[KindName, ...]] = ()
+    conflicts: ClassVar[Conflicts | None] = "refuse"
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
@@ -77,6 +80,7 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         settings.last_synced == "change",
         context.needs_consent,
         context.managers,
+        context.is_protected,
     )
     return (source_type(options),)
 
@@ -99,7 +103,7 @@ def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
 class Options:
     """The settings that the source type depends on."""
 
-    may_read: Callable[[str, str], bool] = lambda namespace, path: True
+    may_read: Callable[[str, str], bool]
     """True if the FishySecrets of a namespace may read a path."""
     refresh_interval: float = 300.0
     """Seconds between two reads of a path, for a FishySecret that sets no interval."""
@@ -107,6 +111,7 @@ class Options:
     """True: write `status.lastSyncedTime` only when the Secret changes. False: also once per refresh interval."""
     consent: bool = False
     managers: frozenset[str] = frozenset()
+    is_protected: Callable[[str], bool] = lambda name: False
 
 
 class SpecCache:
@@ -147,12 +152,17 @@ class SpecCache:
         return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
 
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
-        denied = [path for path in spec.paths if not self._options.may_read(namespace, path)]
-        if denied and not spec.faults:
-            message = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, denied))}"
-            yield Fault(
-                "PathNotAllowed", f"{message}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
+        denied = {path for path in spec.paths if not self._options.may_read(namespace, path)}
+        if namespace and denied and not spec.faults:  # a manifest without a namespace gets it from kubectl
+            refused = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, denied))}"
+            message = f"{refused}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
+            expected = f"a path that FishySecrets of namespace {namespace} may read (setting vocabularies.{NAME}.paths)"
+            mistakes = tuple(
+                Mistake(f"spec.data[{number}].secretPath", expected, quoted(item.path))
+                for number, item in enumerate(spec.items)
+                if item.path in denied
             )
+            yield Fault("PathNotAllowed", message, "spec.data", mistakes)
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
@@ -171,9 +181,9 @@ class FishySecrets:
         return SourceType(
             NAME,
             (SECRET, FISHY_SECRET),
-            source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0),
+            source=CustomResource(FISHY_SECRET, FINALIZER, explicit_deletion=True, gone_after=0.0, lint=self.lint),
             ownership=ByMark(
-                frozenset({OWNER_NAME, OWNER_NAMESPACE}),
+                MARKS,
                 lambda obj, view: owner_of(obj),
                 self.options.managers | {FIELD_MANAGER},
                 copies_may_be_sources=True,
@@ -185,6 +195,12 @@ class FishySecrets:
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
             per_namespace=False,
         )
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
+        target = self.specs.spec(obj).target
+        if target is not None and self.options.is_protected(target.namespace):
+            expected = "a namespace that is not protected (setting protectedNamespaces)"
+            yield Mistake("spec.target.namespace", expected, quoted(target.namespace))
 
     def addresses(self, source: Ref, view: View) -> Addresses | None:
         obj = view.get(source)
@@ -258,8 +274,7 @@ class FishySecrets:
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
 
 
-def source_type(options: Options | None = None) -> SourceType:
-    options = options or Options()
+def source_type(options: Options) -> SourceType:
     return FishySecrets(options, SpecCache(options)).source_type()
 
 
@@ -280,6 +295,7 @@ VOCABULARY = Vocabulary(
     NAME,
     FishySecretSettings,
     build,
+    MARKS,
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from samara.core.desired import Fault
+from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
 from samara.core.names import is_namespace_name, quoted, sample
@@ -24,6 +24,7 @@ NAME_FORM = "the name of a Secret, up to 253 lower-case letters, digits, - and .
 NAMESPACE_FORM = "the name of a namespace, up to 63 lower-case letters, digits and -,"
 TYPE_FORM = "a type of Secrets such as kubernetes.io/tls"
 KEY_FORM = "a key of a Secret: up to 253 letters, digits, - _ and ., not . itself and not beginning with ..,"
+PATH_FORM = "a path such as /app/db/password: no empty segment, no . or .. as one, at most one #, and no % ? or \\"
 INTERVAL_FORM = "a duration of at least 1s, such as 90s, 5m or 1h30m,"
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _TYPE = re.compile(r"[-._a-zA-Z0-9/]{1,253}")
@@ -85,12 +86,9 @@ class _Faults(NamedTuple):
 
     told: list[Fault]
 
-    def add(self, message: str) -> None:
-        self.told.append(Fault("Invalid", message))
-
     def wrong(self, at: str, expected: str, found: object) -> None:
         told = quoted(found) if isinstance(found, str) else "nothing" if found is None else "something else"
-        self.add(f"{at}: {expected} was expected, found {told}")
+        self.told.append(mismatch(at, expected, told))
 
     def mapping(self, found: object, at: str) -> Mapping[str, Any] | None:
         if isinstance(found, Mapping):
@@ -122,8 +120,9 @@ def _type(found: object, faults: _Faults) -> str:
         return OPAQUE
     kind = faults.text(found, "spec.target.type", TYPE_FORM, lambda text: _TYPE.fullmatch(text) is not None)
     if kind in NEVER_COPIED_TYPES:
-        told = f"spec.target.type: Secrets of type {kind} are never written; choose another type"
-        faults.told.append(Fault("Refused", told))
+        at, refused = "spec.target.type", f"Secrets of type {kind} are never written"
+        mistake = Mistake(at, "another type", refused)
+        faults.told.append(Fault("Refused", f"{at}: {refused}; choose another type", at, (mistake,)))
     return kind or OPAQUE
 
 
@@ -132,12 +131,13 @@ def _items(found: object, faults: _Faults) -> tuple[Item, ...]:
         told = (
             f"a list of {len(found)}" if isinstance(found, list) else "nothing" if found is None else "something else"
         )
-        faults.add(f"spec.data: a list of 1 to {MOST} items was expected, found {told}")
+        faults.told.append(mismatch("spec.data", f"a list of 1 to {MOST} items", told))
         return ()
     items = tuple(_item(each, f"spec.data[{number}]", faults) for number, each in enumerate(found))
     twice = [key for key, count in Counter(item.key for item in items).items() if key and count > 1]
     if twice:
-        faults.add(f"spec.data: every secretKeyName once was expected, found several of {sample(map(quoted, twice))}")
+        told = f"several of {sample(map(quoted, twice))}"
+        faults.told.append(mismatch("spec.data", "every secretKeyName once", told))
     return items
 
 
@@ -149,7 +149,8 @@ def _item(found: object, at: str, faults: _Faults) -> Item:
     path = faults.text(each.get("secretPath"), f"{at}.secretPath", "a path in the secret manager", bool)
     told = "is too long" if len(path) > LONGEST_PATH else path_fault(path) if path else None
     if told:
-        faults.add(f"{at}.secretPath: {quoted(path)} {told}")
+        at_path, wrong = f"{at}.secretPath", f"{quoted(path)} {told}"
+        faults.told.append(Fault("Invalid", f"{at_path}: {wrong}", at_path, (Mistake(at_path, PATH_FORM, wrong),)))
     return Item(path, key, faults.flag(each.get("optional"), f"{at}.optional"))
 
 

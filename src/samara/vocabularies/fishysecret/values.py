@@ -89,7 +89,12 @@ def merged(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     by_reason: dict[str, list[Fault]] = {}
     for fault in dict.fromkeys(faults):
         by_reason.setdefault(fault.reason, []).append(fault)
-    return tuple(Fault(several[0].reason, _sentence(several)) for several in by_reason.values())
+    return tuple(_joined_fault(several) for several in by_reason.values())
+
+
+def _joined_fault(several: list[Fault]) -> Fault:
+    mistakes = tuple(mistake for fault in several for mistake in fault.mistakes)
+    return Fault(several[0].reason, _sentence(several), several[0].field, mistakes)
 
 
 def _sentence(several: list[Fault]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from samara.core.admission import Request
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Template, Unavailable
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template, Unavailable
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Content, Field, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.queries import Rejected
@@ -23,19 +23,22 @@ from samara.core.source_type import (
     Status,
 )
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
 from samara.vocabularies.resource_distribution.admit import refusals
 from samara.vocabularies.resource_distribution.convert import convert as convert
+from samara.vocabularies.resource_distribution.lint import mistakes
+from samara.vocabularies.resource_distribution.spec import RESOURCE, load
 from samara.vocabularies.resource_distribution.spec_cache import FROM as FROM
 from samara.vocabularies.resource_distribution.spec_cache import HASHCODE as HASHCODE
+from samara.vocabularies.resource_distribution.spec_cache import NAME as NAME
 from samara.vocabularies.resource_distribution.spec_cache import EmbeddedObject, ParsedSpec, SpecCache
 from samara.vocabularies.resource_distribution.status import TYPES, status
 
-NAME = "resource-distribution"
 RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False
 )
+MARKS = frozenset({FROM, HASHCODE})
 GC_GRACE = 30.0
 """Seconds that the garbage collector has to delete the copies of a distribution that is gone."""
 _NO_SPEC = Field("spec", b"", None)
@@ -49,6 +52,8 @@ class ResourceDistributionSettings(Struct, frozen=True):
     )
     takeover: Takeover = False
     managers: Managers = ()
+    conflicts: ClassVar[Conflicts | None] = "refuse"
+    cross_namespace: ClassVar[CrossNamespace | None] = None
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
@@ -71,11 +76,11 @@ class ResourceDistributions:
         return SourceType(
             NAME,
             (*self.kinds, RESOURCE_DISTRIBUTION),
-            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE),
+            source=CustomResource(RESOURCE_DISTRIBUTION, explicit_deletion=True, gone_after=GC_GRACE, lint=self.lint),
             ownership=ByOwnerReference(
                 RESOURCE_DISTRIBUTION,
                 frozenset(self.kinds),
-                frozenset({FROM, HASHCODE}),
+                MARKS,
                 self.managers | {FIELD_MANAGER},
             ),
             desired=self.desired,
@@ -143,6 +148,11 @@ class ResourceDistributions:
         content = spec.order and self.specs.content(_raw(new), spec.order, view)
         return refusals(new.ref.name, spec, old_spec, content, view.answer)
 
+    def lint(self, obj: Object) -> Iterable[Mistake]:
+        raw = _raw(obj)
+        spec = load(raw.raw)
+        return mistakes(spec if isinstance(spec, Mapping) else {}, self.specs.parse(raw), self.specs)
+
     def _spec(self, source: Ref, view: View) -> ParsedSpec | None:
         obj = view.get(source)
         return None if obj is None or obj.deleting else self.specs.parse(_raw(obj))
@@ -185,14 +195,16 @@ def _raw(obj: Object) -> Field:
 
 
 def _rejected(content: object) -> tuple[Fault, ...]:
-    return (Fault("Invalid", f"spec.resource: {content.message}"),) if isinstance(content, Rejected) else ()
+    return (Fault("Invalid", f"{RESOURCE}: {content.message}", RESOURCE),) if isinstance(content, Rejected) else ()
 
 
 VOCABULARY = Vocabulary(
     NAME,
     ResourceDistributionSettings,
     build,
+    MARKS,
     custom_resources=(RESOURCE_DISTRIBUTION,),
     convert=convert,
+    shared_prefixes=frozenset({"kruise.io"}),
     original_lease="kruise-manager",
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.names import NO_NAMES, NamespaceNames, quoted, sample
 from samara.core.selectors import NamespaceSelector, Selector, is_dns_subdomain
 from samara.core.selectors import parse_selector_json as parse_selector
@@ -37,6 +38,11 @@ class Targets(NamedTuple):
     def is_mistyped(self) -> bool:
         """Whoever has mistyped a name has not asked for a copy to be deleted."""
         return bool(self.included.illegal or self.excluded.illegal)
+
+    @property
+    def selects_some(self) -> bool:
+        """False if no namespace can ever match. An illegal name counts: its author meant one."""
+        return bool(self.everywhere or self.included.legal or self.included.illegal or self.selectors)
 
     @property
     def selector(self) -> NamespaceSelector:
@@ -70,24 +76,25 @@ class Spec:
 
     resource: Resource | None
     targets: Targets
-    faults: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     """With one of these nothing can be done for the distribution."""
-    slips: tuple[str, ...] = ()
+    slips: tuple[Fault, ...] = ()
     """Admission refuses these; a plan passes them over and serves the rest."""
 
 
 def read(raw: bytes | None) -> Spec:
     """Reads a spec as the server wrote it; all faults are listed, not the first one."""
-    faults: list[str] = []
-    found = _mapping(_json(raw), "spec", faults)
+    faults: list[Fault] = []
+    found = _mapping(load(raw), "spec", faults)
     resource = _resource(found["resource"], faults) if found.get("resource") else None
     if resource is None and not faults:
-        faults.append(f"{RESOURCE}: the complete object that is to be copied was expected, found nothing")
+        faults.append(mismatch(RESOURCE, "the complete object that is to be copied", "nothing"))
     targets = _targets(_mapping(found.get("targets"), TARGETS, faults), faults)
     return Spec(resource, targets, tuple(faults), tuple(_slips(targets)))
 
 
-def _json(raw: bytes | None) -> object:
+def load(raw: bytes | None) -> object:
+    """The JSON of a spec. A text if the spec cannot be read."""
     try:
         found: object = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
@@ -106,16 +113,16 @@ def _is_shallow(found: object) -> bool:
     return False
 
 
-def _mapping(found: object, at: str, faults: list[str]) -> Mapping[str, Any]:
+def _mapping(found: object, at: str, faults: list[Fault]) -> Mapping[str, Any]:
     """The mapping itself; nothing counts as an empty one."""
     if isinstance(found, Mapping | None):
         return found or {}
     deepest = f", nested at most {DEEPEST} deep," if at == "spec" else ""
-    faults.append(f"{at}: a mapping{deepest} was expected")
+    faults.append(mismatch(at, f"a mapping{deepest}"))
     return {}
 
 
-def _resource(found: object, faults: list[str]) -> Resource | None:
+def _resource(found: object, faults: list[Fault]) -> Resource | None:
     """The resource also where only its name is at fault: of what else it says all faults are to be told."""
     before = len(faults)
     body = _mapping(found, RESOURCE, faults)
@@ -128,66 +135,74 @@ def _resource(found: object, faults: list[str]) -> Resource | None:
     faults += misnamed
     if not is_whole:
         return None
-    fields = {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
     name = str(meta.get("name") or "")
-    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], fields, hashcode(body))
+    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], content_fields(body), hashcode(body))
 
 
-def _incomplete(body: Mapping[str, Any]) -> Iterator[str]:
+def content_fields(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
+
+
+def _incomplete(body: Mapping[str, Any]) -> Iterator[Fault]:
     for part in ("apiVersion", "kind"):
         if not isinstance(body.get(part), str) or not body[part]:
-            yield f"{RESOURCE}.{part}: expected, and missing"
+            at = f"{RESOURCE}.{part}"
+            expected = f"the {part} of the object that is to be copied"
+            yield Fault("Invalid", f"{at}: expected, and missing", at, (Mistake(at, expected, "nothing"),))
 
 
-def _misnamed(meta: Mapping[str, Any]) -> Iterator[str]:
+def _misnamed(meta: Mapping[str, Any]) -> Iterator[Fault]:
     name = meta.get("name")
     if not isinstance(name, str) or not is_dns_subdomain(name):
-        found = quoted(name) if isinstance(name, str) else "none"
-        yield f"{RESOURCE}.metadata.name: a DNS subdomain was expected, found {found}"
+        yield mismatch(
+            f"{RESOURCE}.metadata.name", "a DNS subdomain", quoted(name) if isinstance(name, str) else "none"
+        )
 
 
-def _words(meta: Mapping[str, Any], where: str, faults: list[str]) -> Mapping[str, str]:
+def _words(meta: Mapping[str, Any], where: str, faults: list[Fault]) -> Mapping[str, str]:
     at = f"{RESOURCE}.metadata.{where}"
     found = _mapping(meta.get(where), at, faults)
     odd = [key for key, value in found.items() if not isinstance(value, str)]
     if odd:
-        faults.append(f"{at}: texts were expected as values of {sample(odd)}")
+        message = f"{at}: texts were expected as values of {sample(odd)}"
+        faults.append(Fault("Invalid", message, at, (Mistake(at, f"texts as values of {sample(odd)}"),)))
     return found
 
 
-def _targets(found: Mapping[str, Any], faults: list[str]) -> Targets:
+def _targets(found: Mapping[str, Any], faults: list[Fault]) -> Targets:
     everywhere = found.get("allNamespaces") or False
     if not isinstance(everywhere, bool):
-        faults.append(f"{TARGETS}.allNamespaces: true or false was expected")
+        faults.append(mismatch(f"{TARGETS}.allNamespaces", "true or false"))
     selectors = [_selector(found.get(which), f"{TARGETS}.{which}", faults) for which in SELECTORS]
     lists = [_names(found.get(which), f"{TARGETS}.{which}", faults) for which in (INCLUDED, EXCLUDED)]
     return Targets(everywhere is True, lists[0], lists[1], tuple(each for each in selectors if each.requirements))
 
 
-def _selector(found: object, at: str, faults: list[str]) -> Selector:
+def _selector(found: object, at: str, faults: list[Fault]) -> Selector:
     selector, wrong = parse_selector(found)
-    joint = "." if isinstance(found, Mapping) else ": "
-    faults += [f"{at}{joint}{each}" for each in wrong]
+    faults += [fault.below(at) for fault in wrong]
     return selector
 
 
-def _names(found: object, at: str, faults: list[str]) -> NamespaceNames:
+def _names(found: object, at: str, faults: list[Fault]) -> NamespaceNames:
     listed = _mapping(found, at, faults).get("list") or []
     if not isinstance(listed, list):
-        faults.append(f"{at}.list: a list was expected")
+        faults.append(mismatch(f"{at}.list", "a list"))
         listed = []
     entries = [_mapping(each, f"{at}.list[{number}]", faults) for number, each in enumerate(listed)]
     return NamespaceNames.of(str(each.get("name") or "") for each in entries)
 
 
-def _slips(targets: Targets) -> Iterator[str]:
+def _slips(targets: Targets) -> Iterator[Fault]:
     for which, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
         if names.illegal:
             found = sample(map(quoted, names.illegal))
-            yield f"{TARGETS}.{which}: names of namespaces were expected, found {found}"
+            at = f"{TARGETS}.{which}"
+            yield Fault("Invalid", f"{at}: names of namespaces were expected, found {found}", at)
     both = targets.included.members & targets.excluded.members
     if both:
-        yield f"{TARGETS}: in {INCLUDED} and in {EXCLUDED}, where the latter counts: {sample(both)}"
+        message = f"{TARGETS}: in {INCLUDED} and in {EXCLUDED}, where the latter counts: {sample(both)}"
+        yield Fault("Invalid", message, TARGETS)
 
 
 def hashcode(resource: Mapping[str, Any]) -> str:

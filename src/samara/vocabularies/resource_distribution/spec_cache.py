@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from samara.core.desired import Fault
+from samara.core.desired import Fault, Mistake
 from samara.core.kinds import rules_for
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
 from samara.core.names import quoted, sample
@@ -16,6 +16,7 @@ from samara.core.source_type import Copyable
 from samara.core.view import View
 from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
 
+NAME = "resource-distribution"
 FROM = "kruise.io/resourcedistribution.resource.from"
 HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
 
@@ -62,7 +63,7 @@ class SpecCache:
 
     def __init__(self, kinds: tuple[Kind, ...], copyable: Copyable) -> None:
         self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
-        self._copyable = copyable
+        self.copyable = copyable
         self._parsed: WeakKeyDictionary[Field, ParsedSpec] = WeakKeyDictionary()
         self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
 
@@ -77,25 +78,29 @@ class SpecCache:
         order, refused = None, tuple[Fault, ...]()
         if found.resource is not None:
             order = self._order(found.resource)
-            refused = () if order is not None else (self._not_served(found.resource),)
-        faults = (*_invalid(found.faults), *refused)
-        return ParsedSpec(found.resource, order, found.targets, faults, _invalid(found.slips))
+            refused = () if order else (self.not_served(found.resource.api_version, found.resource.kind),)
+        return ParsedSpec(found.resource, order, found.targets, (*found.faults, *refused), found.slips)
 
     def _order(self, resource: Resource) -> EmbeddedObject | None:
-        kind = self._kinds.get((resource.api_version, resource.kind))
+        kind = self.kind(resource.api_version, resource.kind)
         if kind is None:
             return None
-        labels, own = self._copyable(LABELS, resource.labels), self._copyable(ANNOTATIONS, resource.annotations)
+        labels, own = self.copyable(LABELS, resource.labels), self.copyable(ANNOTATIONS, resource.annotations)
         annotations = {**own, HASHCODE: resource.hashcode}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # else it is a fault of its own
         body = {**resource.fields, **head, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
         return EmbeddedObject(kind, resource, labels, annotations, DryRunCreate(kind, compact(body).encode()))
 
-    def _not_served(self, resource: Resource) -> Fault:
-        found = quoted(f"{resource.api_version}/{resource.kind}")
+    def kind(self, api_version: str, name: str) -> Kind | None:
+        return self._kinds.get((api_version, name))
+
+    def not_served(self, api_version: str, name: str) -> Fault:
+        found = quoted(f"{api_version}/{name}")
         served = sample(map(str, self._kinds.values()), most=20)
-        return Fault("Refused", f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}")
+        message = f"{RESOURCE}: a kind that may be distributed was expected ({served}), found {found}"
+        expected = f"one of {served}: no other kind is distributed (setting vocabularies.{NAME}.kinds)"
+        return Fault("Refused", message, RESOURCE, (Mistake(f"{RESOURCE}.kind", expected, found),))
 
     def content(self, spec: Field, order: EmbeddedObject, view: View) -> Content | Rejected | Unread:
         """The content of the copies in the form that the API server stores."""
@@ -109,10 +114,6 @@ class SpecCache:
         if spec not in self._built:
             self._built[spec] = view.canonical(order.kind, order.resource.fields)
         return self._built[spec]
-
-
-def _invalid(messages: tuple[str, ...]) -> tuple[Fault, ...]:
-    return tuple(Fault("Invalid", message, message.partition(":")[0]) for message in messages)
 
 
 def invalid_content_message(kind: Kind) -> str:

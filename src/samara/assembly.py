@@ -7,11 +7,11 @@ from typing import Any
 
 from samara.core.desired import Adopt
 from samara.core.mass_delete import MassDeleteLimit
-from samara.core.model import CONFIG_MAP, SECRET, Key, Kind, KindName, Object, Ref
+from samara.core.metadata_keys import CopyableMetadata
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, Ref
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, disabled
-from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
@@ -23,7 +23,7 @@ CERTIFICATE = "samara-webhook-tls"
 """The operator's Secret with the certificate of its webhooks."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 CONVERTERS = dict(converters(VOCABULARIES))
-"""By group and kind: from one version of a custom resource to another."""
+"""By group and kind: converts a custom resource from one version to another."""
 
 
 def registry_of(
@@ -33,28 +33,23 @@ def registry_of(
     *,
     own_namespace: str = "",
     every_kind: bool = False,
+    vocabularies: tuple[Vocabulary[Any], ...] | None = None,
 ) -> Registry:
     """Every source type, also those of vocabularies that are not served or that wait: they recognise their copies.
 
     The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
     """
 
-    def copyable(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata)
-
-    def copyable_as_written(where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        return registry.copyable(where, metadata, by_default=())
-
-    def owner(obj: Object, view: View) -> Key | None:
-        return registry.owner(obj, view)
+    vocabularies = VOCABULARIES if vocabularies is None else vocabularies
+    copyable = copyable_metadata(settings, vocabularies)
 
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
             kinds=tuple(kinds[name] for name in vocabulary.kinds(own) if name in kinds),
-            copyable=copyable,
-            copyable_as_written=copyable_as_written,
-            owner=owner,
+            copyable=copyable.of_source,
+            copyable_as_written=copyable.as_written,
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
+            is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
             adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
@@ -65,7 +60,7 @@ def registry_of(
     reserved_names = reserved(settings, own_namespace)
     source_types = [
         source_type
-        for vocabulary in VOCABULARIES
+        for vocabulary in vocabularies
         for own in (settings.vocabularies.get(vocabulary.name) or vocabulary.settings(),)
         for source_type in vocabulary.build(own, context(vocabulary, own))
     ]
@@ -75,19 +70,25 @@ def registry_of(
         if every_kind or source_type.vocabulary in enabled
         for kind in source_type.kinds
     }
-    never = settings.never_copied
-    registry = Registry(
-        tuple(each if each.vocabulary in enabled else disabled(each, watched) for each in source_types),
-        never.labels,
-        never.annotations,
+    return Registry(
+        tuple(
+            source_type if source_type.vocabulary in enabled else disabled(source_type, watched)
+            for source_type in source_types
+        )
     )
-    return registry
+
+
+def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] | None = None) -> CopyableMetadata:
+    """Which labels and annotations are copied from a source."""
+    known = VOCABULARIES if vocabularies is None else vocabularies
+    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in known))
+    return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
 
 
 def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
     """The source types of the vocabularies that the settings name."""
     source_types = registry_of(settings, kinds).source_types
-    return tuple(each for each in source_types if each.vocabulary in settings.vocabularies)
+    return tuple(source_type for source_type in source_types if source_type.vocabulary in settings.vocabularies)
 
 
 def named_vocabularies(settings: Settings) -> list[tuple[Vocabulary[Any], VocabularySettings]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -50,20 +49,11 @@ class Manifest:
     type: Word | None
     words: tuple[Word, ...]
     root: yaml.MappingNode = field(repr=False)
-    version: Word | None = None
-    """Its `apiVersion` with the line on which it stands."""
     name: Word | None = None
-    spec: tuple[Word, ...] = ()
-    """What stands in `spec.labels` and `spec.annotations`."""
 
-    def annotation(self, key: str) -> Word | None:
-        return self._word("annotation", key)
-
-    def label(self, key: str) -> Word | None:
-        return self._word("label", key)
-
-    def _word(self, where: str, key: str) -> Word | None:
-        return next((word for word in self.words if (word.where, word.key) == (where, key)), None)
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
 
     def finding(self, line: int, key: str, found: str, expected: str) -> Finding:
         return Finding(self.file, line, key, found, expected)
@@ -112,7 +102,7 @@ def _objects(root: yaml.Node) -> Iterator[yaml.MappingNode]:
     while waiting:
         node, item = waiting.pop()
         items = _child(item, "items")
-        if is_list(_scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
+        if is_list(scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
             waiting += [(each, _item(each, item)) for each in reversed(items.value)] if id(node) not in seen else []
             seen.add(id(node))  # an alias; it may even contain itself
         elif isinstance(item, yaml.MappingNode):
@@ -121,7 +111,7 @@ def _objects(root: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 def _is_whole(item: yaml.MappingNode) -> bool:
     """True for an object, and for what has neither kind nor metadata: somebody's configuration."""
-    return bool(_scalar(_child(item, "kind")) or not _child(item, "metadata"))
+    return bool(scalar(_child(item, "kind")) or not _child(item, "metadata"))
 
 
 def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
@@ -129,7 +119,7 @@ def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
     kind, meta = spot(item, "kind"), spot(item, "metadata")
     if not _child(item, "apiVersion") or meta.node is None:
         return  # somebody's configuration
-    if not _scalar(kind.node):
+    if not scalar(kind.node):
         yield Finding(file, kind.line, "kind", kind_of(kind.node), "the kind of the object, as Secret")
     texts = "a mapping of keys to texts"
     for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
@@ -141,10 +131,10 @@ def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
 def _item(item: yaml.Node, held_by: yaml.Node) -> yaml.Node:
     """With the kind that a list of one kind need not repeat."""
     kind, version = _child(held_by, "kind"), _child(held_by, "apiVersion")
-    name = _scalar(kind).removesuffix(LIST)
+    name = scalar(kind).removesuffix(LIST)
     if not isinstance(item, yaml.MappingNode) or _child(item, "kind") or _child(item, "apiVersion") or not name:
         return item
-    given = [(_text("kind", item), _text(name, item)), (_text("apiVersion", item), _text(_scalar(version), item))]
+    given = [(_text("kind", item), _text(name, item)), (_text("apiVersion", item), _text(scalar(version), item))]
     return yaml.MappingNode(item.tag, [*given, *item.value], item.start_mark, item.end_mark)
 
 
@@ -153,19 +143,17 @@ def _text(value: str, where: yaml.Node) -> yaml.ScalarNode:
 
 
 def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
-    meta, spec = _child(root, "metadata"), _child(root, "spec")
+    meta = _child(root, "metadata")
     return Manifest(
         file,
-        root.start_mark.line + 1,
-        _scalar(_child(root, "apiVersion")),
-        _scalar(_child(root, "kind")),
-        _scalar(_child(meta, "namespace")),
+        line_of(root),
+        scalar(_child(root, "apiVersion")),
+        scalar(_child(root, "kind")),
+        scalar(_child(meta, "namespace")),
         _field(root, "type"),
         (*_words("label", _child(meta, "labels")), *_words("annotation", _child(meta, "annotations"))),
         root,
-        _field(root, "apiVersion"),
         _field(meta, "name"),
-        (*_words("label", _child(spec, "labels")), *_words("annotation", _child(spec, "annotations"))),
     )
 
 
@@ -181,10 +169,14 @@ def _field(node: yaml.Node | None, name: str) -> Word | None:
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
     if not isinstance(node, yaml.MappingNode):
         return None
-    return next((value for key, value in node.value if _scalar(key) == name), None)
+    return next((value for key, value in node.value if scalar(key) == name), None)
 
 
-def _scalar(node: yaml.Node | None) -> str:
+def line_of(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def scalar(node: yaml.Node | None) -> str:
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
@@ -196,27 +188,38 @@ class Spot(NamedTuple):
     """None where the field itself is not there."""
 
 
-_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
-
-
 def spot(root: yaml.Node, path: str) -> Spot:
-    """Follows a path as `spec.list[0].name`; a key with dots is written in brackets."""
-    node, line = root, root.start_mark.line + 1
-    for inside, plain in _STEP.findall(path):
-        step = _step(node, inside or plain)
+    """Follows a path such as `spec.list[0].name`.
+
+    A key may hold dots and slashes, and may stand in brackets: of several keys that fit, the longest is meant.
+    """
+    node, line = root, line_of(root)
+    while path:
+        step = _step(node, path)
         if step is None:
             return Spot(line, None)
-        line, node = step[0].start_mark.line + 1, step[1]
+        marked, node, path = step
+        line = line_of(marked)
     return Spot(line, node)
 
 
-def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
-    """What has the line, and what stands there."""
-    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
-        return node.value[int(name)], node.value[int(name)]
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if _scalar(key) == name), None)
-    return None
+def _step(node: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
+    """The node that has the line, the one below it, and the rest of the path."""
+    if isinstance(node, yaml.SequenceNode):
+        number, _, rest = path.removeprefix("[").partition("]")
+        if not number.isdecimal() or int(number) >= len(node.value):
+            return None
+        item = node.value[int(number)]
+        return item, item, rest.removeprefix(".")
+    fitting: list[tuple[str, yaml.Node, yaml.Node]] = []
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        name = f"[{scalar(key)}]" if path.startswith("[") else scalar(key)
+        if path == name or (name and path.startswith((f"{name}.", f"{name}["))):
+            fitting.append((name, key, value))
+    if not fitting:
+        return None
+    name, marked, found = max(fitting, key=lambda each: len(each[0]))
+    return marked, found, path[len(name) :].removeprefix(".")
 
 
 def kind_of(node: yaml.Node | None) -> str:
@@ -240,11 +243,12 @@ def _words(where: str, node: yaml.Node | None) -> Iterator[Word]:
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
-        text = _scalar(value) if value.tag == _STRING else None
-        yield Word(where, _scalar(key), text, _found(value), key.start_mark.line + 1)
+        text = scalar(value) if value.tag == _STRING else None
+        yield Word(where, scalar(key), text, shown_node(value), line_of(key))
 
 
-def _found(node: yaml.Node) -> str:
+def shown_node(node: yaml.Node) -> str:
+    """What stands there: a text is quoted, a number or a boolean follows its type."""
     if not isinstance(node, yaml.ScalarNode):
         return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
     if node.tag == _STRING:
@@ -271,7 +275,7 @@ def _twice(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
     """A key twice in one mapping: YAML takes the last, the API server refuses it."""
     first: dict[str, int] = {}
     for key, _ in node.value:
-        name, line = _scalar(key), key.start_mark.line + 1
+        name, line = scalar(key), line_of(key)
         if name and key.tag != MERGE and name in first:
             yield Finding(file, line, name, f"the same key as on line {first[name]}", "every key once")
         first.setdefault(name, line)

@@ -88,7 +88,7 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("found", "fault"), WRONG)
 def test_what_is_wrong_is_named_with_its_place(found: object, fault: str) -> None:
-    assert parse_selector_json(found).faults == (fault,)
+    assert [each.message for each in parse_selector_json(found).faults] == [fault]
 
 
 def test_all_faults_are_listed_and_not_only_the_first() -> None:

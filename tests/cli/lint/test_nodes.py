@@ -1,0 +1,53 @@
+"""How a path finds its line."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from samara.cli.lint.nodes import kind_of, spot
+
+TEXT = """spec:
+  labels:
+    example.com/a: x
+    example.com/a.b: y
+    plain: z
+  list:
+  - name: first
+  - name: second
+    "odd key": v
+  empty: []
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "value"),
+    [
+        ("spec", 1, None),
+        ("spec.labels.example.com/a", 3, "x"),
+        ("spec.labels.example.com/a.b", 4, "y"),
+        ("spec.labels[example.com/a.b]", 4, "y"),
+        ("spec.labels.plain", 5, "z"),
+        ("spec.list[1]", 8, None),
+        ("spec.list[1].name", 8, "second"),
+        ("spec.list[1][odd key]", 9, "v"),
+    ],
+)
+def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | None) -> None:
+    found = spot(yaml.compose(TEXT), path)
+    assert found.line == line
+    assert found.node is not None
+    assert value is None or found.node.value == value
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("spec.labels.other", 2), ("spec.list[2].name", 6), ("spec.list.name", 6), ("spec.empty[0]", 10), ("status.x", 1)],
+)
+def test_of_a_field_that_is_not_there_the_nearest_one_above_is_shown(path: str, line: int) -> None:
+    found = spot(yaml.compose(TEXT), path)
+    assert (found.line, kind_of(found.node)) == (line, "nothing")
+
+
+def test_a_mapping_that_holds_itself_ends() -> None:
+    assert spot(yaml.compose('&a\n"": *a\n'), "[x].y").node is None

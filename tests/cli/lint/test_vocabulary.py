@@ -1,0 +1,125 @@
+"""What `samara lint` finds for a vocabulary that says nothing to it: all follows from its source type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from tests.cli.lint.test_lint import found_in
+
+from samara import assembly
+from samara.cli.lint import Finding, rules
+from samara.core.annotated import AnnotatedObjects, CopyRequest
+from samara.core.desired import Fault, Mistake, Template
+from samara.core.model import CONFIG_MAP, KindName, Object
+from samara.core.names import parse_csv_names
+from samara.core.selectors import NamespaceSelector
+from samara.core.source_type import SourceType
+from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
+from samara.setting_types import Managers, Struct, Takeover
+from samara.settings import Settings
+from samara.vocabularies import VOCABULARIES
+
+TO, FROM = "toy.example/copy-to", "toy.example/copied-from"
+
+
+class ToySettings(Struct, frozen=True):
+    kinds: tuple[KindName, ...] = (KindName("", "v1", "ConfigMap"),)
+    conflicts: ClassVar[Conflicts | None] = None
+    cross_namespace: ClassVar[CrossNamespace | None] = None
+    takeover: Takeover = False
+    managers: Managers = ()
+
+
+def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...]:
+    def request(obj: Object) -> CopyRequest:
+        names = parse_csv_names(obj.annotations[TO])
+        faults = [Fault("Invalid", f"{TO} names what cannot be a namespace", TO)] if names.illegal else []
+        return CopyRequest(NamespaceSelector(names), tuple(faults))
+
+    return (
+        AnnotatedObjects(
+            "toy",
+            context.kinds,
+            annotations=frozenset({TO}),
+            marks=frozenset({FROM}),
+            is_source=lambda obj: TO in obj.annotations,
+            source_of=lambda obj: None,
+            request=request,
+            template=lambda obj: Template(obj.content),
+            lint=lambda obj: (
+                [Mistake("note", "no note", at="metadata.annotations.note")] if "note" in obj.annotations else []
+            ),
+        ).source_type(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = (*VOCABULARIES, Vocabulary("toy", ToySettings, build, frozenset({TO, FROM})))
+    monkeypatch.setattr(assembly, "VOCABULARIES", every)
+    monkeypatch.setattr(rules, "VOCABULARIES", every)
+
+
+def of(folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}") -> list[Finding]:
+    lines = "\n".join(f"    {each}" for each in annotations)
+    head = f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: x\n  labels: {labels}\n  annotations:\n"
+    return found_in(folder, f"{head}{lines}\n", Settings(vocabularies={"toy": ToySettings()}))
+
+
+def test_a_good_source_has_no_findings(tmp_path: Path) -> None:
+    assert of(tmp_path, f"{TO}: a,b") == []
+
+
+def test_a_fault_of_the_desired_state_is_found_on_the_line_of_its_field(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, "x: y", f"{TO}: Bad_Name")
+    assert (finding.line, finding.key, finding.found) == (8, TO, f"{TO} names what cannot be a namespace")
+
+
+def test_what_the_vocabulary_has_to_add_is_found_beside_it(tmp_path: Path) -> None:
+    note, fault = of(tmp_path, "note: x", f"{TO}: Bad_Name")
+    assert (note.line, note.key, note.found, note.expected) == (7, "note", "a text", "no note")
+    assert (fault.line, fault.key) == (8, TO)
+
+
+def test_a_key_on_a_kind_that_is_not_copied_is_found(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, f"{TO}: a", kind="Secret")
+    assert (finding.line, finding.key, finding.found) == (7, TO, "on a Secret")
+    assert "ConfigMap" in finding.expected
+    assert "vocabularies.toy" in finding.expected
+
+
+def test_a_key_as_a_label_is_found(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, "x: y", labels=f"{{{TO}: a}}")
+    assert (finding.line, finding.key, finding.found) == (5, TO, "a label")
+
+
+def test_a_key_that_is_null_is_found(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, f"{TO}:")
+    assert (finding.line, finding.key, finding.found) == (7, TO, "null")
+
+
+def test_a_misspelt_key_and_a_mark_written_by_hand_are_found(tmp_path: Path) -> None:
+    misspelt, mark = of(tmp_path, "toy.example/copy-two: a", f"{FROM}: a/x")
+    assert (misspelt.line, misspelt.expected) == (7, TO)
+    assert (mark.line, mark.found) == (8, "a mark written by hand")
+
+
+def test_an_illegal_key_is_answered_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, "toy.example/copy/to: a")
+    assert finding.expected == TO
+
+
+def test_what_is_never_copied_is_found_on_a_source(tmp_path: Path) -> None:
+    [finding] = of(tmp_path, f"{TO}: a", "helm.sh/chart: x")
+    assert (finding.line, finding.key, finding.found) == (8, "helm.sh/chart", "an annotation that does not travel")
+
+
+def test_lint_names_no_vocabulary() -> None:
+    folder = Path(assembly.__file__).parent / "cli" / "lint"
+    names = [vocabulary.name for vocabulary in VOCABULARIES]
+    modules = [name.replace("-", "_") for name in names]
+    for file in folder.glob("*.py"):
+        code = file.read_text()
+        assert [module for module in modules if f"vocabularies.{module}" in code] == [], file

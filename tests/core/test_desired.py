@@ -1,0 +1,41 @@
+"""Faults: a sentence for people, and the same in parts for tools."""
+
+from __future__ import annotations
+
+import pytest
+
+from samara.core.desired import Mistake, mismatch, not_copied
+
+
+@pytest.mark.parametrize(
+    ("field", "found", "message"),
+    [
+        ("spec.name", "'x'", "spec.name: a name was expected, found 'x'"),
+        ("spec.name", "", "spec.name: a name was expected"),
+        ("", "'x'", "a name was expected, found 'x'"),
+    ],
+)
+def test_a_mismatch_says_the_field_what_was_expected_and_what_was_found(field: str, found: str, message: str) -> None:
+    fault = mismatch(field, "a name", found)
+    assert (fault.message, fault.field) == (message, field)
+    assert fault.mistakes == (Mistake(field, "a name", found),)
+
+
+def test_a_comma_is_for_the_sentence_alone() -> None:
+    fault = mismatch("a", "letters, digits,", "'!'")
+    assert fault.message == "a: letters, digits, was expected, found '!'"
+    assert fault.mistakes[0].expected == "letters, digits"
+
+
+def test_a_fault_of_a_part_is_one_of_all_below_its_path() -> None:
+    inner = mismatch("matchLabels[a]", "a label value", "'!'").below("spec.selector")
+    assert inner.message == "spec.selector.matchLabels[a]: a label value was expected, found '!'"
+    assert inner.field == inner.mistakes[0].field == "spec.selector.matchLabels[a]"
+    outer = mismatch("", "a mapping").below("spec.selector")
+    assert outer.message == "spec.selector: a mapping was expected"
+    assert outer.field == outer.mistakes[0].field == "spec.selector"
+
+
+def test_what_is_left_behind_is_found_where_it_is_written() -> None:
+    assert not_copied("labels", "example.com/a").at == "metadata.labels.example.com/a"
+    assert not_copied("annotations", "a").found == "an annotation that does not travel"

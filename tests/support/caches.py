@@ -1,0 +1,32 @@
+"""Parts of `kube` in their simplest form: no secret manager, and nobody who waits for progress."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from samara.core.model import Kind
+from samara.core.queries import ReadError, SecretPath, SecretReading
+from samara.core.registry import Registry
+from samara.kube.answers import NO_READINGS, Answers
+from samara.kube.cache import Cache
+from samara.kube.codec import Codec
+
+
+def a_plain_cache(registry: Registry, *besides: Kind, **more: Any) -> Cache:
+    """A cache for a cluster without a secret manager."""
+    return Cache(registry, besides, **{"built": Codec(registry.managers).content, "readings": NO_READINGS, **more})
+
+
+def some_answers(sources: int = 0, readings: Mapping[str, SecretReading] = NO_READINGS) -> Answers:
+    return Answers(Codec(frozenset()).content, lambda: sources, readings)
+
+
+async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
+    """For a snapshot that does not read the secret manager."""
+    fault = ReadError("TokenError", "the secret manager has not been asked")
+    return {path.path: SecretReading(fault=fault) for path in paths}
+
+
+def unseen(kind: Kind) -> None:
+    """For a list whose progress is not shown."""
