@@ -18,11 +18,13 @@ from samara.core.occupant import Occupant
 from samara.core.ownership import ByMark, ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
 from samara.core.source_type import SourceType
+from samara.core.vocabulary import declared_reasons
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
 from samara.engine.workqueue import WorkQueue
 from samara.settings import Settings, help_text
+from samara.vocabularies import VOCABULARIES
 from samara.web.health import Health
 from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchMetrics
 
@@ -79,7 +81,9 @@ async def _collected() -> list[Any]:
 
 
 def events() -> str:
-    rows = "\n".join(f"| `{reason}` | {about.type} | {about.meaning} |" for reason, about in EVENT_REASONS.items())
+    reasons = {reason: (about.type, about.meaning) for reason, about in EVENT_REASONS.items()}
+    reasons |= {reason: ("Warning", about.meaning) for reason, about in declared_reasons(VOCABULARIES).items()}
+    rows = "\n".join(f"| `{reason}` | {kind} | {meaning} |" for reason, (kind, meaning) in reasons.items())
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 

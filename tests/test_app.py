@@ -300,4 +300,4 @@ def test_the_store_configuration_is_in_the_namespace_of_the_settings_or_our_own(
 
     assert operator._store_config is not None
     assert operator._store_config._ref == at(namespace, "fishysecret-config")
-    assert operator._store_config._poller.source_types == {"fishysecret"}
+    assert operator._store_config._poller.vocabularies == {"fishysecret"}

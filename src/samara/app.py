@@ -45,8 +45,7 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
-from samara.engine.periodic import utc_now
-from samara.engine.process import FaultPoints, Watchdog
+from samara.engine.process import FaultPoints, Watchdog, utc_now
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -111,7 +110,8 @@ def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
     """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
     certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
     lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
-    return frozenset((store_config(settings, own_namespace), certificate, holds, lease))
+    config = store_config(settings, own_namespace)
+    return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,9 @@ class Operator:
             clock=clock,
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
+        config = store_config(settings, own_namespace)
         self._store_config = (
-            StoreConfigWatcher(client, store_config(settings, own_namespace), secrets) if secrets is not None else None
+            StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
@@ -184,7 +185,7 @@ class Operator:
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.tallies, cache.sources, partial(orphans, cache)),
+            CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
             QueueMetrics(self._controller.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
@@ -277,7 +278,7 @@ class Operator:
 
 
 async def _keep_leading(leader: LeaderElector) -> None:
-    await leader.keep()
+    await leader.renew_until_lost()
     raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
 
 
@@ -285,7 +286,7 @@ def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bo
     """The check that `Client` makes directly before each write of a copy."""
     if options.observe:
         return _never
-    return leader.may_write if leader is not None else _always
+    return leader.is_leader if leader is not None else _always
 
 
 def _never() -> bool:

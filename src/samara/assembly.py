@@ -109,14 +109,16 @@ def reserved(settings: Settings, own_namespace: str) -> tuple[str, ...]:
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own_namespace, *trusted)))
 
 
-def store_config(settings: Settings, own_namespace: str) -> Ref:
-    """The Secret that configures the secret manager. The program reads one manager."""
-    [(locate, own)] = (
-        (vocabulary.secret_store, settings.vocabularies.get(vocabulary.name) or vocabulary.settings())
-        for vocabulary in VOCABULARIES
-        if vocabulary.secret_store is not None
-    )
-    return locate(own, own_namespace)
+def store_config(settings: Settings, own_namespace: str) -> Ref | None:
+    """The Secret that configures the secret manager. None if no vocabulary reads one.
+
+    The program reads one manager, so the first vocabulary that names a Secret decides.
+    """
+    for vocabulary in VOCABULARIES:
+        if vocabulary.secret_store is not None:
+            own = settings.vocabularies.get(vocabulary.name) or vocabulary.settings()
+            return vocabulary.secret_store(own, own_namespace)
+    return None
 
 
 def read_from_store(settings: Settings) -> frozenset[str]:

@@ -20,7 +20,7 @@ def cluster() -> Iterator[Devcluster]:
 
 
 class Shell:
-    """Runs commands as the cluster's administrator, or as somebody else."""
+    """Runs commands as the user of a kubeconfig file."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig

@@ -67,7 +67,7 @@ def expected() -> dict[tuple[str, str], list[Json]]:
     """The objects of every combination, as the file has them."""
     kept = json.loads(FILE.read_text())
     return {
-        (flags, settings): [kept["objects"][each] for each in names]
+        (flags, settings): [kept["objects"][name] for name in names]
         for flags, by_settings in kept["printed"].items()
         for settings, names in by_settings.items()
     }

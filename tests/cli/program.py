@@ -29,8 +29,8 @@ class Done(NamedTuple):
     @property
     def json(self) -> dict[str, Any]:
         assert self.code in (0, 1, 3), self.err
-        found: dict[str, Any] = json.loads(self.out)
-        return found
+        answer: dict[str, Any] = json.loads(self.out)
+        return answer
 
     @property
     def fault(self) -> str:
@@ -62,7 +62,7 @@ def inside(
     program: Callable[[], None], *args: str | Path, stdin: str = "", env: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
     """Runs a program in this process, with arguments, variables and streams of its own."""
-    source, out, err = (io.BytesIO(each) for each in (stdin.encode(), b"", b""))
+    source, out, err = (io.BytesIO(data) for data in (stdin.encode(), b"", b""))
     streams: dict[str, Any] = {"stdin": _text(source), "stdout": _text(out), "stderr": _text(err)}
     code, limit = 0, sys.getrecursionlimit()
     with (

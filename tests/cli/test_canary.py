@@ -63,9 +63,9 @@ def test_no_command_shows_a_value(full: Stage, shell: Shell) -> None:
     for command in commands(full.folder):
         done = shell(*command, stdin=MANIFEST)
         assert done.code in (0, 1), (command, done.err)
-        for word in (CANARY, CODED, CODED[:-2]):
-            assert word not in done.out, command
-            assert word not in done.err, command
+        for text in (CANARY, CODED, CODED[:-2]):
+            assert text not in done.out, command
+            assert text not in done.err, command
 
 
 def test_no_fault_shows_a_value(full: Stage, shell: Shell) -> None:

@@ -20,15 +20,15 @@ Json = dict[str, Any]
 
 
 def definition() -> Json:
-    found: Json = yaml.safe_load(crds.text(NAME))
-    return found
+    definition_json: Json = yaml.safe_load(crds.text(NAME))
+    return definition_json
 
 
 def schemas() -> dict[str, Json]:
-    return {each["name"]: each["schema"]["openAPIV3Schema"] for each in definition()["spec"]["versions"]}
+    return {version["name"]: version["schema"]["openAPIV3Schema"] for version in definition()["spec"]["versions"]}
 
 
-def test_what_the_settings_need_is_printed_and_nothing_else() -> None:
+def test_only_the_definitions_that_the_settings_need_are_printed() -> None:
     assert definitions(Settings(vocabularies={"resource-distribution": ResourceDistributionSettings()})) == [
         crds.text(NAME)
     ]
@@ -66,7 +66,9 @@ def test_every_shipped_definition_is_kept_by_helm_and_has_no_conversion() -> Non
 
 
 def test_both_versions_are_served_and_the_newer_is_stored() -> None:
-    versions = {each["name"]: (each["served"], each["storage"]) for each in definition()["spec"]["versions"]}
+    versions = {
+        version["name"]: (version["served"], version["storage"]) for version in definition()["spec"]["versions"]
+    }
     assert versions == {"v1beta1": (True, True), "v1alpha1": (True, False)}
     assert RESOURCE_DISTRIBUTION.version == "v1beta1"
 
@@ -79,7 +81,7 @@ def test_the_versions_differ_in_the_name_of_a_conditions_list_and_in_nothing_els
 
 def test_columns_are_total_succeed_and_failed() -> None:
     for version in definition()["spec"]["versions"]:
-        columns = {each["name"]: each["jsonPath"] for each in version["additionalPrinterColumns"]}
+        columns = {column["name"]: column["jsonPath"] for column in version["additionalPrinterColumns"]}
         assert columns == {
             "TOTAL": ".status.desired",
             "SUCCEED": ".status.succeeded",
@@ -120,8 +122,8 @@ def undescribed(schema: Json, at: str, top: bool = False) -> list[str]:
     ]
 
 
-def test_the_texts_say_what_the_program_does() -> None:
+def test_descriptions_match_what_the_program_does() -> None:
     text = crds.text(NAME)
     assert f"After the first {MAX_LISTED} the last entry" in text
-    told = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]
-    assert [told.index(kind) for kind in TYPES] == sorted(told.index(kind) for kind in TYPES)
+    description = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]
+    assert [description.index(kind) for kind in TYPES] == sorted(description.index(kind) for kind in TYPES)

@@ -22,36 +22,36 @@ Json = dict[str, Any]
 
 
 def definition() -> Json:
-    found: Json = yaml.safe_load(crds.text(NAME))
-    return found
+    definition: Json = yaml.safe_load(crds.text(NAME))
+    return definition
 
 
 def version() -> Json:
     (only,) = definition()["spec"]["versions"]
-    found: Json = only
-    return found
+    only_version: Json = only
+    return only_version
 
 
 def schema() -> Json:
-    found: Json = version()["schema"]["openAPIV3Schema"]
-    return found
+    root: Json = version()["schema"]["openAPIV3Schema"]
+    return root
 
 
 def spec() -> Json:
-    found: Json = schema()["properties"]["spec"]
-    return found
+    fields: Json = schema()["properties"]["spec"]
+    return fields
 
 
 def item() -> Json:
-    found: Json = spec()["properties"]["data"]["items"]["properties"]
-    return found
+    fields: Json = spec()["properties"]["data"]["items"]["properties"]
+    return fields
 
 
-def test_it_is_printed_where_the_settings_need_it() -> None:
+def test_definition_of_fishysecret_is_printed_if_the_settings_need_it() -> None:
     assert definitions(Settings(vocabularies={"fishysecret": FishySecretSettings()})) == [crds.text(NAME)]
 
 
-def test_it_is_named_by_its_kind_and_has_a_short_name() -> None:
+def test_definition_of_fishysecret_is_named_by_its_kind_and_has_a_short_name() -> None:
     made, kind = definition(), FISHY_SECRET
     assert made["metadata"]["name"] == f"{kind.plural}.{kind.group}" == NAME
     assert made["spec"]["names"]["kind"] == kind.name
@@ -65,7 +65,7 @@ def test_4_the_status_is_a_subresource() -> None:
 
 
 def test_25_columns_are_ready_reason_target_last_sync_and_age() -> None:
-    columns = [each["name"] for each in version()["additionalPrinterColumns"]]
+    columns = [column["name"] for column in version()["additionalPrinterColumns"]]
     assert columns == ["READY", "REASON", "TARGET", "LAST SYNC", "AGE"]
 
 
@@ -85,12 +85,12 @@ def test_limits_are_those_of_the_vocabulary() -> None:
     assert (data["minItems"], data["maxItems"], data["x-kubernetes-list-map-keys"]) == (1, MOST, ["secretKeyName"])
     assert item()["secretPath"]["maxLength"] == LONGEST_PATH
     (rule,) = spec()["properties"]["target"]["properties"]["type"]["x-kubernetes-validations"]
-    assert all(f"'{each}'" in rule["rule"] for each in NEVER_COPIED_TYPES)
+    assert all(f"'{secret_type}'" in rule["rule"] for secret_type in NEVER_COPIED_TYPES)
 
 
 def accepts(field: Json, text: str) -> bool:
     """What the server does with a text: its length, its pattern, and the rule about dots."""
-    rules = [each["rule"] for each in field.get("x-kubernetes-validations", ())]
+    rules = [validation["rule"] for validation in field.get("x-kubernetes-validations", ())]
     dots = any("[.][.]?" in rule for rule in rules) and re2.search(r"(^|[/#])[.][.]?([/#]|$)", text)
     return (
         field["minLength"] <= len(text) <= field["maxLength"] and bool(re2.search(field["pattern"], text)) and not dots
@@ -98,19 +98,19 @@ def accepts(field: Json, text: str) -> bool:
 
 
 @pytest.mark.parametrize("path", LEGAL)
-def test_the_server_takes_a_legal_path(path: str) -> None:
+def test_schema_accepts_a_legal_path(path: str) -> None:
     assert accepts(item()["secretPath"], path)
 
 
 @pytest.mark.parametrize("path", [path for path, _ in ILLEGAL if path != "a\ud800"])
-def test_the_server_takes_no_other_path(path: str) -> None:
+def test_schema_rejects_any_other_path(path: str) -> None:
     assert not accepts(item()["secretPath"], path)
 
 
 @pytest.mark.parametrize(
     "key", ["a", "DB_PASS", "tls.crt", ".a", ".", "..", "..a", "", "a b", "ü", "a/b", "-", "x" * 254]
 )
-def test_the_server_takes_the_keys_that_the_vocabulary_takes(key: str) -> None:
+def test_schema_accepts_the_keys_that_the_vocabulary_accepts(key: str) -> None:
     assert accepts(item()["secretKeyName"], key) == is_key(key)
 
 

@@ -31,7 +31,7 @@ def test_json_is_read_as_json(indent: int | str | None, data: dict[str, str]) ->
         assert read(json.dumps(a_map(**data), indent=indent, ensure_ascii=ascii_only)) == [a_map(**data)]
 
 
-def test_the_values_of_json_are_those_of_json() -> None:
+def test_values_of_json_manifests_are_read_as_json() -> None:
     values: dict[str, Any] = {
         "a": 1e3,
         "b": -0.5,
@@ -46,11 +46,11 @@ def test_the_values_of_json_are_those_of_json() -> None:
     assert read('{"a": 1e3, "b": 2001-01-01}') == [{"a": "1e3", "b": "2001-01-01"}], "no JSON, so YAML"
 
 
-def test_a_key_is_text_as_a_server_gets_it() -> None:
+def test_key_is_read_as_text() -> None:
     assert read("{1: a, 2.5: {true: b}}") == [{"1": "a", "2.5": {"true": "b"}}]
 
 
-def test_half_a_character_is_read_as_kubectl_reads_it() -> None:
+def test_half_of_a_surrogate_pair_is_read_as_kubectl_reads_it() -> None:
     assert read(r'{"a": "x\ud83dy"}') == [{"a": "x\ufffdy"}]
 
 
@@ -58,7 +58,7 @@ def test_json_may_have_several_documents_and_space_around() -> None:
     assert read('\n {"a": 1}\n\t{"b": 2} {"c": 3}\n') == [{"a": 1}, {"b": 2}, {"c": 3}]
 
 
-def test_what_begins_like_json_and_is_none_is_yaml() -> None:
+def test_text_that_only_begins_like_json_is_read_as_yaml() -> None:
     assert read("{a: b, c: [d]}\n---\ne: f\n") == [{"a": "b", "c": ["d"]}, {"e": "f"}]
 
 
@@ -79,7 +79,7 @@ def test_what_begins_like_json_and_is_none_is_yaml() -> None:
         f"a: !{CANARY} b\n",
     ],
 )
-def test_what_is_no_manifest_is_one_line_without_values(text: str) -> None:
+def test_text_that_is_no_manifest_is_refused_in_one_line_without_values(text: str) -> None:
     with pytest.raises(ConfigError) as fault:
         read(text)
     assert str(fault.value).startswith("m: ")
@@ -106,8 +106,8 @@ def test_lists_are_read_within_lists() -> None:
 
 def test_an_item_without_a_kind_is_of_the_kind_of_its_list() -> None:
     item = {"metadata": {"name": "a"}}
-    (found,) = read(json.dumps(listed(item, kind="RoleList", version="rbac.authorization.k8s.io/v1")))
-    assert found == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **item}
+    (document,) = read(json.dumps(listed(item, kind="RoleList", version="rbac.authorization.k8s.io/v1")))
+    assert document == {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **item}
     assert read(json.dumps(listed(item))) == [item]
 
 
@@ -117,7 +117,7 @@ def test_an_object_that_only_sounds_like_a_list_is_one_document() -> None:
         assert read(json.dumps(wish)) == [wish]
 
 
-def test_lists_have_an_end() -> None:
+def test_deep_lists_are_read_and_recursive_ones_are_refused() -> None:
     with pytest.raises(ConfigError):
         read("&a\nkind: List\nitems: [*a]\n")
     deep = '{"kind": "List", "items": [' * 150 + "{}" + "]}" * 150

@@ -19,9 +19,9 @@ def parsed(*args: str, **variables: str) -> dict[str, Any]:
         return run.make_context("run", list(args), program).params
 
 
-def test_what_nobody_says_has_its_default() -> None:
-    found = parsed()
-    assert (found["leader_elect"], found["observe"]) == (None, False)
+def test_flag_that_is_not_given_has_its_default() -> None:
+    params = parsed()
+    assert (params["leader_elect"], params["observe"]) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_a_flag_that_is_switched_off_wins_over_its_variable(args: list[str], obs
     assert parsed(*args, SAMARA_OBSERVE="true")["observe"] is observes
 
 
-def test_what_stands_after_two_dashes_is_no_flag() -> None:
+def test_arguments_after_two_dashes_are_no_flags() -> None:
     @click.command("x", cls=Command)
     @click.option("--loud", is_flag=True)
     @click.argument("words", nargs=-1)
     def command() -> None: ...
 
-    found = command.make_context("x", ["--loud", "--", "--loud=false"]).params
-    assert found == {"loud": True, "words": ("--loud=false",)}
+    params = command.make_context("x", ["--loud", "--", "--loud=false"]).params
+    assert params == {"loud": True, "words": ("--loud=false",)}

@@ -29,7 +29,7 @@ ON_A_CLUSTER = (
     ("orphans",),
 )
 WITHOUT_A_CLUSTER = (("rbac",), ("crds",), ("manifests",), ("lint", "-"))
-"""They take the defaults where no cluster can be asked."""
+"""Commands that use the default settings if no cluster answers."""
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -105,31 +105,29 @@ def test_an_unreachable_server_is_one_line_and_exit_1(args: tuple[str, ...], tmp
 
 @pytest.mark.parametrize("flag", ["--context", "--cluster", "--user"])
 @pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
-def test_a_name_that_the_kubeconfig_has_not_is_never_answered_by_the_defaults(
-    args: tuple[str, ...], flag: str, tmp_path: Path
-) -> None:
+def test_name_that_the_kubeconfig_lacks_is_refused(args: tuple[str, ...], flag: str, tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
     assert "nowhere" in samara_inside(*args, flag, "nowhere", env={"KUBECONFIG": str(file)}).fault
 
 
-def test_an_address_that_is_none_is_never_answered_by_the_defaults() -> None:
+def test_invalid_address_is_refused() -> None:
     assert "expected a URL" in samara_inside("crds", "--server", "ftp://nowhere").fault
 
 
 @pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
-def test_the_defaults_answer_where_a_named_server_does_not(args: tuple[str, ...], tmp_path: Path) -> None:
+def test_defaults_are_used_if_a_named_server_does_not_answer(args: tuple[str, ...], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
     done = samara_inside(*args, "--kubeconfig", file)
     assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
 
 
 @pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
-def test_the_defaults_answer_where_nobody_named_a_cluster(args: tuple[str, ...], tmp_path: Path) -> None:
+def test_defaults_are_used_if_no_cluster_is_named(args: tuple[str, ...], tmp_path: Path) -> None:
     done = samara_inside(*args, env={"KUBECONFIG": str(tmp_path / "none")})
     assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
 
 
-def test_wrong_settings_are_told_line_by_line(tmp_path: Path) -> None:
+def test_wrong_settings_are_reported_line_by_line(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("recreate: maybe\nresink: 5m\n")
     done = samara("plan", "--config", file)
@@ -167,7 +165,7 @@ def test_the_former_name_of_a_flag_and_its_variable_is_refused_and_the_new_one_n
         assert "--dialect: unknown option, it is called '--vocabulary' now" in done.err
 
 
-def test_a_vocabulary_that_the_settings_leave_out_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_vocabulary_that_the_settings_leave_out_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("vocabularies: {secret-copy: {}, accurate: {}}\n")
     fault = samara_inside("run", "--config", file, "--vocabulary", "sync-to").fault
@@ -175,7 +173,7 @@ def test_a_vocabulary_that_the_settings_leave_out_cannot_be_asked_for(tmp_path: 
     assert "secret-copy, accurate" in fault
 
 
-def test_settings_that_contradict_each_other_only_for_what_is_not_served_are_no_fault(tmp_path: Path) -> None:
+def test_contradiction_in_settings_of_a_vocabulary_that_is_not_served_is_accepted(tmp_path: Path) -> None:
     file, nowhere = tmp_path / "settings.yaml", ("--kubeconfig", tmp_path / "none")
     file.write_text("{tenancy: strict, conflicts: overwrite}\n")
     assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere).fault
@@ -191,7 +189,7 @@ def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Pa
     assert "--vocabulary sync-to: " in fault
 
 
-def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_rest(tmp_path: Path) -> None:
+def test_unexpected_fault_is_one_line_with_its_location_and_debug_shows_the_traceback(tmp_path: Path) -> None:
     # A command whose module is broken is the one bug that can be had without changing our own code.
     script = (
         "import sys, types\nfrom samara.cli import main, options\nimport click\n"
@@ -209,7 +207,7 @@ def test_an_unexpected_fault_is_one_line_that_says_where_and_debug_shows_the_res
         assert ("CANARY" in done.stderr) is shown
 
 
-def test_a_reader_that_stops_reading_causes_no_noise() -> None:
+def test_closed_pipe_causes_no_output_on_stderr() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -225,7 +223,7 @@ def test_a_reader_that_stops_reading_causes_no_noise() -> None:
 PROGRAM = (sys.executable, "-m", "samara.cli.main")
 
 
-def test_output_that_finds_no_room_is_one_line_and_exit_1() -> None:
+def test_full_disk_is_one_line_and_exit_1() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [*PROGRAM, "crds"], stdout=full, stderr=subprocess.PIPE, env=environment(), text=True, check=False
@@ -234,14 +232,14 @@ def test_output_that_finds_no_room_is_one_line_and_exit_1() -> None:
     assert done.stderr.splitlines()[-1].startswith("samara: expected to be able to write, found: No space left on")
 
 
-def test_a_closed_output_is_as_good_as_one_that_nobody_reads() -> None:
+def test_closed_stdout_is_no_error() -> None:
     done = subprocess.run(
         ["sh", "-c", f"{shlex.join(PROGRAM)} crds >&-"], capture_output=True, env=environment(), text=True, check=False
     )
     assert (done.returncode, "bug" in done.stderr) == (0, False)
 
 
-def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
+def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
     pipe = tmp_path / "manifests.yaml"
     os.mkfifo(pipe)
     process = subprocess.Popen(
@@ -251,9 +249,9 @@ def test_an_interrupt_causes_no_noise(tmp_path: Path) -> None:
     with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
         while not _interrupted(process):
             pass
-    _, told = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert told.strip() == b""
+    assert stderr.strip() == b""
 
 
 def _interrupted(process: subprocess.Popen[bytes]) -> bool:
@@ -266,13 +264,13 @@ def _interrupted(process: subprocess.Popen[bytes]) -> bool:
 
 def commands() -> list[click.Command]:
     context = click.Context(program)
-    found = [program.get_command(context, name) for name in COMMANDS]
-    return [each for each in found if each is not None]
+    commands = [program.get_command(context, name) for name in COMMANDS]
+    return [command for command in commands if command is not None]
 
 
 def test_every_flag_has_a_variable_of_its_own_name() -> None:
     for command in commands():
-        for option in (each for each in command.params if isinstance(each, click.Option)):
+        for option in (parameter for parameter in command.params if isinstance(parameter, click.Option)):
             flag = max(option.opts, key=len)
             if flag in ("--copies", "--delete", "--discard"):
                 assert option.envvar is None
@@ -280,7 +278,7 @@ def test_every_flag_has_a_variable_of_its_own_name() -> None:
                 assert option.envvar == f"SAMARA_{flag.strip('-').replace('-', '_').upper()}"
 
 
-def test_a_variable_is_as_good_as_its_flag(tmp_path: Path) -> None:
+def test_variable_has_the_effect_of_its_flag(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("resink: 5m\n")
     assert "resink" in samara_inside("rbac", env={"SAMARA_CONFIG": str(file)}).fault
@@ -311,7 +309,7 @@ def test_run_accepts_every_flag_of_the_specification(tmp_path: Path) -> None:
         ("--webhook-url", "http://127.0.0.1:9443"),
     ],
 )
-def test_run_with_an_address_that_is_none_is_wrong_usage(flag: str, value: str) -> None:
+def test_run_with_an_invalid_address_is_wrong_usage(flag: str, value: str) -> None:
     before = signal.getsignal(signal.SIGINT)
     done = samara_inside("run", f"{flag}={value}")
     assert signal.getsignal(signal.SIGINT) is before
@@ -330,13 +328,13 @@ main.main()
 
 
 @pytest.mark.parametrize("name", ["TERM", "INT"])
-def test_a_signal_while_the_operator_is_still_loaded_ends_it_well(name: str) -> None:
+def test_signal_while_the_operator_is_being_imported_exits_0(name: str) -> None:
     early = [sys.executable, "-c", EARLY.format(name=name, command="run")]
     done = subprocess.run(early, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_another_command_that_is_ended_has_not_ended_well() -> None:
+def test_signal_to_another_command_does_not_exit_0() -> None:
     early = [sys.executable, "-c", EARLY.format(name="TERM", command="orphans")]
     assert subprocess.run(early, timeout=30, check=False).returncode == -signal.SIGTERM
 
@@ -354,12 +352,12 @@ def test_the_completion_that_is_printed_completes() -> None:
     assert samara_inside(env=env).out.split() == ["plain,plan"]
 
 
-def test_bash_takes_the_completion() -> None:
+def test_bash_accepts_the_completion() -> None:
     done = subprocess.run(["bash", "-n"], input=samara_inside("completion", "bash").out, text=True, check=False)
     assert done.returncode == 0
 
 
 def test_version_needs_no_cluster() -> None:
-    found = samara("version", "-o", "json").json
-    assert found["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
-    assert found["server"] is None
+    version = samara("version", "-o", "json").json
+    assert version["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
+    assert version["server"] is None

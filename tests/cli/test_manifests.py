@@ -1,4 +1,4 @@
-"""`samara manifests`: the whole installation, as restricted as can be."""
+"""`samara manifests` prints the whole installation, with as few rights as possible."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Json = dict[str, Any]
 
 def made(config: str = "tenancy: strict\n", **more: Any) -> dict[str, Json]:
     """By kind, or by kind and name where there are several."""
-    found = objects(Installation(parse(config, "test"), config, "ops", **more))
-    return {each["kind"]: each for each in found} | {
-        f"{each['kind']}/{each['metadata']['name']}": each for each in found
+    printed_objects = objects(Installation(parse(config, "test"), config, "ops", **more))
+    return {obj["kind"]: obj for obj in printed_objects} | {
+        f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in printed_objects
     }
 
 
@@ -36,13 +36,13 @@ def pod(**more: Any) -> Json:
 def test_yaml_and_json_print_the_same_objects() -> None:
     printed = list(yaml.safe_load_all(samara("manifests", "-n", "ops").out))
     assert printed == samara("manifests", "-n", "ops", "-o", "json").json["items"]
-    assert [each["kind"] for each in printed][:2] == ["Namespace", "CustomResourceDefinition"]
+    assert [obj["kind"] for obj in printed][:2] == ["Namespace", "CustomResourceDefinition"]
 
 
 def test_without_settings_tenancy_is_strict_and_a_note_says_so() -> None:
     done = samara("manifests")
     assert "tenancy: strict" in done.err
-    [config] = [each for each in yaml.safe_load_all(done.out) if each["kind"] == "ConfigMap"]
+    [config] = [obj for obj in yaml.safe_load_all(done.out) if obj["kind"] == "ConfigMap"]
     assert config["data"] == {"config.yaml": "tenancy: strict\n"}
     assert config["metadata"]["labels"] == {"app.kubernetes.io/name": "samara"}
 
@@ -51,7 +51,7 @@ def test_settings_are_installed_as_they_were_written(tmp_path: Path) -> None:
     text = "# mine\nvocabularies:\n  secret-copy:\n    home: vault\n"
     (tmp_path / "mine.yaml").write_text(text)
     done = samara("manifests", f"--config={tmp_path / 'mine.yaml'}")
-    by_kind = {each["kind"]: each for each in yaml.safe_load_all(done.out)}
+    by_kind = {obj["kind"]: obj for obj in yaml.safe_load_all(done.out)}
     assert by_kind["ConfigMap"]["data"]["config.yaml"] == text
     assert "CustomResourceDefinition" not in by_kind
     assert "ValidatingWebhookConfiguration" not in by_kind
@@ -63,10 +63,10 @@ def test_the_output_has_no_yaml_anchors() -> None:
 
 
 def test_the_rights_are_those_of_samara_rbac_and_only_the_pods_get_a_token() -> None:
-    found = objects(Installation(Settings(), "", "ops"))
+    printed_objects = objects(Installation(Settings(), "", "ops"))
     account = {**rights(Settings(), "ops")[0], "automountServiceAccountToken": False}
-    for each in (account, *rights(Settings(), "ops")[1:]):
-        assert each in found
+    for obj in (account, *rights(Settings(), "ops")[1:]):
+        assert obj in printed_objects
     assert pod()["automountServiceAccountToken"] is True
 
 
@@ -77,7 +77,7 @@ STATUS = {"apiGroups": GROUP, "resources": ["subnamespaces/status"], "verbs": ["
 
 
 def role(name: str, verbs: list[str], *into: str) -> Json:
-    labels = {"app.kubernetes.io/name": "samara", **{f"{AGGREGATED}{each}": "true" for each in into}}
+    labels = {"app.kubernetes.io/name": "samara", **{f"{AGGREGATED}{role}": "true" for role in into}}
     rules = [{"apiGroups": GROUP, "resources": ["subnamespaces"], "verbs": verbs}, STATUS]
     meta = {"name": f"samara-subnamespace-{name}-role", "labels": labels}
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
@@ -87,8 +87,8 @@ def role(name: str, verbs: list[str], *into: str) -> Json:
 def test_aggregated_roles_are_for_sub_namespaces_only(
     config: str,
 ) -> None:
-    found = [each for each in objects(Installation(parse(config, "test"), config, "ops")) if AGGREGATED in str(each)]
-    assert found == [
+    roles = [obj for obj in objects(Installation(parse(config, "test"), config, "ops")) if AGGREGATED in str(obj)]
+    assert roles == [
         role("editor", [*READ, "create", "update", "patch", "delete"], "admin", "edit"),
         role("viewer", READ, "view"),
     ]
@@ -96,8 +96,8 @@ def test_aggregated_roles_are_for_sub_namespaces_only(
 
 def test_without_accurate_there_are_no_aggregated_roles() -> None:
     config = "vocabularies: {secret-copy: {}, sync-to: {}, resource-distribution: {}, fishysecret: {}}"
-    found = objects(Installation(parse(config, "test"), config, "ops"))
-    assert [each["metadata"]["name"] for each in found if each["kind"] == "ClusterRole"] == ["samara"]
+    roles = objects(Installation(parse(config, "test"), config, "ops"))
+    assert [obj["metadata"]["name"] for obj in roles if obj["kind"] == "ClusterRole"] == ["samara"]
 
 
 def test_the_pods_meet_pod_security_restricted() -> None:
@@ -117,36 +117,36 @@ def test_the_pods_meet_pod_security_restricted() -> None:
 
 
 def test_two_replicas_elect_a_leader_are_spread_and_are_not_evicted_together() -> None:
-    found = made()
-    assert found["Deployment"]["spec"]["replicas"] == 2
+    by_kind = made()
+    assert by_kind["Deployment"]["spec"]["replicas"] == 2
     assert "--leader-elect" in pod()["containers"][0]["args"]
     assert pod()["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
-    assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    assert by_kind["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
 
 
 def test_every_selector_matches_the_pods_and_every_named_port_exists() -> None:
-    found = made(monitoring=True)
-    labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
+    by_kind = made(monitoring=True)
+    labels = by_kind["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
     ports = {port["name"]: port["containerPort"] for port in pod()["containers"][0]["ports"]}
     assert ports == {"http": 8080, "webhook": 9443}
     selectors = [
-        found["Deployment"]["spec"]["selector"]["matchLabels"],
-        found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
-        found["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
-        *(found[f"Service/{name}"]["spec"]["selector"] for name in ("samara-webhook", "samara-metrics")),
+        by_kind["Deployment"]["spec"]["selector"]["matchLabels"],
+        by_kind["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        by_kind["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+        *(by_kind[f"Service/{name}"]["spec"]["selector"] for name in ("samara-webhook", "samara-metrics")),
     ]
     assert all(selector.items() <= labels for selector in selectors)
-    [port] = found["Service/samara-webhook"]["spec"]["ports"]
+    [port] = by_kind["Service/samara-webhook"]["spec"]["ports"]
     assert (port["port"], ports[port["targetPort"]]) == (443, 9443)
-    chosen = found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
-    assert chosen <= found["Service/samara-metrics"]["metadata"]["labels"].items()
-    assert not chosen <= found["Service/samara-webhook"]["metadata"]["labels"].items()
+    chosen = by_kind["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
+    assert chosen <= by_kind["Service/samara-metrics"]["metadata"]["labels"].items()
+    assert not chosen <= by_kind["Service/samara-webhook"]["metadata"]["labels"].items()
 
 
 def test_webhooks_call_the_service_without_a_bundle_and_exclude_the_operators_namespace() -> None:
-    found = made()
+    by_kind = made()
     for kind, path in (("Validating", "/admit"), ("Mutating", "/mutate")):
-        config = found[f"{kind}WebhookConfiguration"]
+        config = by_kind[f"{kind}WebhookConfiguration"]
         assert config["metadata"]["labels"] == {"app.kubernetes.io/name": "samara"}
         for hook in config["webhooks"]:
             service = {"name": "samara-webhook", "namespace": "ops", "path": path, "port": 443}
@@ -156,17 +156,17 @@ def test_webhooks_call_the_service_without_a_bundle_and_exclude_the_operators_na
 
 
 def test_a_webhook_url_replaces_the_service() -> None:
-    found = made(webhook_url="https://127.0.0.1:9443")
-    assert "Service" not in found
-    hooks = found["ValidatingWebhookConfiguration"]["webhooks"]
+    by_kind = made(webhook_url="https://127.0.0.1:9443")
+    assert "Service" not in by_kind
+    hooks = by_kind["ValidatingWebhookConfiguration"]["webhooks"]
     assert {hook["clientConfig"]["url"] for hook in hooks} == {"https://127.0.0.1:9443/admit"}
     assert "--webhook-url=https://127.0.0.1:9443" in pod(webhook_url="https://127.0.0.1:9443")["containers"][0]["args"]
 
 
 def test_an_observing_operator_has_no_webhooks() -> None:
-    found = made(observe=True)
+    by_kind = made(observe=True)
     assert "--observe" in pod(observe=True)["containers"][0]["args"]
-    assert not [kind for kind in found if "Webhook" in kind or kind.startswith("Service/")]
+    assert not [kind for kind in by_kind if "Webhook" in kind or kind.startswith("Service/")]
 
 
 def test_cert_manager_issues_the_certificate_for_the_name_of_the_service() -> None:
@@ -178,20 +178,20 @@ def test_cert_manager_issues_the_certificate_for_the_name_of_the_service() -> No
 def test_the_default_image_is_of_this_version() -> None:
     assert pod()["containers"][0]["image"] == f"samara:{__version__}"
     printed = samara("manifests", "--image", "images.example.com/s:1", "-o", "json").json["items"]
-    [found] = [each for each in printed if each["kind"] == "Deployment"]
-    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example.com/s:1"
+    [deployment] = [obj for obj in printed if obj["kind"] == "Deployment"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "images.example.com/s:1"
 
 
 @pytest.mark.parametrize(
-    ("flags", "word"),
+    ("flags", "expected"),
     [
         (("--cert-manager", "--webhook-url=https://127.0.0.1"), "--webhook-url"),
         (("--cert-manager", "--observe"), "--observe"),
         (("--webhook-url=http://127.0.0.1",), "https"),
     ],
 )
-def test_contradictory_flags_are_reported_in_one_line(flags: tuple[str, ...], word: str) -> None:
-    assert word in samara("manifests", *flags).fault
+def test_contradictory_flags_are_reported_in_one_line(flags: tuple[str, ...], expected: str) -> None:
+    assert expected in samara("manifests", *flags).fault
 
 
 def test_settings_that_name_a_local_file_are_refused(tmp_path: Path) -> None:

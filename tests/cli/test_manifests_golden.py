@@ -24,16 +24,16 @@ def test_the_printed_objects_are_those_of_the_golden_file(
 
 
 def _by_name(objects: list[Json]) -> dict[tuple[str, str], Json]:
-    found = {(each["kind"], each["metadata"]["name"]): each for each in objects}
-    assert len(found) == len(objects), "an object is printed twice"
-    return found
+    by_name = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+    assert len(by_name) == len(objects), "an object is printed twice"
+    return by_name
 
 
 @pytest.mark.parametrize(("flags", "settings"), combinations()[::5])
 def test_what_a_pod_needs_comes_before_the_deployment_and_webhooks_come_after_it(
     flags: str, settings: str, tmp_path: Path
 ) -> None:
-    kinds = [each["kind"] for each in printed(flags, settings, tmp_path)]
+    kinds = [obj["kind"] for obj in printed(flags, settings, tmp_path)]
     assert kinds[0] == "Namespace"
     deployment = kinds.index("Deployment")
     before = ("CustomResourceDefinition", "ServiceAccount", "ClusterRoleBinding", "ConfigMap", "PriorityClass")

@@ -1,4 +1,4 @@
-"""`samara orphans` on a real cluster: what is listed, what is deleted, and what never is."""
+"""`samara orphans` on a real cluster: which copies it lists, deletes and leaves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.support.waiting import eventually
 
 from samara.assembly import WELL_KNOWN
-from samara.cli.commands.orphans import orphans as find_orphans
+from samara.cli.commands.orphans import find_orphans
+from samara.cli.inspect.cluster_plans import plan_cluster, take_snapshot
 from samara.cli.inspect.orphan_scan import Orphan
-from samara.cli.session import Session, picture, snapshot
+from samara.cli.session import Session
 from samara.kube.auth import load
 from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.cluster
 
 
 def orphans(shell: Shell, *flags: str) -> dict[tuple[str, str], dict[str, Any]]:
-    found = shell("orphans", "-o", "json", *flags).json["orphans"]
-    return {(each["namespace"], each["name"]): each for each in found}
+    listed = shell("orphans", "-o", "json", *flags).json["orphans"]
+    return {(orphan["namespace"], orphan["name"]): orphan for orphan in listed}
 
 
 def left_behind(stage: Stage, *namespaces: str) -> None:
@@ -45,8 +46,8 @@ def left_behind(stage: Stage, *namespaces: str) -> None:
 
 def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a")
-    (found,) = orphans(shell).values()
-    assert list(found.items()) == [
+    (orphan,) = orphans(shell).values()
+    assert list(orphan.items()) == [
         ("kind", "v1/Secret"),
         ("namespace", "a"),
         ("name", "db"),
@@ -56,7 +57,7 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     ]
 
 
-def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
+def test_wanted_copy_is_no_orphan(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -65,7 +66,7 @@ def test_a_wanted_copy_is_none(stage: Stage, shell: Shell) -> None:
     assert shell("orphans").out == "No orphans.\n"
 
 
-def test_what_a_source_with_an_invalid_value_keeps_is_none(stage: Stage, shell: Shell) -> None:
+def test_copy_that_an_invalid_source_keeps_is_no_orphan(stage: Stage, shell: Shell) -> None:
     ask, listed = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
     stage.namespace("team", "a", "b")
     stage.foreign("team", "db", metadata={"annotations": {ask: "namespaces", listed: "a"}})
@@ -74,7 +75,7 @@ def test_what_a_source_with_an_invalid_value_keeps_is_none(stage: Stage, shell: 
     eventually(lambda: stage.secret("a", "db"))
     stage.annotate(stage.path("team", "db"), {ask: "everywhere"})
     operator.stop()
-    assert [place for place, each in orphans(shell).items() if each["ours"]] == []
+    assert [address for address, orphan in orphans(shell).items() if orphan["ours"]] == []
     assert list(orphans(shell)) == [("b", "db")]
     stage.annotate(stage.path("team", "db"), {ask: None})
     assert orphans(shell)["a", "db"]["ours"] is True
@@ -96,8 +97,8 @@ def test_copies_of_another_home_are_listed(stage: Stage, shell: Shell) -> None:
     stage.until_copied("db", "a")
     file = stage.folder / "other.yaml"
     file.write_text("vocabularies: {secret-copy: {home: elsewhere}}")
-    found = orphans(shell, f"--config={file}")
-    assert (found["a", "db"]["origin"], found["a", "db"]["ours"]) == ("admin/db", True)
+    listed = orphans(shell, f"--config={file}")
+    assert (listed["a", "db"]["origin"], listed["a", "db"]["ours"]) == ("admin/db", True)
 
 
 def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) -> None:
@@ -105,8 +106,8 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
     stage.source("db", "a")
     stage.operator()
     stage.until_copied("db", "a")
-    found = asyncio.run(_with_nothing_on(stage))
-    assert [(each.live.ref.namespace, each.origin, each.ours) for each in found] == [("a", "admin/db", True)]
+    listed = asyncio.run(_with_nothing_on(stage))
+    assert [(orphan.live.ref.namespace, orphan.origin, orphan.ours) for orphan in listed] == [("a", "admin/db", True)]
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
@@ -114,8 +115,9 @@ async def _with_nothing_on(stage: Stage) -> list[Orphan]:
     settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
-        at = Session(client, access, settings, None, WELL_KNOWN)
-        return list(find_orphans(await picture(at, await snapshot(at, at.say, at.full_registry)), at.rules))
+        session = Session(client, access, settings, None, WELL_KNOWN)
+        plans = await plan_cluster(session, await take_snapshot(session, session.full_registry))
+        return list(find_orphans(plans, session.policy))
 
 
 def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage, shell: Shell, tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_copies_in_a_namespace_that_was_protected_later_are_listed(stage: Stage,
     assert list(orphans(shell, "--config", str(settings))) == [("a", "db")]
 
 
-def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:
+def test_delete_asks_first_and_n_deletes_nothing(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a", "b")
     done = shell("orphans", "--delete", stdin="n\n")
     assert done.code == 1
@@ -139,7 +141,7 @@ def test_delete_asks_and_no_is_no(stage: Stage, shell: Shell) -> None:
     assert stage.secret("a", "db") is not None
 
 
-def test_delete_removes_what_is_ours(stage: Stage, shell: Shell) -> None:
+def test_delete_removes_only_our_copies(stage: Stage, shell: Shell) -> None:
     left_behind(stage, "a", "b")
     stage.foreign("a", "bystander")
     done = shell("orphans", "--delete", "-n", "a", stdin="y\n")
@@ -151,7 +153,7 @@ def test_delete_removes_what_is_ours(stage: Stage, shell: Shell) -> None:
     assert stage.secret("a", "bystander") is not None
 
 
-def test_what_was_adopted_only_loses_our_marks(stage: Stage, shell: Shell) -> None:
+def test_adopted_object_only_loses_our_marks(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     made = stage.source("db", "a")
     stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
@@ -260,7 +262,7 @@ def test_a_pause_holds_for_copies_of_another_home_too(stage: Stage, shell: Shell
     assert stage.secret("a", "db") is None
 
 
-def test_nothing_is_deleted_while_it_cannot_be_read_what_the_brake_holds(
+def test_nothing_is_deleted_while_the_held_deletions_cannot_be_read(
     stage: Stage, shell: Shell, cluster: Devcluster
 ) -> None:
     left_behind(stage, "a")
@@ -294,40 +296,40 @@ def test_operator_2_copies_of_a_kind_that_is_no_longer_configured_stay_are_liste
     stage: Stage, shell: Shell, tmp_path: Path
 ) -> None:
     stage.namespace("team", "a")
-    asked = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
+    annotations = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": "a"}
     for path, more in ((CONFIG_MAPS, {"data": {"k": "v"}}), (POLICIES, {"spec": {"podSelector": {}}})):
         for namespace in ("team", "a"):
             stage.also_remove(f"{path.format(namespace)}/db")
-        stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": asked}, **more})
+        stage.api.create(path.format("team"), {"metadata": {"name": "db", "annotations": annotations}, **more})
     copies = [f"{path.format('a')}/db" for path in (CONFIG_MAPS, POLICIES)]
     operator = stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/ConfigMap", POLICY]}}})
-    eventually(lambda: all(stage.api.find(each) is not None for each in copies))
+    eventually(lambda: all(stage.api.find(path) is not None for path in copies))
     assert orphans(shell, f"--config={settings(tmp_path, 'v1/ConfigMap', POLICY)}") == {}
     operator.stop()
 
     stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/Secret"]}}})
     fewer = f"--config={settings(tmp_path, 'v1/Secret')}"
-    found = shell("orphans", "-o", "json", fewer).json["orphans"]
-    assert [(each["kind"], each["namespace"], each["origin"], each["ours"]) for each in found] == [
+    listed = shell("orphans", "-o", "json", fewer).json["orphans"]
+    assert [(orphan["kind"], orphan["namespace"], orphan["origin"], orphan["ours"]) for orphan in listed] == [
         ("v1/ConfigMap", "a", "team/db", True),
         (POLICY, "a", "team/db", True),
     ]
-    assert all(stage.api.find(each) is not None for each in copies)
+    assert all(stage.api.find(path) is not None for path in copies)
     done = shell("orphans", "--delete", "--yes", fewer)
     assert (done.code, done.err.splitlines()[-1]) == (0, "Removed 2 orphans.")
-    assert all(stage.api.find(each) is None for each in copies)
+    assert all(stage.api.find(path) is None for path in copies)
 
 
-def test_who_may_not_list_all_kinds_is_told_so_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
+def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell: Shell, cluster: Devcluster) -> None:
     left_behind(stage, "a")
     rules = [{"apiGroups": [""], "resources": ["namespaces", "secrets", "configmaps"], "verbs": ["get", "list"]}]
     with granted(cluster, "reads-a-little", rules, "reader"):
         done = shell("orphans", "--as=reader")
     assert done.code == 0
     assert "admin/db" in done.out
-    told = [line for line in done.err.splitlines() if "not looked at" in line]
-    assert len(told) == 1
-    assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in told[0]
+    notes = [line for line in done.err.splitlines() if "not looked at" in line]
+    assert len(notes) == 1
+    assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in notes[0]
 
 
 def settings(folder: Path, *kinds: str) -> Path:

@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("variables", "bold"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, False)])
-def test_a_header_stands_out_unless_no_color_is_set(
+def test_header_is_bold_unless_no_color_is_set(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], bold: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -50,17 +50,17 @@ def test_a_word_that_is_longer_than_the_column_is_cut(monkeypatch: pytest.Monkey
     assert lines == ["NAME  WHY", f"a     {'x' * 24}", f"      {'x' * 6}", "b"]
 
 
-def test_no_column_is_folded_where_too_little_room_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_column_is_folded_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     long = "the quick brown fox jumps over the lazy dog"
     assert on_terminal(monkeypatch, 25, [["a", long]]) == ["NAME  WHY", f"a     {long}"]
 
 
-def test_a_pipe_gets_whole_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_line_is_folded_in_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     table(["NAME", "WHY"], [["a", "x" * 300]])
     assert capsys.readouterr().out == f"NAME  WHY\na     {'x' * 300}\n"
 
 
-def test_what_a_terminal_would_obey_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     table(["NAME"], [["a\x1b[2Jb"]])
     assert capsys.readouterr().out == "NAME\na·[2Jb\n"

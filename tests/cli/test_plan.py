@@ -1,4 +1,4 @@
-"""`samara plan` on a real cluster: the shape, the diff, what if, the brake, and that nothing is written."""
+"""`samara plan` on a real cluster: its JSON, its diff, and the brake. Nothing is written."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b,later,Bad_Name")
     stage.foreign("b", "db")
-    found = shell("plan", "-o", "json").json
-    assert list(found) == ["writes", "blocked", "summary"]
-    (write,) = found["writes"]
+    plan = shell("plan", "-o", "json").json
+    assert list(plan) == ["writes", "blocked", "summary"]
+    (write,) = plan["writes"]
     assert list(write) == WRITE
     assert list(write.values())[:6] == ["create", "v1/Secret", "a", "db", "secret-copy", "admin/db"]
-    assert all(list(each) == BLOCKED for each in found["blocked"])
-    assert {(each["namespace"], each["reason"]) for each in found["blocked"]} == {
+    assert all(list(blocked) == BLOCKED for blocked in plan["blocked"])
+    assert {(blocked["namespace"], blocked["reason"]) for blocked in plan["blocked"]} == {
         ("admin", "invalid"),
         ("b", "conflict"),
         ("later", "no-namespace"),
     }
-    assert list(found["summary"]) == [*VERBS, "blocked"]
-    assert (found["summary"]["create"], found["summary"]["blocked"]) == (1, 3)
+    assert list(plan["summary"]) == [*VERBS, "blocked"]
+    assert (plan["summary"]["create"], plan["summary"]["blocked"]) == (1, 3)
 
 
-def test_yaml_says_the_same_as_json(stage: Stage, shell: Shell) -> None:
+def test_yaml_has_the_same_values_as_json(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     assert yaml.safe_load(shell("plan", "-o", "yaml").out) == shell("plan", "-o", "json").json
 
 
-def test_it_writes_nothing(stage: Stage, shell: Shell) -> None:
+def test_plan_writes_nothing(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     shell("plan")
     assert stage.secret("a", "db") is None
 
 
-def test_exit_code_is_3_only_when_asked_for_and_something_would_be_written(stage: Stage, shell: Shell) -> None:
+def test_exit_code_is_3_only_with_the_flag_and_something_to_write(stage: Stage, shell: Shell) -> None:
     assert shell("plan", "--exit-code").code == 0
     stage.namespace("a")
     stage.source("db", "a")
@@ -64,7 +64,7 @@ def test_exit_code_is_3_only_when_asked_for_and_something_would_be_written(stage
     assert shell("plan", "--exit-code", "-o", "json").code == 3
 
 
-def test_what_is_in_sync_needs_nothing(stage: Stage, shell: Shell) -> None:
+def test_plan_in_sync_has_nothing_to_write(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -79,7 +79,9 @@ def test_the_operator_does_what_was_planned(stage: Stage, shell: Shell) -> None:
     stage.bump("db")
     stage.retarget("db", "a,c")
     stage.source("tls", "a", type="kubernetes.io/basic-auth", data={"username": "u", "password": "p"})
-    planned = {(each["verb"], each["namespace"], each["name"]) for each in shell("plan", "-o", "json").json["writes"]}
+    planned = {
+        (write["verb"], write["namespace"], write["name"]) for write in shell("plan", "-o", "json").json["writes"]
+    }
     assert planned == {("update", "a", "db"), ("delete", "b", "db"), ("create", "c", "db"), ("create", "a", "tls")}
     stage.operator()
     stage.until_gone("b", "db")
@@ -87,12 +89,12 @@ def test_the_operator_does_what_was_planned(stage: Stage, shell: Shell) -> None:
     stage.until_copied("tls", "a")
 
 
-def test_a_place_that_is_taken_by_a_stranger_is_looked_at_and_not_promised(stage: Stage, shell: Shell) -> None:
+def test_address_with_a_foreign_object_is_read_and_blocked(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "z")
     stage.foreign("a", "db", {"n": "another"})
     stage.source("db", "")
     blocked = shell("plan", "-o", "json").json["blocked"]
-    assert [(each["namespace"], each["reason"]) for each in blocked] == [("a", "conflict")]
+    assert [(blocker["namespace"], blocker["reason"]) for blocker in blocked] == [("a", "conflict")]
 
 
 def test_many_pages_are_all_read(stage: Stage, shell: Shell) -> None:
@@ -102,8 +104,8 @@ def test_many_pages_are_all_read(stage: Stage, shell: Shell) -> None:
     stage.operator()
     stage.bump("db")
     stage.until_copied("db", *names[::50], names[-1], deadline=60)
-    found = shell("status", "-o", "json").json["sources"][0]
-    assert (found["wanted"], found["right"]) == (624, 624)
+    source = shell("status", "-o", "json").json["sources"][0]
+    assert (source["wanted"], source["right"]) == (624, 624)
 
 
 def test_a_table_groups_by_source_and_all_lists_each(stage: Stage, shell: Shell) -> None:
@@ -126,8 +128,8 @@ def test_diff_shows_keys_sizes_types_and_marks(stage: Stage, shell: Shell) -> No
     lines = [line.strip() for line in out.splitlines()]
     assert lines[0].startswith("update Secret a/db, secret-copy from admin/db: ")
     assert lines[1:4] == ["- data gone: 3 bytes", "~ data longer: 2 bytes → 4 bytes", "+ data new: 5 bytes"]
-    found = shell("plan", "--diff", "-o", "json").json["writes"][0]["diff"]
-    assert {"change": "changed", "field": "data", "key": "longer", "before": 2, "after": 4} in found
+    diff = shell("plan", "--diff", "-o", "json").json["writes"][0]["diff"]
+    assert {"change": "changed", "field": "data", "key": "longer", "before": 2, "after": 4} in diff
 
 
 def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
@@ -143,7 +145,7 @@ def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
     assert "mine" not in out  # what people wrote on a copy is on the new one, too
 
 
-def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shell) -> None:
+def test_diff_of_an_adoption_shows_the_added_marks(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     made = stage.source("db", "a")
     stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
@@ -155,7 +157,7 @@ def test_diff_of_an_adoption_shows_the_marks_that_come(stage: Stage, shell: Shel
     ]
 
 
-def test_diff_of_a_take_over_reads_what_is_there(stage: Stage, shell: Shell) -> None:
+def test_diff_of_a_take_over_shows_the_replaced_data(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.foreign("a", "db", {"theirs": "123"})
@@ -174,11 +176,11 @@ def test_removals_that_the_brake_would_hold_are_blocked_and_not_written(stage: S
     stage.operator().stop()
     stage.retarget("db", "n0")
     given = settings(stage.folder, yaml.safe_dump(FAST))
-    found = shell("plan", "-o", "json", "--exit-code", given)
-    assert found.code == 0
-    assert found.json["summary"]["delete"] == 0
-    assert {each["reason"] for each in found.json["blocked"]} == {"held"}
-    assert len(found.json["blocked"]) == 7
+    done = shell("plan", "-o", "json", "--exit-code", given)
+    assert done.code == 0
+    assert done.json["summary"]["delete"] == 0
+    assert {blocked["reason"] for blocked in done.json["blocked"]} == {"held"}
+    assert len(done.json["blocked"]) == 7
     assert shell("plan", "-o", "json", settings(stage.folder, "massDelete: null")).json["summary"]["delete"] == 7
 
 
@@ -189,22 +191,22 @@ def test_the_brake_counts_all_sources_of_a_namespace_together(stage: Stage, shel
     stage.operator().stop()
     for name in ("one", "two", "three"):
         stage.retarget(name, "c")
-    found = shell("plan", "-o", "json", settings(stage.folder, yaml.safe_dump(FAST))).json
-    assert (found["summary"]["delete"], found["summary"]["blocked"]) == (4, 2)
+    plan = shell("plan", "-o", "json", settings(stage.folder, yaml.safe_dump(FAST))).json
+    assert (plan["summary"]["delete"], plan["summary"]["blocked"]) == (4, 2)
 
 
 # who may
 
 
 def test_a_forbidden_list_is_one_line_and_exit_1(stage: Stage) -> None:
-    nobody = Shell(stage.kubeconfig("nobody"))
-    done = nobody("plan")
+    without_rights = Shell(stage.kubeconfig("nobody"))
+    done = without_rights("plan")
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("samara: the API server answered 403 Forbidden")
     assert "Traceback" not in done.err
 
 
-def test_the_settings_of_the_installed_operator_are_read_and_named(stage: Stage, shell: Shell) -> None:
+def test_settings_of_the_installed_operator_are_used_and_named(stage: Stage, shell: Shell) -> None:
     stage.namespace("samara-system", "shop", "a")
     body = {
         "metadata": {"name": "samara", "labels": {"app.kubernetes.io/name": "samara"}},

@@ -1,4 +1,4 @@
-"""A command that asks first, and what it says when nobody answers."""
+"""A command that asks first, and its message if there is no answer."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ def answered(text: str) -> Done:
     return Done(*inside(lambda: run(orphans, "samara"), stdin=text))
 
 
-def test_yes_goes_on() -> None:
+def test_y_continues() -> None:
     assert (answered("y\n").code, answered("y\n").out) == (0, "Removed.\n")
 
 
-def test_no_ends_it_and_needs_no_words() -> None:
+def test_n_aborts_without_a_message() -> None:
     done = answered("n\n")
     assert (done.code, done.out) == (1, "")
     assert "expected" not in done.err
 
 
-def test_no_answer_at_all_is_exit_1_and_a_line_that_says_what_was_expected() -> None:
+def test_missing_answer_is_exit_1_and_one_line() -> None:
     done = answered("")
     assert (done.code, done.out) == (1, "")
-    asked, said = done.err.splitlines()
-    assert asked.startswith("Remove 2 orphans?")
-    assert said == "samara: expected an answer, or --yes, found the end of the input; nothing was changed"
+    question, message = done.err.splitlines()
+    assert question.startswith("Remove 2 orphans?")
+    assert message == "samara: expected an answer, or --yes, found the end of the input; nothing was changed"
 
 
-def test_an_interrupt_in_place_of_an_answer_is_an_interrupt() -> None:
+def test_interrupted_question_is_exit_130() -> None:
     with patch("click.termui.visible_prompt_func", side_effect=KeyboardInterrupt):
         done = answered("")
     assert (done.code, "expected" in done.err) == (130, False)

@@ -78,8 +78,8 @@ def test_admission_needs_its_own_certificate_and_no_other_secret_of_its_namespac
 def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     group, plural = "apps.kruise.io", "resourcedistributions"
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch")}
-    told = {(group, f"{plural}/status", "patch", ""), (group, f"{plural}/finalizers", "update", "")}
-    more = {*reads, *told, *(("", "configmaps", verb, "") for verb in FULL)}
+    reports = {(group, f"{plural}/status", "patch", ""), (group, f"{plural}/finalizers", "update", "")}
+    more = {*reads, *reports, *(("", "configmaps", verb, "") for verb in FULL)}
     crd = {
         ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "patch")
     }
@@ -96,11 +96,11 @@ def test_the_rights_checked_at_the_start_are_all_printed() -> None:
 def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     group, plural = "fishykeys.2v.pm", "fishysecrets"
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch", "patch")}
-    told = {(group, f"{plural}/status", "patch", "")}
+    reports = {(group, f"{plural}/status", "patch", "")}
     crd = {("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{plural}.{group}")}
     original = {("coordination.k8s.io", "leases", "list", "")}
-    assert rules("{fishysecret: {}}") == RULE_12 | reads | told | crd | original
-    assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | told | crd
+    assert rules("{fishysecret: {}}") == RULE_12 | reads | reports | crd | original
+    assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | reports | crd
     assert granted_by(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
 
 
@@ -112,10 +112,10 @@ def test_no_rule_has_a_wildcard() -> None:
     assert "*" not in samara_inside("rbac").out
 
 
-def test_yaml_and_json_print_the_same_objects_for_the_namespace_asked_for() -> None:
+def test_yaml_and_json_print_the_same_objects_for_the_requested_namespace() -> None:
     printed = list(yaml.safe_load_all(samara_inside("rbac", "-n", "ops").out))
     assert printed == samara_inside("rbac", "-n", "ops", "-o", "json").json["items"] == objects(Settings(), "ops")
-    assert [each["kind"] for each in printed] == [
+    assert [obj["kind"] for obj in printed] == [
         "ServiceAccount",
         "ClusterRole",
         "ClusterRoleBinding",
@@ -171,7 +171,7 @@ def test_the_printed_rights_are_enough_for_all_operations(stage: Stage, shell: S
 
 
 @pytest.mark.cluster
-def test_the_printed_account_may_do_nothing_else(stage: Stage, token: Path) -> None:
+def test_the_printed_account_has_no_other_rights(stage: Stage, token: Path) -> None:
     def may(*args: str) -> bool:
         try:
             return "yes" in stage.cluster.kubectl("auth", "can-i", *args, kubeconfig=token)

@@ -28,7 +28,7 @@ def printed(choice: str, folder: Path, *flags: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("choice", [*CHOICES, ", ".join(CHOICES)], ids=lambda text: text[:12])
 def test_every_rule_that_is_printed_has_a_reason(choice: str, tmp_path: Path) -> None:
-    roles = {each["kind"]: each["rules"] for each in printed(choice, tmp_path) if "rules" in each}
+    roles = {obj["kind"]: obj["rules"] for obj in printed(choice, tmp_path) if "rules" in obj}
     explained = printed(choice, tmp_path, "--explain")
     assert all(len(rule.pop("why").split()) > 3 for rule in explained)
     assert explained == [{"role": role, **rule} for role, rules in roles.items() for rule in rules]
@@ -47,6 +47,6 @@ def test_the_table_is_for_people_and_has_no_manifest() -> None:
     assert "apiVersion" not in out
 
 
-def test_yaml_is_printed_if_it_is_asked_for() -> None:
+def test_yaml_is_printed_if_it_is_requested() -> None:
     explained = {form: samara_inside("rbac", "--explain", "-o", form).out for form in ("yaml", "json")}
     assert yaml.safe_load(explained["yaml"]) == json.loads(explained["json"])

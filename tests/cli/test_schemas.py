@@ -1,9 +1,9 @@
-"""The published schemas of `-o json`: exactly the promised shapes, and what the pages show is of them."""
+"""The published schemas of `-o json` have the promised shapes, and the examples on the pages follow them."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import pytest
 from tests.cli.conftest import Shell
@@ -14,11 +14,13 @@ from tests.support.pages import ROOT, fences
 from tests.support.trees import namespace, obj
 
 from samara.cli.advice import ADVICE
-from samara.cli.inspect.outcome import VERBS
+from samara.cli.inspect.forecast import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.core.desired import Fault, Reason
+from samara.core.desired import Reason
 from samara.core.model import SECRET
 from samara.core.rules import OVERLAY_RULES, RULES, UNWANTED_RULES
+from samara.core.vocabulary import declared_reasons
+from samara.vocabularies import VOCABULARIES
 
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 WHERE = ["kind", "namespace", "name"]
@@ -76,12 +78,12 @@ def test_rules_are_those_of_the_program() -> None:
     assert at("why", ("answers",))["properties"]["decision"]["enum"] == [*names, None]
 
 
-def test_status_names_faults_of_a_source_besides_the_reasons_of_a_place() -> None:
-    told = {"PathNotAllowed", "TokenError", "ConnectionError", "FetchError"}
-    assert told == set(get_args(get_type_hints(Fault)["reason"])) - {"Invalid", "Refused", "NoNamespace"}
-    words = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
+def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
+    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
+    assert declared == declared_reasons(VOCABULARIES).keys()
+    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
     reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
-    assert set(reasons) == {*get_args(Reason), *words}
+    assert set(reasons) == {*get_args(Reason), *of_faults}
     assert set(ADVICE) == set(reasons)
 
 
@@ -97,11 +99,11 @@ def test_every_reason_is_explained_on_the_page() -> None:
 
 
 def test_the_examples_on_the_page_are_of_their_schemas() -> None:
-    shown = [json.loads(each.text) for each in fences() if each.page == PAGE and each.language == "json"]
+    shown = [json.loads(fence.text) for fence in fences() if fence.page == PAGE and fence.language == "json"]
     by_first = {tuple(schema(name)["required"]): name for name in PROMISED}
-    assert [by_first[tuple(each)] for each in shown] == list(PROMISED)
-    for each in shown:
-        check(by_first[tuple(each)], each)
+    assert [by_first[tuple(example)] for example in shown] == list(PROMISED)
+    for example in shown:
+        check(by_first[tuple(example)], example)
 
 
 def test_trees_and_the_version_are_of_their_schemas() -> None:
@@ -117,9 +119,9 @@ def test_explained_rights_are_of_their_schema() -> None:
 
 def test_findings_are_of_their_schema() -> None:
     text = "apiVersion: v1\nkind: Secret\nmetadata: {name: x, annotations: {secret-copy/namespaces: Bad_Name}}\n"
-    found = samara_inside("lint", "-", "-o", "json", stdin=text).json
-    assert found["findings"] != []
-    check("lint", found)
+    answer = samara_inside("lint", "-", "-o", "json", stdin=text).json
+    assert answer["findings"] != []
+    check("lint", answer)
 
 
 @pytest.mark.cluster
@@ -134,7 +136,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
     operator.stop()
     stage.bump("db")
     stage.api.delete(stage.path("admin", "old"))
-    asked = {
+    commands_to_check = {
         "plan": ("plan", "--diff"),
         "status": ("status",),
         "why": ("why", "secret/db", "-n", "b"),
@@ -142,7 +144,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
         "tree": ("tree",),
         "version": ("version",),
     }
-    answers = {name: shell(*args, "-o", "json").json for name, args in asked.items()}
+    answers = {name: shell(*args, "-o", "json").json for name, args in commands_to_check.items()}
     for name, answer in answers.items():
         check(name, answer)
     assert answers["plan"]["writes"][0]["diff"] != []
@@ -166,6 +168,6 @@ GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "
         {**GOOD, "held": {}},
     ],
 )
-def test_the_judge_finds_what_is_wrong(bad: dict[str, Any]) -> None:
+def test_schema_checker_rejects_wrong_answers(bad: dict[str, Any]) -> None:
     assert list(faults_of(schema("status"), GOOD)) == []
     assert list(faults_of(schema("status"), bad)) != []

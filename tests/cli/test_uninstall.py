@@ -1,4 +1,4 @@
-"""`samara uninstall` by hand: what it shows, what it asks, what it leaves."""
+"""`samara uninstall` shows what it will remove, asks, and leaves everything else."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_it() -> None:
-    """By that it is known from those of others."""
-    guarding = [each for each in served(Settings()) if each.finalizer]
-    assert {each.name for each in guarding} == {"accurate:sub", "fishysecret"}
+    """`samara uninstall` tells our finalizers from others by their domain."""
+    guarding = [source_type for source_type in served(Settings()) if source_type.finalizer]
+    assert {source_type.name for source_type in guarding} == {"accurate:sub", "fishysecret"}
     for source_type in guarding:
         assert {source_type.finalizer.split("/")[0]} == {source_type.resource.group if source_type.resource else ""}
     assert {kind.name for kind in custom_resources()} >= {"SubNamespace", "ResourceDistribution"}
 
 
 def hook(stage: Stage, name: str, webhook: str) -> None:
-    """Somebody's configuration with our label."""
+    """A webhook configuration with our label."""
     client = {"url": "https://127.0.0.1:1/admit"}
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["things"]}
-    each = {"name": webhook, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
+    entry = {"name": webhook, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
     meta = {"name": name, "labels": {"app.kubernetes.io/name": "samara"}}
     stage.also_remove(f"{HOOKS}/{name}")
-    stage.api.create(HOOKS, {"metadata": meta, "webhooks": [{**each, "admissionReviewVersions": ["v1"]}]})
+    stage.api.create(HOOKS, {"metadata": meta, "webhooks": [{**entry, "admissionReviewVersions": ["v1"]}]})
 
 
 def copied(stage: Stage) -> None:
@@ -45,14 +45,14 @@ def copied(stage: Stage) -> None:
 
 
 @pytest.mark.cluster
-def test_nothing_to_remove_is_said_and_is_no_fault(shell: Shell, stage: Stage) -> None:
+def test_nothing_to_remove_is_exit_0_with_a_message(shell: Shell, stage: Stage) -> None:
     done = shell("uninstall", "-n", OWN)
     assert done.code == 0
     assert done.out.splitlines()[-1] == "Nothing to remove."
 
 
 @pytest.mark.cluster
-def test_it_asks_first_and_no_means_no(shell: Shell, stage: Stage) -> None:
+def test_uninstall_asks_first_and_n_removes_nothing(shell: Shell, stage: Stage) -> None:
     hook(stage, "ours", "things.example.com.samara.dev")
     done = shell("uninstall", "-n", OWN, stdin="n\n")
     assert done.code == 1
@@ -70,7 +70,7 @@ def test_a_configuration_whose_webhooks_are_not_ours_stays(shell: Shell, stage: 
 
 
 @pytest.mark.cluster
-def test_while_an_operator_is_at_work_nothing_is_removed(shell: Shell, stage: Stage) -> None:
+def test_nothing_is_removed_while_an_operator_runs(shell: Shell, stage: Stage) -> None:
     hook(stage, "ours", "things.example.com.samara.dev")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 15, "renewTime": now}
@@ -82,7 +82,7 @@ def test_while_an_operator_is_at_work_nothing_is_removed(shell: Shell, stage: St
 
 
 @pytest.mark.cluster
-def test_copies_stay_unless_they_are_asked_for(shell: Shell, stage: Stage) -> None:
+def test_copies_stay_without_the_flag(shell: Shell, stage: Stage) -> None:
     copied(stage)
     done = shell("uninstall", "-n", OWN, "--yes")
     assert "Copies stay; --copies deletes them." in done.out
@@ -90,10 +90,10 @@ def test_copies_stay_unless_they_are_asked_for(shell: Shell, stage: Stage) -> No
 
 
 @pytest.mark.cluster
-def test_with_copies_those_that_we_made_go_and_nothing_else(shell: Shell, stage: Stage) -> None:
+def test_with_the_flag_only_our_copies_are_deleted(shell: Shell, stage: Stage) -> None:
     copied(stage)
-    words = {"secret-copy/origin": "admin/db"}
-    stage.foreign("c", "pasted", metadata={"annotations": words})
+    annotations = {"secret-copy/origin": "admin/db"}
+    stage.foreign("c", "pasted", metadata={"annotations": annotations})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")
     assert done.code == 0, done.err
     assert "Deletes 2 copies of secret-copy." in done.out
@@ -106,7 +106,7 @@ def test_with_copies_those_that_we_made_go_and_nothing_else(shell: Shell, stage:
 
 
 @pytest.mark.cluster
-def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+def test_copies_in_a_paused_namespace_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")
@@ -116,7 +116,7 @@ def test_copies_in_a_paused_namespace_stay_and_that_is_said(shell: Shell, stage:
 
 
 @pytest.mark.cluster
-def test_copies_of_a_paused_source_stay_and_that_is_said(shell: Shell, stage: Stage) -> None:
+def test_copies_of_a_paused_source_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate(stage.path("admin", "db"), {"samara.dev/paused": "true"})
     done = shell("uninstall", "-n", OWN, "--copies", "--yes")

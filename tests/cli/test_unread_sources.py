@@ -1,4 +1,4 @@
-"""What commands say and do of copies whose sources the caller may not list: what could not be read is not gone."""
+"""Copies whose sources the caller may not list are neither orphans nor deleted."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_no_orphans(
 ) -> None:
     done = shell("orphans", "-o", "json", config, f"--as={READER}")
     assert done.json == {"orphans": []}
-    (told,) = [line for line in done.err.splitlines() if "passed over" in line]
-    assert told.startswith("samara: 2 copies passed over")
-    assert KIND in told
+    (line,) = [line for line in done.err.splitlines() if "passed over" in line]
+    assert line.startswith("samara: 2 copies passed over")
+    assert KIND in line
     assert "passed over" not in shell("orphans", config).err
     assert "passed over" not in shell("orphans", config, f"--as={READER}", "-n", "default").err
 
@@ -99,18 +99,18 @@ def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_not_deleted(
     assert all(config_map(stage, namespace) is not None for namespace in ("a", "b"))
 
 
-def test_a_copy_that_has_lost_its_owner_is_not_deleted_either(stage: Stage, shell: Shell, config: str) -> None:
+def test_copy_without_its_owner_reference_is_not_deleted(stage: Stage, shell: Shell, config: str) -> None:
     path = "/api/v1/namespaces/a/configmaps/ca"
     stage.api.patch(path, {"metadata": {"ownerReferences": None}})
     shell("orphans", "--delete", "--yes", config, f"--as={READER}")
     assert config_map(stage, "a") is not None
 
 
-def test_what_the_settings_name_no_more_is_an_orphan_whoever_may_read_its_source(
+def test_copy_of_a_vocabulary_outside_the_settings_is_an_orphan_even_if_its_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str, tmp_path: Path
 ) -> None:
-    found = shell("orphans", "-o", "json", settings(tmp_path, "secret-copy"), f"--as={READER}").json["orphans"]
-    assert [each["namespace"] for each in found] == ["a", "b"]
+    orphans = shell("orphans", "-o", "json", settings(tmp_path, "secret-copy"), f"--as={READER}").json["orphans"]
+    assert [orphan["namespace"] for orphan in orphans] == ["a", "b"]
 
 
 def test_uninstall_deletes_no_copies_while_it_may_not_list_their_sources(
@@ -131,40 +131,40 @@ def why(shell: Shell, what: str, namespace: str, *flags: str) -> dict[str, Any]:
     return done.json
 
 
-def test_operator_1_why_answers_from_the_marks_where_the_source_could_not_be_read(
+def test_operator_1_why_answers_from_marks_if_the_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str
 ) -> None:
-    found = why(shell, "cm/ca", "a", config)
-    assert (found["present"], found["wanted"]) == (True, None)
-    (answer,) = found["answers"]
+    answer_json = why(shell, "cm/ca", "a", config)
+    assert (answer_json["present"], answer_json["wanted"]) == (True, None)
+    (answer,) = answer_json["answers"]
     assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
     assert "its marks name ResourceDistribution ca as its source; we set them" in answer["rule"]
-    assert "events" in found
-    assert "resourcedistributions" in found["unread"][0]
-    told = shell("why", "cm/ca", "-n", "a", f"--as={READER}", config)
-    assert "who wants it could not be read" in told.out
-    assert "gone" not in told.out
-    assert "could not be read: the sources" in told.err
+    assert "events" in answer_json
+    assert "resourcedistributions" in answer_json["unread"][0]
+    done = shell("why", "cm/ca", "-n", "a", f"--as={READER}", config)
+    assert "who wants it could not be read" in done.out
+    assert "gone" not in done.out
+    assert "could not be read: the sources" in done.err
 
 
-def test_why_does_not_say_that_nobody_wants_a_place_while_a_kind_of_source_could_not_be_read(
+def test_why_leaves_open_if_a_copy_is_wanted_while_a_kind_of_source_may_not_be_read(
     stage: Stage, shell: Shell, config: str
 ) -> None:
-    found = why(shell, "cm/other", "a", config)
-    assert (found["present"], found["wanted"], found["answers"]) == (False, None, [])
-    assert "resourcedistributions" in found["unread"][0]
+    answer_json = why(shell, "cm/other", "a", config)
+    assert (answer_json["present"], answer_json["wanted"], answer_json["answers"]) == (False, None, [])
+    assert "resourcedistributions" in answer_json["unread"][0]
 
 
-def test_why_tells_what_it_knows_besides_what_it_could_not_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
+def test_why_shows_known_answers_beside_what_could_not_be_read(stage: Stage, shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": {"secret-copy": {}, "resource-distribution": {}}}))
     stage.namespace("a", "b")
     stage.source("db", "a")
     wanted = why(shell, "secret/db", "a", f"--config={file}")
     assert (wanted["wanted"], "unread" in wanted) == (True, False)
-    found = why(shell, "secret/db", "b", f"--config={file}")
-    assert found["wanted"] is None
-    (answer,) = found["answers"]
+    answer_json = why(shell, "secret/db", "b", f"--config={file}")
+    assert answer_json["wanted"] is None
+    (answer,) = answer_json["answers"]
     assert (answer["source"], answer["wanted"]) == ("admin/db", False)
     assert "does not ask for a copy in namespace b" in answer["rule"]
-    assert "resourcedistributions" in found["unread"][0]
+    assert "resourcedistributions" in answer_json["unread"][0]

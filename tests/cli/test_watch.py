@@ -1,4 +1,4 @@
-"""`--watch`: a block for every change, none for the rest, and Ctrl-C is how it ends; progress is for terminals."""
+"""`--watch` prints an answer whenever it changes, until Ctrl-C. Progress is shown on terminals only."""
 
 from __future__ import annotations
 
@@ -29,54 +29,54 @@ class Ended(Exception):  # noqa: N818 - the script is over
 class Script:
     """What looks bring, one after the other."""
 
-    def __init__(self, *found: Any) -> None:
-        self._left: Iterator[Any] = iter(found)
-        self.told: list[Any] = []
+    def __init__(self, *answers: Any) -> None:
+        self._answers: Iterator[Any] = iter(answers)
+        self.shown: list[Any] = []
         self.pauses: list[float] = []
 
     async def look(self) -> Any:
-        found = next(self._left, None)
-        if found is None:
+        answer = next(self._answers, None)
+        if answer is None:
             raise Ended
-        if isinstance(found, SamaraError):
-            raise found
-        return found
+        if isinstance(answer, SamaraError):
+            raise answer
+        return answer
 
     async def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
     def run(self, form: str = "table", ends: type[Exception] = Ended) -> Script:
         with pytest.raises(ends):
-            asyncio.run(watched(self.look, self.told.append, lambda found: found, form, self.pause))
+            asyncio.run(watched(self.look, self.shown.append, lambda answer: answer, form, self.pause))
         return self
 
 
-def test_only_a_change_is_told() -> None:
-    assert Script("a", "a", "b", "b", "a").run().told == ["a", "b", "a"]
+def test_watch_shows_only_changes() -> None:
+    assert Script("a", "a", "b", "b", "a").run().shown == ["a", "b", "a"]
 
 
-def test_a_server_that_is_away_is_waited_for_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_waits_for_an_unreachable_server_and_notes_it_once(capsys: pytest.CaptureFixture[str]) -> None:
     away = Unreachable("no answer")
-    assert Script("a", away, away, "a", "b").run().told == ["a", "b"]
+    assert Script("a", away, away, "a", "b").run().shown == ["a", "b"]
     assert capsys.readouterr().err == "samara: no answer; it is tried again\n"
 
 
-def test_the_first_look_must_go_well() -> None:
-    assert Script(Unreachable("no answer"), "a").run(ends=Unreachable).told == []
+def test_error_in_the_first_round_ends_the_watch() -> None:
+    assert Script(Unreachable("no answer"), "a").run(ends=Unreachable).shown == []
 
 
 @pytest.mark.parametrize(("form", "between"), [("table", "\n"), ("json", "\n"), ("yaml", "---\n")])
-def test_blocks_are_set_apart_in_a_pipe(form: str, between: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_in_a_pipe_are_separated(form: str, between: str, capsys: pytest.CaptureFixture[str]) -> None:
     Script("a", "b", "c").run(form)
     assert capsys.readouterr().out == between * 2
 
 
-def test_a_look_is_a_small_part_of_the_time() -> None:
+def test_reading_takes_a_small_part_of_the_time() -> None:
     assert Script("a").run().pauses == [MIN_PAUSE]
     assert PAUSE_FACTOR >= 9
 
 
-def test_a_watch_has_no_exit_code_of_a_plan() -> None:
+def test_watch_with_exit_code_is_wrong_usage() -> None:
     assert samara_inside("plan", "--watch", "--exit-code").code == 2
 
 
@@ -86,23 +86,23 @@ class Screen(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "shown"), [(Screen(), True), (io.StringIO(), False)])
-def test_progress_is_told_on_a_terminal_only_and_goes(
+def test_progress_is_shown_on_terminals_only_and_cleared(
     stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress() as told:
-        told("reading v1/Secret")
+    with progress() as show_progress:
+        show_progress("reading v1/Secret")
     assert ("reading v1/Secret" in stream.getvalue()) is shown
     assert stream.getvalue().endswith("\r\x1b[2K") is shown
 
 
-def test_who_watches_is_told_of_progress_the_first_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_shows_progress_in_the_first_round_only(monkeypatch: pytest.MonkeyPatch) -> None:
     screen, looks = Screen(), []
 
     async def look() -> str:
         before = screen.getvalue()
-        with progress() as told:
-            told("reading")
+        with progress() as show_progress:
+            show_progress("reading")
         looks.append(screen.getvalue() != before)
         if len(looks) == 3:
             raise Ended
@@ -111,13 +111,13 @@ def test_who_watches_is_told_of_progress_the_first_time_only(monkeypatch: pytest
     script = Script()
     monkeypatch.setattr(sys, "stderr", screen)
     with pytest.raises(Ended):
-        asyncio.run(watched(look, script.told.append, lambda found: found, "table", script.pause))
+        asyncio.run(watched(look, script.shown.append, lambda answer: answer, "table", script.pause))
     assert looks == [True, False, False]
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("command", ["status", "plan"])
-def test_each_change_is_a_block_and_an_interrupt_ends_it_well(command: str, stage: Stage, tmp_path: Path) -> None:
+def test_watch_prints_every_change_and_an_interrupt_exits_0(command: str, stage: Stage, tmp_path: Path) -> None:
     stage.namespace("a")
     out, err = tmp_path / "out", tmp_path / "err"
     program = (sys.executable, "-m", "samara.cli.main", command, "--watch", "-o", "json")
@@ -143,12 +143,12 @@ def test_each_change_is_a_block_and_an_interrupt_ends_it_well(command: str, stag
 
 def blocks(file: Path) -> list[Any]:
     """The JSON documents of a stream, as far as they are whole."""
-    text, found, decoder = file.read_text().lstrip(), [], json.JSONDecoder()
+    text, documents, decoder = file.read_text().lstrip(), [], json.JSONDecoder()
     while text:
         try:
-            each, end = decoder.raw_decode(text)
+            document, end = decoder.raw_decode(text)
         except ValueError:
             break
-        found.append(each)
+        documents.append(document)
         text = text[end:].lstrip()
-    return found
+    return documents

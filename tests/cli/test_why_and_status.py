@@ -25,8 +25,8 @@ def why(shell: Shell, namespace: str, what: str = "secret/db") -> dict[str, Any]
     return done.json
 
 
-def the_answer(found: dict[str, Any]) -> dict[str, Any]:
-    (answer,) = found["answers"]
+def the_answer(response: dict[str, Any]) -> dict[str, Any]:
+    (answer,) = response["answers"]
     assert isinstance(answer, dict)
     return answer
 
@@ -39,11 +39,11 @@ def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     stage.source("db", "a")
     stage.operator()
     stage.until_copied("db", "a")
-    found = why(shell, "a")
-    assert list(found) == ["object", "present", "wanted", "answers"]
-    assert found["object"] == {"kind": "v1/Secret", "namespace": "a", "name": "db"}
-    assert (found["present"], found["wanted"]) == (True, True)
-    answer = the_answer(found)
+    response = why(shell, "a")
+    assert list(response) == ["object", "present", "wanted", "answers"]
+    assert response["object"] == {"kind": "v1/Secret", "namespace": "a", "name": "db"}
+    assert (response["present"], response["wanted"]) == (True, True)
+    answer = the_answer(response)
     assert list(answer) == ["vocabulary", "source", "wanted", "rule", "decision", "blocked"]
     assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("secret-copy", "admin/db", True)
     assert answer["rule"].startswith("secret-copy/namespaces on Secret admin/db names namespace a; nothing needs")
@@ -52,7 +52,7 @@ def test_why_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("what", ["secret/db", "Secrets/db", "SECRET/db", "v1/Secret/db"])
-def test_why_takes_a_kind_as_people_write_it(what: str, stage: Stage, shell: Shell) -> None:
+def test_why_accepts_a_kind_as_users_write_it(what: str, stage: Stage, shell: Shell) -> None:
     assert why(shell, "default", what)["object"]["kind"] == "v1/Secret"
 
 
@@ -65,30 +65,30 @@ def test_why_of_an_unknown_kind_is_wrong_usage(stage: Stage, shell: Shell) -> No
 def test_why_says_that_a_source_does_not_name_the_namespace(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a")
-    found = why(shell, "b")
-    assert (found["present"], found["wanted"]) == (False, False)
-    assert "does not ask for a copy in namespace b" in the_answer(found)["rule"]
+    response = why(shell, "b")
+    assert (response["present"], response["wanted"]) == (False, False)
+    assert "does not ask for a copy in namespace b" in the_answer(response)["rule"]
 
 
-def test_why_says_that_a_namespace_is_not_meant_although_all_are(stage: Stage, shell: Shell) -> None:
+def test_why_says_that_a_namespace_is_excluded_from_all(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", samara_ignore="true")
     stage.source("db", "")
-    found = why(shell, "a")
-    assert (found["present"], found["wanted"]) == (False, False)
-    assert "selects among all, and namespace a says samara.dev/ignore" in the_answer(found)["rule"]
+    response = why(shell, "a")
+    assert (response["present"], response["wanted"]) == (False, False)
+    assert "selects among all, and namespace a says samara.dev/ignore" in the_answer(response)["rule"]
 
 
 def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a,later")
     stage.foreign("a", "db")
-    found = why(shell, "a")
-    assert (found["present"], found["wanted"]) == (True, True)
-    assert the_answer(found)["blocked"]["reason"] == "conflict"
+    response = why(shell, "a")
+    assert (response["present"], response["wanted"]) == (True, True)
+    assert the_answer(response)["blocked"]["reason"] == "conflict"
     assert the_answer(why(shell, "later"))["blocked"]["reason"] == "no-namespace"
 
 
-def test_what_the_server_refuses_is_blocked_and_why(stage: Stage, shell: Shell) -> None:
+def test_write_that_the_server_refuses_is_blocked_with_its_message(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "full")
     stage.api.create("/api/v1/namespaces/full/resourcequotas", QUOTA)
     eventually(lambda: (stage.api.get("/api/v1/namespaces/full/resourcequotas/none").get("status") or {}).get("hard"))
@@ -97,19 +97,19 @@ def test_what_the_server_refuses_is_blocked_and_why(stage: Stage, shell: Shell) 
     stage.operator()
     stage.until_copied("db", "a")
     stage.until_event("Refused", about="db")
-    (told,) = shell("status", "-o", "json").json["sources"]
-    assert [told[count] for count in ("wanted", "right", "pending", "blocked")] == [2, 1, 0, 1]
-    assert told["reasons"] == [{"reason": "refused", "count": 1, "sample": ["full"]}]
+    (source,) = shell("status", "-o", "json").json["sources"]
+    assert [source[count] for count in ("wanted", "right", "pending", "blocked")] == [2, 1, 0, 1]
+    assert source["reasons"] == [{"reason": "refused", "count": 1, "sample": ["full"]}]
     blocked = the_answer(why(shell, "full"))["blocked"]
     assert (blocked["reason"], "exceeded quota" in blocked["message"]) == ("refused", True)
     assert the_answer(why(shell, "a"))["blocked"] is None
 
 
-def test_why_of_an_object_that_nobody_wants_is_answered(stage: Stage, shell: Shell) -> None:
+def test_why_of_an_unwanted_object_says_that_no_source_wants_it(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.foreign("a", "mine")
-    found = why(shell, "a", "secret/mine")
-    assert (found["present"], found["wanted"], found["answers"]) == (True, False, [])
+    response = why(shell, "a", "secret/mine")
+    assert (response["present"], response["wanted"], response["answers"]) == (True, False, [])
     assert "no source wants it" in shell("why", "secret/mine", "-n", "a").out
 
 
@@ -129,7 +129,7 @@ def test_why_of_an_orphan_names_the_source_that_is_gone(stage: Stage, shell: She
     assert "which is gone" in answer["rule"]
 
 
-def test_why_of_a_copy_whose_source_asks_no_more_does_not_call_it_gone(stage: Stage, shell: Shell) -> None:
+def test_why_of_a_copy_whose_source_requests_no_copies_does_not_call_it_gone(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -141,7 +141,7 @@ def test_why_of_a_copy_whose_source_asks_no_more_does_not_call_it_gone(stage: St
 
 
 def as_tenant(stage: Stage) -> Shell:
-    """Somebody who may read one namespace, in which there is a copy that somebody changed."""
+    """A user with rights in one namespace, in which another user has changed a copy."""
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -160,13 +160,13 @@ def as_tenant(stage: Stage) -> Shell:
 
 
 def answers_from_marks_and_events(tenant: Shell) -> None:
-    found = why(tenant, "a")
-    assert found["wanted"] is None
-    assert the_answer(found)["source"] == "admin/db"
-    assert "Secret admin/db" in the_answer(found)["rule"]
-    assert "gone" not in the_answer(found)["rule"]
-    assert any(event.startswith("Updated: ") for event in found["events"])
-    assert "the sources" in found["unread"][0]
+    response = why(tenant, "a")
+    assert response["wanted"] is None
+    assert the_answer(response)["source"] == "admin/db"
+    assert "Secret admin/db" in the_answer(response)["rule"]
+    assert "gone" not in the_answer(response)["rule"]
+    assert any(event.startswith("Updated: ") for event in response["events"])
+    assert "the sources" in response["unread"][0]
     assert "could not be read: the sources" in tenant("why", "secret/db", "-n", "a").err
 
 
@@ -174,7 +174,7 @@ def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: S
     answers_from_marks_and_events(as_tenant(stage))
 
 
-def test_why_answers_so_too_where_besides_all_namespaces_may_be_listed(stage: Stage, cluster: Devcluster) -> None:
+def test_why_with_rights_to_list_namespaces_answers_from_marks_and_events(stage: Stage, cluster: Devcluster) -> None:
     tenant = as_tenant(stage)
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]
     with granted(cluster, "lists-namespaces", rules, "tenant"):
@@ -184,9 +184,9 @@ def test_why_answers_so_too_where_besides_all_namespaces_may_be_listed(stage: St
 
 
 def test_why_with_no_rights_at_all_still_says_what_it_could_not_read(stage: Stage) -> None:
-    nobody = Shell(stage.kubeconfig("nobody"))
-    found = why(nobody, "a")
-    assert (found["present"], found["wanted"], len(found["unread"])) == (None, None, 3)
+    without_rights = Shell(stage.kubeconfig("nobody"))
+    response = why(without_rights, "a")
+    assert (response["present"], response["wanted"], len(response["unread"])) == (None, None, 3)
 
 
 # status
@@ -200,9 +200,9 @@ def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     assert (before["wanted"], before["right"], before["pending"], before["blocked"]) == (3, 0, 1, 2)
     stage.operator()
     stage.until_copied("db", "a")
-    found = shell("status", "-o", "json").json
-    assert list(found) == ["sources", "held"]
-    (source,) = found["sources"]
+    status = shell("status", "-o", "json").json
+    assert list(status) == ["sources", "held"]
+    (source,) = status["sources"]
     named = ["vocabulary", "kind", "namespace", "name", "wanted", "right", "pending", "blocked", "reasons"]
     assert list(source) == named
     assert list(source.values())[:8] == ["secret-copy", "v1/Secret", "admin", "db", 3, 1, 0, 2]
@@ -210,7 +210,7 @@ def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
         {"reason": "conflict", "count": 1, "sample": ["b"]},
         {"reason": "no-namespace", "count": 1, "sample": ["later"]},
     ]
-    assert found["held"] == []
+    assert status["held"] == []
 
 
 def test_status_shows_that_a_source_is_paused(stage: Stage, shell: Shell) -> None:
@@ -239,7 +239,7 @@ def hold(stage: Stage, shell: Shell) -> list[str]:
     return names
 
 
-def test_what_the_brake_holds_is_listed_and_released(stage: Stage, shell: Shell) -> None:
+def test_held_deletions_are_listed_and_released(stage: Stage, shell: Shell) -> None:
     names = hold(stage, shell)
     (held,) = shell("status", "-o", "json").json["held"]
     assert list(held) == ["key", "count", "since", "until"]
@@ -255,7 +255,7 @@ def test_what_the_brake_holds_is_listed_and_released(stage: Stage, shell: Shell)
     eventually(lambda: shell("status", "-o", "json").json["held"] == [])
 
 
-def test_what_is_discarded_stays_as_orphans(stage: Stage, shell: Shell) -> None:
+def test_discarded_deletions_leave_orphans(stage: Stage, shell: Shell) -> None:
     names = hold(stage, shell)
     assert shell("release", "secret-copy/Secret/admin/db", "--discard").code == 0
     eventually(lambda: shell("status", "-o", "json").json["held"] == [])
@@ -263,13 +263,13 @@ def test_what_is_discarded_stays_as_orphans(stage: Stage, shell: Shell) -> None:
     assert len(shell("orphans", "-o", "json").json["orphans"]) == 7
 
 
-def test_releasing_what_is_not_held_lists_what_is(stage: Stage, shell: Shell) -> None:
+def test_release_of_another_key_lists_the_held_keys(stage: Stage, shell: Shell) -> None:
     assert "nothing is held" in shell("release", "secret-copy/Secret/admin/other").fault
     hold(stage, shell)
-    told = shell("release", "secret-copy/Secret/admin/other").fault
-    assert "held are: secret-copy/Secret/admin/db" in told
+    message = shell("release", "secret-copy/Secret/admin/other").fault
+    assert "held are: secret-copy/Secret/admin/db" in message
 
 
 @pytest.mark.parametrize("key", ["nothing/Secret/admin/db", "secret-copy/Thing/admin/db"])
-def test_a_key_with_words_that_do_not_exist_is_wrong_usage(key: str, stage: Stage, shell: Shell) -> None:
+def test_key_with_an_unknown_vocabulary_or_kind_is_wrong_usage(key: str, stage: Stage, shell: Shell) -> None:
     assert shell("release", key).code == 2

@@ -1,11 +1,11 @@
-"""Breaks core, trees and some of the engine in many small ways, one at a time; shows that a test notices each.
+"""Breaks the code in many small ways, one at a time, and checks that a test fails each time.
 
-First the tests are run on the code as it is: what fails without a fault would notice everything.
+The tests run on the unchanged code first: a test that fails without a fault proves nothing about a fault.
 
-python -m tests.contract.seeded_faults             every fault against the test that catches it
-python -m tests.contract.seeded_faults --suite     against the whole suite of its layer, until something fails
-python -m tests.contract.seeded_faults --contract  against the properties alone
-python -m tests.contract.seeded_faults owner held  only the faults whose titles contain one of these words
+python -m tests.contract.seeded_faults             run for every fault the test that is named to catch it
+python -m tests.contract.seeded_faults --suite     run the tests of its package until one of them fails
+python -m tests.contract.seeded_faults --contract  run only the properties
+python -m tests.contract.seeded_faults owner held  only the faults whose titles contain one of these texts
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ import pytest
 from tests.contract.seeds import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ("tests/core", "tests/dialects", "tests/contract/test_contract.py")
 FORK = get_context("fork")
 CONTRACT = ("tests/contract/test_contract.py",)
-_PARTS = ("apply", "read", "holds_and_removals", "loop", "refusals", "namespaces_brake", "route", "waits")
-ENGINE = (*(f"tests/engine/test_{each}.py" for each in _PARTS), *CONTRACT)
-
+DECISION = ("tests/core", "tests/vocabularies")
+"""Core and the vocabularies make the plans together, so the tests of each may catch a fault in the other."""
 
 Tests = Callable[[Fault], tuple[str, ...]]
 
@@ -45,7 +43,7 @@ class Verdict(NamedTuple):
 
 
 def seeded(fault: Fault | None, folder: Path) -> Path:
-    """A copy of the source with this one fault in it, or with none."""
+    """A copy of the source code with this fault in it, or without any."""
     shutil.copytree(
         ROOT / "src" / "samara", folder / "samara", ignore=shutil.ignore_patterns("__pycache__", "devcluster")
     )
@@ -53,7 +51,8 @@ def seeded(fault: Fault | None, folder: Path) -> Path:
         return folder
     file = folder / "samara" / fault.path
     text = file.read_text()
-    assert text.count(fault.good) == 1, f"{fault.title}: its text is {text.count(fault.good)} times in {file.name}"
+    found = text.count(fault.good)
+    assert found == 1, f"{fault.title}: expected its text once in {file.name}, found it {found} times"
     file.write_text(text.replace(fault.good, fault.bad))
     return folder
 
@@ -63,19 +62,19 @@ def judge(fault: Fault, tests: Tests) -> Verdict:
     return Verdict(fault, first_failure(tests(fault), fault), time.monotonic() - started)
 
 
-def first_failure(suite: tuple[str, ...], fault: Fault | None = None) -> str:
-    """Runs the suite in a fork of its own, which has pytest loaded already and nothing of samara."""
+def first_failure(tests: tuple[str, ...], fault: Fault | None = None) -> str:
+    """Run the tests in a fork, which has pytest loaded already and nothing of samara."""
     with tempfile.TemporaryDirectory(prefix="samara-fault-") as name:
         folder, log = seeded(fault, Path(name)), Path(name) / "log"
-        child = FORK.Process(target=_run, args=(folder, log, suite))
+        child = FORK.Process(target=_run, args=(folder, log, tests))
         child.start()
         child.join()
         found = re.search(r"^FAILED \S+::(\S+)", log.read_text(), re.MULTILINE)
-        assert found or child.exitcode == 0, log.read_text()  # no such test, or nothing of it can be imported
+        assert found or child.exitcode == 0, log.read_text()  # the test is missing or cannot be imported
     return found.group(1) if child.exitcode == 1 and found else ""
 
 
-def _run(folder: Path, log: Path, suite: tuple[str, ...]) -> None:
+def _run(folder: Path, log: Path, tests: tuple[str, ...]) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(out, 1)
     os.dup2(out, 2)
@@ -83,18 +82,24 @@ def _run(folder: Path, log: Path, suite: tuple[str, ...]) -> None:
     os.environ["HYPOTHESIS_PROFILE"] = "seeded"
     sys.dont_write_bytecode = True
     quiet = ("-q", "--no-header", "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    code = pytest.main(["-x", *quiet, "-p", "no:cacheprovider", "-o", f"pythonpath={folder} .", *suite])
+    code = pytest.main(["-x", *quiet, "-p", "no:cacheprovider", "-o", f"pythonpath={folder} .", *tests])
     sys.stdout.flush()
     os._exit(int(code))
 
 
 def _tests(arguments: list[str]) -> Tests:
-    """By fault: what is to notice it."""
+    """The tests to run for a fault."""
     if "--contract" in arguments:
         return lambda fault: CONTRACT
     if "--suite" in arguments:
-        return lambda fault: ENGINE if fault.file.startswith("engine/") else SUITE
+        return suite
     return lambda fault: (f"tests/{fault.by}",)
+
+
+def suite(fault: Fault) -> tuple[str, ...]:
+    """The tests of the package that has the fault, then the properties."""
+    package = f"tests/{fault.path.partition('/')[0]}"
+    return (*(DECISION if package in DECISION else (package,)), *CONTRACT)
 
 
 def _chosen(arguments: list[str]) -> list[Fault]:
@@ -110,12 +115,13 @@ def main(arguments: list[str]) -> int:
     started, found = time.monotonic(), list[Verdict]()
     faults, tests = _chosen(arguments), _tests(arguments)
     if failing := first_failure(tuple(sorted({test for fault in faults for test in tests(fault)}))):
-        print(f"{failing} fails on the code as it is: what it notices proves nothing")  # noqa: T201
+        print(f"{failing} fails on the unchanged code, so it proves nothing")  # noqa: T201
         return 1
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for each in pool.map(partial(judge, tests=tests), faults):
             caught = f"caught by {each.caught_by}" if each.caught_by else "SURVIVED"
-            print(f"{each.fault.file:15} {each.fault.title:36} {each.seconds:5.1f} s  {caught}", flush=True)  # noqa: T201
+            title = f"{each.fault.path:36} {each.fault.title:70}"
+            print(f"{title} {each.seconds:5.1f} s  {caught}", flush=True)  # noqa: T201
             found.append(each)
     survivors = sum(not each.caught_by for each in found)
     print(f"{len(found)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201

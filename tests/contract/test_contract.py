@@ -37,9 +37,9 @@ from samara.core.model import (
 )
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import plan, prepare, steps
-from samara.core.policy import ClusterPolicy, is_paused
+from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.registry import Registry
-from samara.core.source_type import CustomResource, Protected
+from samara.core.source_type import CustomResource, Protected, SourceType
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, SetFinalizer, Update, Write
 from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
@@ -158,6 +158,20 @@ def test_overwrite_lets_a_source_take_over_the_next_one_of_its_tree(adopt: Adopt
     world.put(at("a", "x"), secret("two"), annotations={PROPAGATE: trees.CREATE})
     settle(world, check=assert_lawful)
     assert world.objects[at("a", "x")].content == secret("one" if adopt is Adopt.ANY else "two")
+
+
+def test_what_a_tree_only_created_stays_its_namespaces_own_to_other_vocabularies() -> None:
+    world = World(toys.full_registry())
+    for name in ("admin", "b"):
+        world.namespace(name)
+    marks = {trees.FROM: "gone", PROPAGATE: trees.CREATE}
+    created = world.put(at("b", "x"), secret("two"), "samara", annotations=marks)
+    source = world.put(at("admin", "x"), secret(), annotations={TARGETS: ""})
+    settle(world, check=assert_lawful)
+    key = Key("secret-copy", source.ref)
+    assert world.objects[created.ref] is created
+    assert [each.reason for each in plan_of(key, world, RULES).blocked] == ["conflict"]
+    assert not is_ours(world, key, created)
 
 
 def test_a_namespace_goes_with_its_sub_namespace_whoever_set_its_parent() -> None:
@@ -547,8 +561,13 @@ def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(
 
     settle(world, rules, check=check)
     assert made <= world.objects.keys()
-    left = [obj for obj in world.objects.values() if obj.ref.kind == kind and not is_paused(obj)]
+    there = [obj for obj in world.objects.values() if obj.ref.kind == kind]
+    left = [obj for obj in there if not paused_by(obj, _source_type_of(kind), world)]
     assert not any(GUARDS & {*obj.finalizers} for obj in left)
+
+
+def _source_type_of(kind: Kind) -> SourceType:
+    return next(each for each in EVERYTHING.source_types if each.resource == kind)
 
 
 @given(strategies.worlds(), strategies.rules())

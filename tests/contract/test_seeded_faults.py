@@ -1,4 +1,4 @@
-"""The pure suite notices every fault that is seeded into the core."""
+"""Every seeded fault is caught by its test."""
 
 import subprocess
 import sys

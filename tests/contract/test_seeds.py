@@ -1,4 +1,4 @@
-"""The faults to seed fit the code as it is: whoever changes a line that one of them quotes is told in seconds."""
+"""Every seeded fault fits the present code and names an existing test. It takes a second to check this."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ TESTS = Path(__file__).resolve().parents[1]
 CODE = TESTS.parent / "src" / "samara"
 
 
-def test_what_a_fault_replaces_is_in_its_file_exactly_once() -> None:
+def test_every_fault_replaces_a_text_that_is_once_in_its_file() -> None:
     found = {fault.title: (CODE / fault.path).read_text().count(fault.good) for fault in FAULTS}
     assert {title: times for title, times in found.items() if times != 1} == {}
 
 
-def test_every_fault_has_a_name_of_its_own_and_changes_something() -> None:
+def test_every_fault_has_its_own_title_and_changes_something() -> None:
     assert [title for title, times in Counter(fault.title for fault in FAULTS).items() if times > 1] == []
     assert [fault.title for fault in FAULTS if fault.good == fault.bad] == []
 
 
-def test_the_test_that_catches_a_fault_is_there() -> None:
-    def is_there(by: str) -> bool:
+def test_every_fault_names_an_existing_test() -> None:
+    def exists(by: str) -> bool:
         file, _, name = by.partition("::")
         return f"def {name.rpartition('::')[2]}(" in (TESTS / file).read_text()
 
-    assert [fault.title for fault in FAULTS if not is_there(fault.by)] == []
+    assert [fault.title for fault in FAULTS if not exists(fault.by)] == []

@@ -104,6 +104,7 @@ def test_an_object_is_copied_to_what_its_annotation_selects_and_never_onto_itsel
     world = a_world(to)
     assert filled(world) == namespaces
     assert all(world.objects[at(name, "x")].content == secret() for name in namespaces)
+    assert SOURCE not in [copy.ref for copy in world.registry["toy"].desired(SOURCE, world).copies]
 
 
 def test_by_name_is_what_the_selector_says() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from samara.core.mass_delete import MassDeleteLimit, must_hold
+from samara.core.mass_delete import MassDeleteLimit, exceeds_limit
 
 CASES = [
     (0, 50, 100, False),  # not more than `most`
@@ -20,15 +20,15 @@ CASES = [
 
 @pytest.mark.parametrize(("gone", "asked", "has", "held"), CASES)
 def test_deletes_are_held_beyond_both_limits(gone: int, asked: int, has: int, held: bool) -> None:
-    assert must_hold(MassDeleteLimit(), gone, asked, has) is held
+    assert exceeds_limit(MassDeleteLimit(), gone, asked, has) is held
 
 
 def test_slices_one_by_one_are_held_like_the_whole() -> None:
     gone, has = 0, 100
-    while not must_hold(MassDeleteLimit(), gone, 1, has):
+    while not exceeds_limit(MassDeleteLimit(), gone, 1, has):
         gone, has = gone + 1, has - 1
     assert gone == 50
 
 
 def test_a_brake_of_nought_holds_every_delete() -> None:
-    assert must_hold(MassDeleteLimit(most=0, percent=0), 0, 1, 1000)
+    assert exceeds_limit(MassDeleteLimit(most=0, percent=0), 0, 1, 1000)

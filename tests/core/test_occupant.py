@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support import toys
 from tests.support.world import World, at, content, secret
 
 from samara.core.context import PlanContext
-from samara.core.desired import Adopt, Copy, Template
+from samara.core.desired import Adopt, Copy, Desired, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref
 from samara.core.occupant import Occupant, Target
 from samara.core.policy import ClusterPolicy
+from samara.core.registry import Registry
 from samara.core.rules import decide
+from samara.core.source_type import Policy
+from samara.core.writes import Blocked
 from samara.vocabularies import sync_to
 from samara.vocabularies.accurate import labels as accurate
 from samara.vocabularies.resource_distribution import FROM as DISTRIBUTED_FROM
@@ -89,6 +93,22 @@ def context(world: World, key: Key) -> PlanContext:
 
 def desired_copy(adopt: Adopt = Adopt.IDENTICAL) -> Copy:
     return Copy(PLACE, Template(secret(), adopt=adopt))
+
+
+def keep(world: World, key: Key) -> None:
+    """The source of this key does not prune."""
+    change(world, key, desired=lambda source, view: Desired(prune=False))
+
+
+def ask_for_consent(world: World, key: Key) -> None:
+    """Sources of this type need the consent of a namespace, and no namespace gives it."""
+    change(world, key, policy=Policy(needs_consent=True))
+
+
+def change(world: World, key: Key, **changes: Any) -> None:
+    types = world.registry.source_types
+    changed = tuple(replace(each, **changes) if each.name == key.source_type else each for each in types)
+    world.registry = Registry(changed)
 
 
 def occupant(world: World, key: Key) -> Occupant:
@@ -185,6 +205,26 @@ def test_row_5_also_the_kept_orphan_of_a_lower_vocabulary() -> None:
     assert occupant(world, COPY) is Occupant.OURS
 
 
+def test_row_5_also_the_kept_orphan_of_the_same_vocabulary() -> None:
+    world = a_world()
+    later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
+    an_object(world, SYNCED)
+    world.delete(SYNC.source)
+    keep(world, SYNC)
+    assert occupant(world, Key("sync-to", later.ref)) is Occupant.OURS
+
+
+def test_row_5_also_a_copy_whose_namespace_withdrew_consent() -> None:
+    world = a_world()
+    an_object(world, COPIED)
+    world.edit(COPY.source, finalizers=("somebody/else",), deleting=True)
+    keep(world, COPY)
+    assert target(world, SYNC).winner == COPY
+    ask_for_consent(world, COPY)
+    assert target(world, SYNC).winner is None
+    assert occupant(world, SYNC) is Occupant.OURS
+
+
 @pytest.mark.parametrize("gone", ["keep", "delete"])
 def test_row_5_but_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -> None:
     world = a_world(gone=gone)
@@ -244,6 +284,14 @@ def test_row_7_an_adopted_object_is_held() -> None:
     assert rule(world, DISTRIBUTION) == "held"
 
 
+def test_a_held_copy_is_reported_with_the_source_that_it_was_made_for() -> None:
+    world = a_world(copied_to="b")
+    an_object(world, SYNCED, annotations={ADOPTED: "true"})
+    outcome, _ = decide(context(world, DISTRIBUTION), desired_copy())
+    assert isinstance(outcome, Blocked)
+    assert (outcome.reason, str(SYNC) in outcome.message) == ("conflict", True)
+
+
 @pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (FIELD_MANAGER, {RELEASED: "true"})])
 def test_rows_6_and_7_are_only_about_objects_that_are_recorded_for_their_holder(
     by: str, annotations: Mapping[str, str]
@@ -296,6 +344,15 @@ def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
     assert occupant(world, key) is Occupant.FOREIGN
 
 
+def test_row_9_a_copy_that_somebody_else_marked_is_no_source_although_its_chain_continues() -> None:
+    world = a_world()
+    an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
+    chained = Key(accurate.NAME, PLACE)
+    assert chained in world.registry.sources(world.objects[PLACE], world)
+    assert occupant(world, COPY) is Occupant.FOREIGN
+    assert rule(world, COPY) == "identical"
+
+
 @pytest.mark.parametrize(
     ("adopt", "value", "name"),
     [
@@ -345,6 +402,15 @@ def test_a_holder_that_does_not_prune_now_keeps_its_copy() -> None:
     world.edit(SYNC.source, annotations={sync_to.SYNC_TO: "a mistake"})
     world.edit(COPY.source, annotations={TARGETS: "b"})
     assert target(world, Key("sync-to", later.ref)).winner == SYNC
+
+
+def test_a_source_that_stopped_asking_does_not_keep_its_copy() -> None:
+    world = a_world()
+    an_object(world, COPIED)
+    world.edit(COPY.source, annotations={})
+    world.look([COPY.source])
+    keep(world, COPY)
+    assert target(world, SYNC).winner is None
 
 
 def test_the_occupant_is_only_classified_once() -> None:

@@ -12,7 +12,7 @@ from tests.support.world import World, at, secret
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Adopt, Copy, Desired, Template
-from samara.core.model import FIELD_MANAGER, SECRET, Key, Kind, Object, OwnerReference, Ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByMark, ByOwnerReference, Ownership
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
@@ -74,6 +74,17 @@ def test_a_copy_is_made_with_the_owner_reference() -> None:
 def test_an_object_that_names_the_source_by_uid_is_put_right() -> None:
     world = a_world("a")
     put(world, world.objects[SOURCE].uid, "edited")
+    (write,) = planned(world).writes
+    assert isinstance(write, Update)
+
+
+def test_a_copy_whose_owner_reference_differs_is_put_right() -> None:
+    """Without `blockOwnerDeletion` the source could vanish before its copies."""
+    world = a_world("a")
+    reference = owner(world.objects[SOURCE].uid)
+    put(world, reference.uid)
+    assert planned(world).writes == ()
+    world.edit(at("a", "x"), owner_references=(reference._replace(block_owner_deletion=None),))
     (write,) = planned(world).writes
     assert isinstance(write, Update)
 
@@ -158,6 +169,12 @@ BELIEFS: dict[str, Callable[[Ownership, Object, World], bool]] = {
     "proven": lambda ownership, obj, world: ownership.is_proven(obj),
     "remembered": lambda ownership, obj, world: ownership.is_remembered(obj),
 }
+
+
+def test_an_owner_reference_on_an_object_of_another_kind_names_no_source() -> None:
+    world = a_world()
+    live = world.put(at("a", "x", CONFIG_MAP), by=FIELD_MANAGER, owner_references=(owner("u"),))
+    assert BY_OWNER.source_of(live, world) is None
 
 
 def test_what_is_no_longer_wanted_goes_if_it_names_the_source_by_uid() -> None:

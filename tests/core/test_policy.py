@@ -78,6 +78,11 @@ def test_a_denied_kind_is_refused_unless_the_administrator_lists_kinds() -> None
     assert reason(wanted(kind=role), policy=Policy(any_kind=True)) == "allowed"
 
 
+def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten() -> None:
+    copy = Copy(at("a", "kube-root-ca.crt", CONFIG_MAP), Template(secret()), by_name=True)
+    assert reason(copy, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
+
+
 def test_a_denied_type_is_refused_even_where_kinds_are_not() -> None:
     token = wanted(content=secret("one", "kubernetes.io/service-account-token"))
     assert reason(token, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support import toys
 from tests.support.world import World, at, secret
 
-from samara.core.model import NAMESPACE, Key, namespace_ref
+from samara.core.metadata_keys import ADOPTED
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Key, namespace_ref
 from samara.core.names import parse_csv_names
 from samara.core.view import NamespaceView
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
@@ -55,6 +58,14 @@ def test_a_namespace_wakes_the_slices_of_the_sources_it_concerns() -> None:
     assert keys(a_world(""), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
     assert keys(a_world("b"), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
     assert keys(a_world("a"), namespace_ref("b")) == inherited
+
+
+def test_a_copy_stays_ours_without_its_marks_but_an_adopted_object_may_be_taken_back() -> None:
+    world = a_world()
+    copy = world.put(at("a", "x"), secret(), FIELD_MANAGER, annotations={ORIGIN: "admin/x"})
+    assert world.registry.is_copy(copy, world)
+    adopted = replace(copy, annotations={ORIGIN: "admin/x", ADOPTED: "true"})
+    assert not world.registry.is_copy(adopted, world)
 
 
 def test_a_copy_whose_source_is_gone_still_leads_to_its_key() -> None:

@@ -322,6 +322,12 @@ def test_an_unwanted_copy_is_deleted_by_uid_and_version() -> None:
     assert (write.live.uid, write.live.resource_version) == (have.uid, have.resource_version)
 
 
+def test_an_unwanted_copy_is_deleted_although_it_is_newer_than_its_source() -> None:
+    world = a_world(a_source_type())
+    ours(world, created="2027")
+    assert isinstance(write_of(world), Delete)
+
+
 def test_an_unwanted_copy_of_another_kind_and_the_same_name_is_deleted() -> None:
     config = Kind("", "v1", "ConfigMap", "configmaps")
     world = a_world()
@@ -744,3 +750,12 @@ def test_a_copy_that_the_next_source_takes_over_as_it_is_is_handed_over() -> Non
     world = a_world(a_source_type(), replace(a_source_type(a_copy()), name="next"))
     ours(world)
     assert rule_at(world) == "handed-over"
+
+
+def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
+    """The original controller made it: only the source type that counts its field manager as ours knows the copy."""
+    source_of = a_source_type().ownership.source_of
+    original = ByMark(frozenset({MARK}), source_of, frozenset({FIELD_MANAGER, "original"}))
+    world = a_world(replace(a_source_type(), ownership=original), replace(a_source_type(a_copy()), name="next"))
+    world.put(A, secret(), "original", annotations={MARK: "home"})
+    assert rule_at(world) == "not-desired"

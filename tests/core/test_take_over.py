@@ -293,11 +293,17 @@ def test_what_only_a_paused_source_would_take_over_goes() -> None:
     assert PLACE not in world.objects
 
 
-def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself() -> None:
+def a_world_with_consent(accepted: str) -> World:
+    """Copies of sync-to need the consent of namespace b."""
     world = World(Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),)))
     for name in ("a", "b", "c"):
         world.namespace(name)
-    world.edit(namespace_ref("b"), annotations={ACCEPT: "a, c"})
+    world.edit(namespace_ref("b"), annotations={ACCEPT: accepted})
+    return world
+
+
+def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself() -> None:
+    world = a_world_with_consent("a, c")
     ask(world)
     ask(world, "c", created="2026")
     settle(world)
@@ -308,6 +314,17 @@ def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himse
     world.edit(namespace_ref("b"), annotations={ACCEPT: "c"})
     settle(world, check=assert_lawful)
     assert (holder(world), world.objects[PLACE].content) == (LATER, secret("c"))
+
+
+def test_a_source_without_consent_does_not_delete_the_copy_of_another() -> None:
+    world = a_world_with_consent("a")
+    ask(world)
+    settle(world)
+    assert holder(world) == SYNC
+    world.edit(SYNC.source, annotations={**ASK, PAUSED: "true"})
+    ask(world, "c", created="2026")
+    assert [reason for reason, _ in blocked(world, LATER)] == ["not-accepted"]
+    assert settle(world) == []
 
 
 def test_what_the_next_source_may_not_replace_goes_and_then_the_place_is_its() -> None:

@@ -19,8 +19,7 @@ from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
-from samara.engine.apply import Applier
-from samara.engine.outcome import Outcome, Result
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
@@ -55,7 +54,7 @@ HAVE = a_copy("a", version=40, content=secret("old"), finalizers=("theirs/guard"
 NEW = Copy(HAVE.ref, Template(secret("new"), {"l": "1"}, dict(HAVE.annotations)))
 
 
-def test_a_create_is_one_post_that_can_run_over_nobody() -> None:
+def test_a_create_is_one_post_that_overwrites_nothing() -> None:
     result, (seen,), _ = performed(create("a"), says(STORED))
 
     assert (result.outcome, result.version) == (Outcome.DONE, 50)
@@ -64,7 +63,7 @@ def test_a_create_is_one_post_that_can_run_over_nobody() -> None:
     assert "resourceVersion" not in seen.json["metadata"]
 
 
-def test_an_update_replaces_exactly_on_the_condition_of_its_version() -> None:
+def test_an_update_requires_the_planned_version() -> None:
     theirs = replace(HAVE, labels={"theirs": "kept"})
     result, (seen,), _ = performed(Update(a_key(), HAVE.ref, NEW, theirs, "differs"), says(STORED))
 
@@ -110,7 +109,7 @@ def test_a_replaced_service_account_keeps_what_controllers_gave_it() -> None:
     assert (seen.json["secrets"], seen.json["imagePullSecrets"]) == ([given], [{"name": "registry"}, given])
 
 
-def test_where_nothing_was_given_nothing_is_added() -> None:
+def test_a_replaced_service_account_gets_no_fields_that_it_lacked() -> None:
     _, (_, seen) = replaced(an_account())
 
     assert "secrets" not in seen.json
@@ -126,7 +125,7 @@ def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:
     assert cache.put(replace(HAVE, resource_version=99)) is None
 
 
-def test_a_delete_that_a_finalizer_holds_back_is_seen_as_such() -> None:
+def test_a_delete_delayed_by_a_finalizer_leaves_a_terminating_object() -> None:
     held = {**STORED, "kind": "Secret", "metadata": {**STORED["metadata"], "deletionTimestamp": "2026-11-15T10:00:00Z"}}  # type: ignore[dict-item]
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
 
@@ -134,14 +133,14 @@ def test_a_delete_that_a_finalizer_holds_back_is_seen_as_such() -> None:
     assert cache.put(replace(HAVE, resource_version=99)) is not None
 
 
-def test_what_is_gone_already_counts_as_deleted() -> None:
+def test_deleting_a_missing_object_succeeds() -> None:
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), refuses(404, "NotFound"))
 
     assert result.outcome is Outcome.DONE
     assert cache.get(HAVE.ref) is None
 
 
-def test_a_recreate_asks_first_and_deletes_then() -> None:
+def test_a_recreate_deletes_only_after_a_dry_run_of_the_create() -> None:
     there = refuses(409, "AlreadyExists")
     result, seen, _ = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), there, GONE, says(STORED))
 
@@ -161,7 +160,7 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
     assert found.resource_version == HAVE.resource_version
 
 
-def test_a_recreated_copy_keeps_what_others_wrote_on_it_and_that_it_was_adopted() -> None:
+def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:
     ours = HAVE.managed_keys | {ManagedKey(FIELD_MANAGER, "labels", "stale")}
     annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
     had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, managed_keys=ours)
@@ -178,7 +177,7 @@ def test_a_recreated_copy_keeps_what_others_wrote_on_it_and_that_it_was_adopted(
     assert handed_on.json["metadata"].keys() == {"labels", "annotations", "uid", "resourceVersion"}
 
 
-def test_a_recreated_copy_is_right_although_what_others_wrote_cannot_be_handed_on() -> None:
+def test_a_recreated_copy_is_right_even_if_foreign_metadata_is_lost() -> None:
     had = replace(HAVE, labels={"team": "red"})
     there, refused = refuses(409, "AlreadyExists"), refuses(403, "Forbidden")
     result, seen, _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), refused)
@@ -186,7 +185,7 @@ def test_a_recreated_copy_is_right_although_what_others_wrote_cannot_be_handed_o
     assert (result.outcome, seen[-1].method, result.version) == (Outcome.DONE, "PATCH", 50)
 
 
-def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> None:
+def test_a_released_copy_loses_our_marks_and_its_content_is_not_sent() -> None:
     theirs = replace(HAVE, labels={"team": "red"}, annotations={**HAVE.annotations, ADOPTED: "true", "note": "x"})
     result, (seen,), _ = performed(Release(a_key(), HAVE.ref, theirs), says(STORED))
 
@@ -204,14 +203,14 @@ def test_what_is_given_back_loses_our_marks_and_its_content_is_not_sent() -> Non
     }
 
 
-def test_what_is_spared_says_so_and_keeps_its_marks_and_its_content() -> None:
+def test_an_orphan_is_annotated_and_keeps_its_marks_and_content() -> None:
     _, (seen,), _ = performed(KeepAsOrphan(a_key(), HAVE.ref, HAVE), says(STORED))
 
     said = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
     assert seen.json == {"metadata": {**said, "uid": HAVE.uid, "resourceVersion": "40"}}
 
 
-def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
+def test_the_right_to_write_is_checked_before_every_request() -> None:
     """A recreate is three requests: a leader whose time ends after the first one deletes nothing."""
 
     async def run() -> None:
@@ -220,13 +219,13 @@ def test_whether_it_may_write_is_asked_before_every_single_request() -> None:
                 applier = an_applier(client)
                 applier.cache.put(HAVE)
                 result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
-            assert (result.outcome, result.sure) == (Outcome.FAILED, False)
+            assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
             assert [each.method for each in script.seen] == ["POST"]
 
     asyncio.run(run())
 
 
-def test_who_may_not_write_may_read() -> None:
+def test_a_client_that_may_not_write_may_read() -> None:
     async def run() -> None:
         async with serving(says(STORED)) as script, Client(access(script), may_write=lambda: False) as client:
             with pytest.raises(Unreachable, match="may not write"):
@@ -238,7 +237,7 @@ def test_who_may_not_write_may_read() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
+def test_an_answer_older_than_the_watch_is_ignored() -> None:
     _, _, cache = performed(create("a"), says(STORED), first=50)
 
     assert cache.get(create("a").ref) is None
@@ -264,10 +263,10 @@ def test_an_answer_that_the_watch_is_past_is_not_taken() -> None:
         (refuses(401, "Unauthorized"), Outcome.FAILED, False, False),
     ],
 )
-def test_each_error_has_its_meaning(answer: Answer, outcome: Outcome, overloaded: bool, sure: bool) -> None:
+def test_each_error_is_classified(answer: Answer, outcome: Outcome, overloaded: bool, sure: bool) -> None:
     result, _, _ = performed(create("a"), answer)
 
-    assert (result.outcome, result.overloaded, result.sure) == (outcome, overloaded, sure)
+    assert (result.outcome, result.overloaded, result.known_state) == (outcome, overloaded, sure)
     assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
 
 
@@ -280,7 +279,7 @@ SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l
 def stored(
     data: Json, version: int = 40, namespace: str = "a", by: str = FIELD_MANAGER, last: str = "", **meta: Any
 ) -> Json:
-    """A copy as the server tells it; `by` made it, and `last` edited it, if anybody else did."""
+    """A copy as the API server returns it. `by` created it; `last` is the last editor, if there is another one."""
     marks: Json = {"f:metadata": {"f:annotations": {f"f:{ORIGIN}": {}}}}
     fields = [{"manager": by, "operation": "Update", "time": "2026-11-15T10:00:00Z", "fieldsV1": marks}]
     if last:
@@ -313,7 +312,7 @@ class Told:
 
 
 def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
-    """Updates what is stored, one after the other; `new` says for each whether nothing is known yet."""
+    """Sends updates of the stored object one after the other; `new`: whether each is sent before the first sync."""
 
     async def run() -> Told:
         async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
@@ -334,7 +333,7 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
 DRY, REAL = ("PUT", "All"), ("PUT", None)
 
 
-def test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right() -> None:
+def test_a_copy_changed_by_admission_counts_as_right() -> None:
     told = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
 
     assert told.requests == [REAL]
@@ -342,7 +341,7 @@ def test_an_answer_that_differs_from_what_was_sent_is_remembered_as_right() -> N
     assert not told.knows(MEDDLED_ANEW)
 
 
-def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
+def test_a_new_copy_changed_by_admission_counts_as_right() -> None:
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
@@ -355,8 +354,8 @@ def test_what_admission_makes_of_a_new_copy_is_remembered_as_well() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
-    """The watch has told of a later version: what is held is not the answer."""
+def test_an_outdated_answer_does_not_record_an_admitted_form() -> None:
+    """The watch reported a later version, so the cache does not hold the answer."""
 
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -373,15 +372,15 @@ def test_an_answer_that_is_no_longer_what_is_there_teaches_nothing() -> None:
     asyncio.run(run())
 
 
-def test_after_a_restart_a_copy_that_admission_has_changed_is_tried_and_not_written() -> None:
+def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written() -> None:
     told = updated([stored(MEDDLED)], answers(MEDDLED))
 
     assert told.requests == [DRY]
-    assert told.results == [Result(Outcome.DONE, version=40, spared=True)]
+    assert told.results == [Result(Outcome.DONE, version=40, already_right=True)]
     assert told.knows(MEDDLED)
 
 
-def test_after_a_restart_a_copy_that_is_really_wrong_is_tried_and_then_written() -> None:
+def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
     told = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
 
     assert told.requests == [DRY, REAL]
@@ -396,7 +395,7 @@ def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json)
     assert told.requests == [DRY, REAL]
 
 
-def test_content_that_is_known_to_be_stored_as_sent_is_not_tried_again() -> None:
+def test_content_stored_as_sent_is_not_dry_run_again() -> None:
     """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
     old = [stored({"key": "b2xk"}, namespace=each) for each in ("a", "b", "c")]
     told = updated(old, *(answers(SENT, 41, each) for each in ("a", "a", "b", "c")), new=[True, True, True])
@@ -404,8 +403,8 @@ def test_content_that_is_known_to_be_stored_as_sent_is_not_tried_again() -> None
     assert told.requests == [DRY, REAL, REAL, REAL]
 
 
-def test_content_that_admission_changes_is_tried_for_every_copy() -> None:
-    """One namespace's webhook says nothing of another's."""
+def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
+    """The webhook of one namespace shows nothing about that of another."""
     there = [stored(MEDDLED, namespace=each) for each in ("a", "b")]
     told = updated(there, *(answers(MEDDLED, namespace=each) for each in ("a", "b")), new=[True, True])
 
@@ -413,20 +412,20 @@ def test_content_that_admission_changes_is_tried_for_every_copy() -> None:
 
 
 @pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
-def test_what_somebody_else_wrote_last_is_written_without_a_trial(who: Json) -> None:
+def test_a_copy_that_another_client_wrote_last_is_written_without_a_dry_run(who: Json) -> None:
     told = updated([stored(MEDDLED, **who)], answers(SENT, 41))
 
     assert told.requests == [REAL]
 
 
-def test_once_everything_has_been_in_order_nothing_is_tried() -> None:
+def test_after_the_first_sync_nothing_is_dry_run() -> None:
     told = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
 
     assert told.requests == [REAL]
 
 
 @pytest.mark.parametrize("refusal", [refuses(409, "Conflict"), refuses(422, "Invalid"), refuses(500), cuts])
-def test_a_trial_that_fails_writes_nothing(refusal: Answer) -> None:
+def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
     told = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
 
     assert told.requests == [DRY]
@@ -442,7 +441,7 @@ def test_a_trial_that_fails_writes_nothing(refusal: Answer) -> None:
         b'{"metadata":{"name":"db","resourceVersion":"5"},"data":' + b"[" * 60_000 + b"]" * 60_000 + b"}",
     ],
 )
-def test_an_answer_that_cannot_be_read_leaves_it_open_what_is_there(answer: bytes) -> None:
+def test_an_unreadable_answer_leaves_the_state_unknown(answer: bytes) -> None:
     result, _, _ = performed(create("a"), says(answer))
 
-    assert (result.outcome, result.sure) == (Outcome.FAILED, False)
+    assert (result.outcome, result.known_state) == (Outcome.FAILED, False)

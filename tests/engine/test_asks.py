@@ -1,4 +1,4 @@
-"""From a plan to the secret manager and back: who asks is told to it, and what it says is planned and reported."""
+"""Sources subscribe to paths of the secret manager. Its values are planned and reported."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ class Stage:
                 await asyncio.sleep(0)
 
 
-def test_a_plan_tells_what_its_source_asks_for_and_waits_for_it() -> None:
+def test_a_plan_subscribes_to_the_paths_of_its_source_and_waits_for_them() -> None:
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
 
     assert stage.asked() == {"one": {"f"}, "two": {"f"}}
-    assert key("f") not in stage.engine.tallies
+    assert key("f") not in stage.engine.counts
     assert not len(stage.engine.outbox)
     assert stage.engine.pending_reads == 2
 
 
-def test_what_was_read_is_planned_and_written() -> None:
+def test_values_that_were_read_are_planned_and_written() -> None:
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
     asyncio.run(stage.read())
@@ -120,22 +120,22 @@ def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
-    assert key("f") in stage.engine.tallies
+    assert key("f") in stage.engine.counts
     assert stage.engine.pending_reads == 0
 
 
-def test_also_where_nothing_is_missing_it_is_told() -> None:
+def test_a_source_without_missing_paths_is_subscribed_too() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     stage.plan("f")
     asyncio.run(stage.read())
     stage.plan("g")
 
     assert stage.asked() == {"one": {"f", "g"}}
-    assert key("g") in stage.engine.tallies  # it had its answer in the same plan
+    assert key("g") in stage.engine.counts  # it had its answer in the same plan
     assert stage.manager.reads == ["one"]
 
 
-def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None:
+def test_a_source_that_names_other_paths_unsubscribes_from_the_old_ones() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     stage.engine.cache.put(a_source("f", "two", version=2))
@@ -144,7 +144,7 @@ def test_a_source_that_asks_for_something_else_drops_what_it_asked_for() -> None
     assert stage.asked() == {"two": {"f"}}
 
 
-def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
+def test_an_edited_source_reads_failed_paths_again() -> None:
     stage = Stage(a_source("f", "one"))
     stage.manager.documents = {"one": Forbidden("not yours")}
     stage.plan("f")
@@ -159,7 +159,7 @@ def test_an_edited_source_asks_again_for_what_it_did_not_get() -> None:
     assert stage.manager.reads == ["one", "one"]
 
 
-def test_a_source_that_is_gone_drops_out() -> None:
+def test_a_deleted_source_is_unsubscribed() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
@@ -173,7 +173,7 @@ def test_a_source_that_is_gone_drops_out() -> None:
 
 def test_source_types_that_do_not_read_it_are_not_asked() -> None:
     stage = Stage(a_source("f", "one"))
-    stage.stores.source_types = frozenset()
+    stage.stores.vocabularies = frozenset()
     stage.plan("f")
 
     assert stage.asked() == {}
@@ -197,7 +197,7 @@ def test_in_sync_means_that_every_path_has_an_answer() -> None:
     assert stage.engine.synced
 
 
-def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -> None:
+def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
@@ -213,14 +213,14 @@ def test_a_refresh_that_changes_nothing_touches_the_reports_and_plans_nobody() -
     assert stage.engine.stale_statuses() == {key("f"), key("g")}
 
 
-# many who ask
+# many sources
 
 
 def slow(count: int, seconds: float) -> EngineHarness:
     """Sources whose status is due, each of which takes so long to compute."""
     clock = Clock()
 
-    def report(obj: Object, view: View, tally: CopyCounts) -> dict[str, object]:
+    def report(obj: Object, view: View, counts: CopyCounts) -> dict[str, object]:
         clock.now += seconds
         return {"seen": clock.now}
 
@@ -228,14 +228,14 @@ def slow(count: int, seconds: float) -> EngineHarness:
     registry = Registry((replace(toys.fetch(), status=Status(report)),))
     engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
-        engine.tallies[key(source.ref.name)] = CopyCounts()
+        engine.counts[key(source.ref.name)] = CopyCounts()
         engine.controller.status.touch(key(source.ref.name))
     clock.now += 1.0
     return engine
 
 
 def test_thousands_of_statuses_leave_room_for_others() -> None:
-    """The secret manager was read anew, and thousands of sources say so."""
+    """The secret manager was read again, and thousands of statuses change."""
     engine, turns, written = slow(1000, 0.001), 0, 0
     while engine.controller.work():
         turns += 1
@@ -246,7 +246,7 @@ def test_thousands_of_statuses_leave_room_for_others() -> None:
     assert (written, engine.stale_statuses()) == (1000, set())
 
 
-def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> None:
+def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None:
     engine, written = slow(2, 1.0), list[Key]()
     assert engine.controller.work()
     written += [write.key for write in engine.sent()]
@@ -263,12 +263,12 @@ def test_one_that_is_touched_while_others_have_their_turn_is_written_again() -> 
 # when a copy was written
 
 
-def test_the_tally_knows_when_a_copy_was_last_written() -> None:
+def test_the_counts_say_when_a_copy_was_last_written() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.read())
     stage.plan("f")
-    tally = stage.engine.tallies[key("f")]
+    counts = stage.engine.counts[key("f")]
     have, copy = an_object(at("a", "f")), Copy(at("a", "f"), Template(secret("one")))
     source = a_source("f", "one")
     for other in (
@@ -276,9 +276,9 @@ def test_the_tally_knows_when_a_copy_was_last_written() -> None:
         WriteStatus(key("f"), source.ref, source, {}),
     ):
         stage.engine.finish(other)
-        assert tally.last_written == ""
+        assert counts.last_written == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
-        tally.last_written = ""
+        counts.last_written = ""
         stage.engine.finish(write)
-        assert tally.last_written.endswith("Z")
-        assert len(tally.last_written) == len("2026-11-16T00:00:00Z")
+        assert counts.last_written.endswith("Z")
+        assert len(counts.last_written) == len("2026-11-16T00:00:00Z")

@@ -1,4 +1,4 @@
-"""A fault of ours about one source: it ends nothing, nobody else waits for it, and it shows no value."""
+"""A bug about one source stops nothing, delays no other source, and logs no value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def desired(source: Ref, view: View) -> Desired:
     return SOUND.desired(source, view)
 
 
-def test_a_plan_that_fails_ends_nothing_and_is_made_again_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plan_with_a_bug_is_contained_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     registry = Registry((replace(SOUND, desired=desired),))
     engine = EngineHarness(a_source("odd", "a"), a_source("db", "a"), namespaces=["a"], registry=registry)
     engine.resync()
@@ -51,7 +51,7 @@ def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
     assert engine.queue.next_due() == RETRY_AFTER_BUG
 
 
-def test_news_that_cannot_be_understood_keeps_no_other_news_from_us(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_with_a_bug_does_not_block_other_changes(caplog: pytest.LogCaptureFixture) -> None:
     def affected_by(obj: object, view: View) -> tuple[Ref, ...]:
         raise ValueError(CANARY)
 

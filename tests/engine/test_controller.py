@@ -32,10 +32,10 @@ from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
+from samara.engine.apply import Outcome, Result
 from samara.engine.chunks import CHUNK
 from samara.engine.limits import PATIENCE
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.vocabularies import fishysecret, secret_copy, sync_to
@@ -78,10 +78,10 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
     writes = engine.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
     assert all(isinstance(write, Create) for write in writes)
-    assert engine.tallies[a_key()].wanted == MANY + 1
+    assert engine.counts[a_key()].wanted == MANY + 1
 
 
-def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
+def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
     engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
     grown(engine, lambda: None)
@@ -89,7 +89,7 @@ def test_a_copy_where_none_is_wanted_goes_at_the_end_of_a_large_plan() -> None:
     assert deleted(engine) == ["other"]
 
 
-def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_plan() -> None:
+def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
     grown(engine, lambda: None)
@@ -97,8 +97,8 @@ def test_what_a_namespace_does_not_accept_any_more_goes_at_the_end_of_a_large_pl
     assert deleted(engine) == ["other"]
 
 
-def test_what_is_accepted_again_while_the_large_plan_of_a_mistyped_source_grows_stays() -> None:
-    listed = numbered(0, 2 * CHUNK - 1)  # with the copy that is to go two whole pieces, and the end comes after them
+def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> None:
+    listed = numbered(0, 2 * CHUNK - 1)  # with the unwanted copy two full chunks, so that the end follows them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
@@ -137,7 +137,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(
     assert written >= set(numbered(0, MANY))
 
 
-def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None:
+def test_a_copy_with_consent_again_at_the_end_of_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
     engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
@@ -146,7 +146,7 @@ def test_what_a_namespace_accepts_again_while_a_large_plan_grows_stays() -> None
     assert deleted(engine) == []
 
 
-def test_what_is_paused_between_the_steps_and_the_end_of_a_large_plan_is_not_removed() -> None:
+def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     listed, others = numbered(0, 2 * CHUNK), numbered(2 * CHUNK, 3 * CHUNK + 10)
     source = a_source(targets=",".join(listed))
     engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
@@ -165,20 +165,20 @@ def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
 
     grown(engine, go)
 
-    tally = engine.tallies[a_key()]
-    assert (tally.wanted, tally.pending, tally.blocked) == (MANY - 2, MANY - 2, 0)
+    counts = engine.counts[a_key()]
+    assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
 
 
 def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
     grown(engine, lambda: None)
     for name in numbered(0, MANY):
-        engine.tallies[a_key()].mark_in_sync(at(name, "db"))
+        engine.counts[a_key()].mark_in_sync(at(name, "db"))
     engine.plan(a_key())
     engine.continue_chunked()
 
-    assert engine.tallies[a_key()].wanted == MANY
-    assert engine.tallies[a_key()].in_sync == MANY - CHUNK
+    assert engine.counts[a_key()].wanted == MANY
+    assert engine.counts[a_key()].in_sync == MANY - CHUNK
 
 
 TREES = Registry((toys.propagation(SECRET),))
@@ -195,7 +195,7 @@ def a_large_tree() -> EngineHarness:
     return EngineHarness(*spaces, source, registry=TREES)
 
 
-def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_grows() -> None:
+def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
     engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
@@ -206,7 +206,7 @@ def test_a_slice_decides_for_its_namespace_from_then_on_also_where_a_large_plan_
     grown(engine, move, key=IN_TREE)
 
     assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
-    assert engine.tallies[IN_TREE].wanted == MANY - 2
+    assert engine.counts[IN_TREE].wanted == MANY - 2
 
 
 def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
@@ -223,7 +223,7 @@ def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_
     assert engine.holds.held[a_key()].count == 3
 
 
-def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_looked_at_again() -> None:
+def test_namespaces_dropped_during_a_large_plan_are_planned_again() -> None:
     engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
@@ -235,7 +235,7 @@ def test_places_that_are_not_wanted_any_more_at_the_end_of_a_large_plan_are_look
     assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
 
-def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again() -> None:
+def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> None:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
     engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, registry=TREES)
     engine.plan(IN_TREE)
@@ -252,7 +252,7 @@ def test_a_namespace_that_leaves_while_its_copy_is_on_the_way_is_looked_at_again
 
 
 @pytest.mark.parametrize("came", [True, False])
-def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(came: bool) -> None:
+def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
         engine.retry.note(create(namespace), Result(Outcome.REFUSED, "quota"))
@@ -269,7 +269,7 @@ def test_a_quota_that_comes_changes_or_goes_frees_what_waits_in_its_namespace(ca
     assert freed.until <= engine.clock() < waiting.until
 
 
-def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
+def test_many_quota_changes_cause_one_retry_per_second() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
     engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
     engine.quota_changed(Ref(QUOTA, "a", "compute"))
@@ -281,17 +281,17 @@ def test_many_ticks_of_a_quota_are_one_more_try_per_second() -> None:
     assert engine.queue.next_due() == 1.0
 
 
-def test_who_only_observes_counts_and_writes_nothing() -> None:
+def test_observing_counts_and_writes_nothing() -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
     engine.resync()
     engine.work()
 
     assert len(engine.outbox) == 0
-    assert (engine.tallies[a_key()].wanted, engine.tallies[a_key()].pending) == (2, 2)
+    assert (engine.counts[a_key()].wanted, engine.counts[a_key()].pending) == (2, 2)
     assert engine.synced
 
 
-def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -> None:
+def test_a_pause_does_not_end_a_hold() -> None:
     places = numbered(0, 8)
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
@@ -306,17 +306,17 @@ def test_what_is_paused_while_the_brake_holds_it_is_held_when_the_pause_ends() -
     assert deleted(engine) == []
 
 
-def test_what_was_held_before_a_restart_and_could_not_be_planned_yet_is_not_forgotten() -> None:
-    """Something had to be read for its plan, and the server could not tell."""
+def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> None:
+    """Its plan needed a read, and the API server failed."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-    holds.remembered = {str(a_key()), str(a_key("gone"))}
+    holds.restore({str(a_key()), str(a_key("gone"))}, {})
     engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
 
     assert engine.synced
     assert holds.remembered == {str(a_key())}
 
 
-def test_while_a_write_is_to_be_tried_again_not_everything_is_written() -> None:
+def test_a_waiting_retry_delays_synced() -> None:
     engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
     engine.retry.note(create("a"), Result(Outcome.FAILED, "out of reach"))
     assert not engine.synced
@@ -324,15 +324,15 @@ def test_while_a_write_is_to_be_tried_again_not_everything_is_written() -> None:
     assert engine.synced
 
 
-def test_a_copy_whose_namespace_is_gone_is_made_again_without_a_fight() -> None:
-    """The copy goes first, while its Namespace still looks alive; then the Namespace goes, and comes again."""
+def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
+    """The copy is deleted while its Namespace still looks active. Then the Namespace is deleted and created again."""
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     drift, copy = engine.drift, a_copy("a")
     for _ in range(10):
         drift.observe_edit(Change(copy.ref, copy, None), engine.registry.owner, engine.cache)
         engine.cache.remove(namespace_ref("a"))
         engine.plan(a_key())
-        assert engine.tallies[a_key()].blocked == 1
+        assert engine.counts[a_key()].blocked == 1
         engine.cache.put(a_namespace("a"))
         engine.plan(a_key())
         (write,) = engine.sent()
@@ -357,7 +357,7 @@ def held() -> EngineHarness:
 
 
 @pytest.mark.parametrize("forged", [False, True])
-def test_a_copy_that_somebody_removes_or_disguises_does_not_end_the_hold_of_the_others(forged: bool) -> None:
+def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged: bool) -> None:
     engine = held()
     name = numbered(0, 1)[0]
     if forged:
@@ -387,11 +387,11 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
         queued.append(engine.requeued())
 
     assert queued == [[], [], [a_key()]]
-    assert engine.tallies
+    assert engine.counts
     assert engine.grace_periods
     assert engine.holds._by_source
     engine.plan(a_key())
-    assert (engine.tallies, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
+    assert (engine.counts, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
 
 
 REFUSED = Result(Outcome.REFUSED, "quota")
@@ -402,7 +402,7 @@ def waiting(engine: EngineHarness) -> set[str]:
     return set(engine.retry._by_namespace)
 
 
-def test_nothing_waits_in_a_namespace_that_is_gone_and_whoever_waited_is_planned_again() -> None:
+def test_backoffs_end_with_their_namespace_and_their_keys_are_planned_again() -> None:
     engine = EngineHarness(a_source(targets="b"), namespaces=["a", "b"])
     for namespace in ("a", "b"):
         engine.retry.note(create(namespace), REFUSED)
@@ -421,18 +421,18 @@ def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there
 
 
 def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
-    """An answer may come after the end of its namespace was told."""
+    """An answer may arrive after the watch reported the deletion of its namespace."""
     engine = EngineHarness(a_source(targets="a"))
     engine.retry.note(create("a"), REFUSED)
     for _ in range(2):
         engine.flaps.record_removal(at("a", "db"), a_source(targets="a"))
-    engine.flaps.remaining(at("a", "db"), a_source(targets="a"))
+    engine.flaps.note_unwanted(at("a", "db"), a_source(targets="a"))
     engine.plan(a_key())
 
     assert (waiting(engine), engine.flaps._due) == (set(), {})
 
 
-def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> None:
+def test_a_refusal_in_a_deleted_namespace_leaves_no_backoff() -> None:
     engine = EngineHarness(a_source(targets="b"), namespaces=["b"])
     for namespace in ("a", "b"):
         engine.finish(create(namespace), REFUSED)
@@ -440,7 +440,7 @@ def test_what_is_refused_in_a_namespace_that_is_gone_already_is_not_kept() -> No
     assert waiting(engine) == {"b"}
 
 
-def test_what_is_refused_on_an_object_without_a_namespace_waits() -> None:
+def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
     engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
@@ -458,18 +458,20 @@ def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
     assert engine.retry._by_source.keys() == {a_key("other").source}
 
 
-def test_a_copy_that_is_there_again_does_not_go_by_an_old_time() -> None:
+def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> None:
     source = a_source(targets="a")
     engine = EngineHarness(source, namespaces=["a"])
     flaps, write = engine.flaps, create("a")
     for _ in range(2):
         flaps.record_removal(write.ref, source)
-    flaps.remaining(write.ref, source)
+    flaps.note_unwanted(write.ref, source)
     engine.finish(write)
 
+    flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == PATIENCE
     engine.clock.now += PATIENCE + 1
     engine.finish(write)
+    flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == PATIENCE
 
 
@@ -482,21 +484,21 @@ def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_what_a_dry_run_has_spared_is_right_and_is_told_and_counted_nowhere() -> None:
+def test_a_copy_found_right_by_a_dry_run_is_no_write() -> None:
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
-    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
-    tally = engine.tallies[a_key()]
-    assert (tally.in_sync, tally.last_written) == (1, "")
+    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
+    counts = engine.counts[a_key()]
+    assert (counts.in_sync, counts.last_written) == (1, "")
     assert writes_counted(engine) == {}
 
     engine.finish(write, Result(Outcome.DONE, version=2))
-    assert tally.last_written
+    assert counts.last_written
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
-def test_what_was_spared_lets_go_what_waited_for_it() -> None:
+def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
     ask = an_object(Ref(fishysecret.FISHY_SECRET, "team", "db"), finalizers=(fishysecret.FINALIZER,))
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
@@ -506,7 +508,7 @@ def test_what_was_spared_lets_go_what_waited_for_it() -> None:
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
-    engine.finish(write, Result(Outcome.DONE, version=1, spared=True))
+    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
     assert engine.requeued() == [key]
 
 
@@ -529,7 +531,7 @@ class Real(Clock):
         return time.monotonic()
 
 
-def test_a_namespace_that_fails_for_ever_does_not_keep_the_rest_from_being_in_sync() -> None:
+def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
     async def run() -> None:
         async with (
             serving(refuses(500), refuses(404, "NotFound")) as script,
@@ -557,7 +559,7 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
     engine.plan(a_key())
 
     assert engine.sent() == []
-    assert engine.tallies[a_key()].in_sync == 1
+    assert engine.counts[a_key()].in_sync == 1
 
 
 # chains
@@ -579,7 +581,7 @@ def a_chain() -> tuple[list[Object], Object, Object]:
     return [a_namespace("top"), child("mid"), child("leaf", of="mid")], first, second
 
 
-def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_is_faster_than_the_answer() -> None:
+def test_copies_of_a_copy_that_we_deleted_follow_even_if_the_echo_comes_first() -> None:
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
     engine.plan(IN_TREE)
@@ -591,8 +593,8 @@ def test_the_end_of_a_copy_that_we_deleted_goes_on_at_once_also_where_its_echo_i
     assert deleted(engine) == ["leaf"]
 
 
-def test_what_hung_on_a_copy_that_we_have_given_back_goes_when_the_answer_comes() -> None:
-    """Its echo is no news any more, and what it is now is nobody's source."""
+def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
+    """The echo changes nothing, and the released copy is not a source of any copy."""
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES)
     engine.answered(engine.cache.put(replace(first, resource_version=2, annotations={RELEASED: "true"})))
@@ -644,7 +646,7 @@ def a_tree(*more: Object, team: str = "one") -> EngineHarness:
     return EngineHarness(*spaces, *more, registry=trees())
 
 
-def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_mended_above() -> None:
+def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> None:
     engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
     refused_for_long(engine, Key("accurate", at("n", "s")))
     engine.observe(in_a_tree("r", 10, "good"))
@@ -655,14 +657,14 @@ def test_what_was_refused_deep_in_a_tree_is_tried_at_once_when_its_source_is_men
     assert [write.ref for write in planned(engine)] == [at("c", "s")]
 
 
-def test_what_a_namespace_was_refused_to_inherit_is_tried_at_once_when_the_one_above_changes() -> None:
+def test_a_refused_overlay_is_retried_when_the_parent_namespace_changes() -> None:
     engine = a_tree(team="bad")
     refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
     engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
     assert namespace_ref("n") in [write.ref for write in planned(engine)]
 
 
-def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns() -> None:
+def test_a_read_ahead_of_the_watch_queues_all_keys_of_its_change() -> None:
     """The namespace was moved while our own write to it was on its way; the watch has no news of it after that."""
     engine = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
     engine.cache.put(a_namespace("q", labels={TYPE: ROOT}))
@@ -674,7 +676,7 @@ def test_a_look_that_is_ahead_of_the_watch_queues_all_whom_the_change_concerns()
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
-def test_our_own_delete_of_which_no_answer_came_is_nobodys_interference() -> None:
+def test_a_delete_of_ours_without_an_answer_counts_as_no_edit() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.record_repair(create("a")) is None

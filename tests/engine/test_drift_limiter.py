@@ -1,4 +1,4 @@
-"""Copies that somebody else changes again and again."""
+"""Copies that another client keeps changing."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> N
     assert fights.throttle(create("a")) is None
 
 
-def test_what_the_source_wants_anew_is_written_at_once_and_ends_no_fight() -> None:
+def test_a_new_state_of_the_source_is_written_at_once_and_ends_no_contest() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
@@ -95,7 +95,7 @@ def test_what_the_source_wants_anew_is_written_at_once_and_ends_no_fight() -> No
     assert fights.throttle(repair(value="two")) is not None
 
 
-def test_what_the_source_wants_anew_is_no_reversal() -> None:
+def test_a_new_state_of_the_source_counts_as_no_repair() -> None:
     fights = DriftLimiter(Clock())
     for value in map(str, range(9)):
         disturb(fights)
@@ -103,7 +103,7 @@ def test_what_the_source_wants_anew_is_no_reversal() -> None:
         fights.record_repair(repair(value=value))
 
 
-def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:
+def test_a_contested_copy_gets_one_repair_in_ten_minutes() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     clock.now += 599.0
@@ -117,7 +117,7 @@ def test_a_fight_that_goes_on_gets_one_repair_in_ten_minutes() -> None:
     assert found.retry_in == 600.0
 
 
-def test_ten_quiet_minutes_end_a_fight() -> None:
+def test_ten_quiet_minutes_end_a_contest() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     clock.now += 600.0
@@ -137,7 +137,7 @@ def test_a_harmless_change_is_no_reversal() -> None:
     assert fights.record_repair(repair()) is None
 
 
-def test_five_reversals_over_a_longer_time_are_no_fight() -> None:
+def test_five_repairs_over_a_longer_time_are_no_contest() -> None:
     fights = DriftLimiter(clock := Clock())
 
     fought(fights, clock, 20, apart=151.0)
@@ -151,14 +151,14 @@ def test_the_copies_are_counted_apart() -> None:
     assert fights.throttle(repair("b")) is None
 
 
-def test_a_source_that_changes_often_is_no_fight() -> None:
+def test_a_source_that_changes_often_is_not_throttled() -> None:
     fights = DriftLimiter(Clock())
     for _ in range(20):
         assert fights.throttle(repair()) is None
         assert fights.record_repair(repair()) is None
 
 
-def test_the_name_of_the_editor_is_told_once() -> None:
+def test_the_name_of_the_editor_is_reported_once() -> None:
     fights = DriftLimiter(Clock())
     disturb(fights)
 
@@ -166,7 +166,7 @@ def test_the_name_of_the_editor_is_told_once() -> None:
     assert fights.record_repair(repair()) is None
 
 
-def test_an_editor_without_a_name_is_somebody() -> None:
+def test_an_editor_without_a_name_is_called_somebody() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights, editor="")
@@ -188,7 +188,7 @@ def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
     assert fights.throttle(create("a")) is not None
 
 
-def test_removals_are_never_held_back_by_a_fight() -> None:
+def test_removals_are_never_throttled() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
@@ -198,7 +198,7 @@ def test_removals_are_never_held_back_by_a_fight() -> None:
 
 
 @pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
-def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -> None:
+def test_an_edit_of_an_object_that_is_no_live_copy_does_not_count(old: Object | None) -> None:
     fights = DriftLimiter(Clock())
     fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, last_manager=EDITOR)), owner, VIEW)
 
@@ -206,7 +206,7 @@ def test_what_was_no_living_copy_of_ours_was_not_disturbed(old: Object | None) -
 
 
 @pytest.mark.parametrize("view", [a_view(), a_view(a_namespace("a", deleting=True, finalizers=("kubernetes",)))])
-def test_copies_that_go_with_their_namespace_are_no_fight(view: Cache) -> None:
+def test_copies_deleted_with_their_namespace_do_not_count(view: Cache) -> None:
     """Namespaces of one name that come and go, as in CI, must get their copies at once, every time."""
     fights, old = DriftLimiter(Clock()), a_copy("a")
     for _ in range(10):
@@ -239,7 +239,7 @@ def relabel(fights: DriftLimiter, team: str | None) -> Apply:
 
 
 @pytest.mark.parametrize("team", ["blue", None])
-def test_an_overlay_that_somebody_changes_again_and_again_is_fought_as_a_copy_is(team: str | None) -> None:
+def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(team: str | None) -> None:
     fights = DriftLimiter(clock := Clock())
     for _ in range(5):
         write = relabel(fights, team)
@@ -275,7 +275,7 @@ def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() 
         assert fights.record_repair(write) is None
 
 
-def test_a_namespace_that_goes_is_no_fight() -> None:
+def test_a_deleted_namespace_does_not_count() -> None:
     fights, old = DriftLimiter(Clock()), a_child()
     fights.observe_edit(Change(old.ref, old, None), owner, a_view())
 

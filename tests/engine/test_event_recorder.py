@@ -1,4 +1,4 @@
-"""What people are told: one Event per source and reason, merged, and not again before its time."""
+"""One Event per source and reason, merged, and not repeated before its time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "som
 
 
 def advising(source_type: SourceType, advice: str) -> SourceType:
-    """A source type that says what to do about a conflict."""
+    """A source type with advice about a conflict."""
     return replace(source_type, status=Status(lambda obj, view, tally: {}, advice={"conflict": advice}))
 
 
@@ -189,7 +189,7 @@ def test_later_copies_join_the_same_event() -> None:
     on_stage(deed)
 
 
-def test_reasons_are_told_apart() -> None:
+def test_each_reason_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         stage.recorder.wrote(delete("b"))
@@ -199,7 +199,7 @@ def test_reasons_are_told_apart() -> None:
     on_stage(deed)
 
 
-def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
+def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         for _ in range(4):
             stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
@@ -215,7 +215,7 @@ def test_a_block_is_said_once_and_again_after_half_an_hour() -> None:
     on_stage(deed)
 
 
-def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() -> None:
+def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         counts = []
@@ -228,7 +228,7 @@ def test_what_lasts_is_said_again_every_half_hour_though_nothing_is_planned() ->
     on_stage(deed)
 
 
-def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
+def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused")
         stage.recorder.due(a_key(), tally)
@@ -241,7 +241,7 @@ def test_what_has_ended_without_a_plan_is_not_said_again() -> None:
     on_stage(deed)
 
 
-def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> None:
+def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.blocked(create("a"), "Refused", "no")
         await stage.flush()
@@ -252,7 +252,7 @@ def test_what_stood_against_a_write_on_no_copy_is_not_said_again_by_itself() -> 
     on_stage(deed)
 
 
-def test_what_was_over_and_comes_again_is_said_again() -> None:
+def test_a_problem_that_returns_is_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -287,7 +287,7 @@ def test_a_block_that_changes_is_said_at_once() -> None:
     ("reason", "told"),
     [("conflict", "Conflict"), ("refused", "Refused"), ("not-accepted", "NotAccepted"), ("fought", "Fought")],
 )
-def test_each_reason_has_its_name(reason: str, told: str) -> None:
+def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
@@ -296,7 +296,7 @@ def test_each_reason_has_its_name(reason: str, told: str) -> None:
     on_stage(deed)
 
 
-def test_a_removal_that_the_server_refuses_is_told_beside_the_copies_that_it_refuses() -> None:
+def test_refused_removals_are_reported_with_refused_copies() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused", "a webhook fails")
         tally.mark_not_removed(at("b", "db"), "refused", "a webhook fails")
@@ -328,7 +328,7 @@ def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
     on_stage(deed)
 
 
-def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> None:
+def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it() -> None:
     async def deed(stage: Stage) -> None:
         fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
         stage.recorder.planned(a_key(), fault, CopyCounts(), None)
@@ -343,10 +343,10 @@ def test_a_fault_of_the_source_is_told_until_a_whole_plan_is_without_it() -> Non
     on_stage(deed)
 
 
-def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
+def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
         stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         await stage.flush()
@@ -361,14 +361,14 @@ def test_a_hold_of_a_source_that_is_gone_is_told_at_its_namespace() -> None:
     on_stage(deed)
 
 
-def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
+def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         stage.recorder.wrote(delete("a"))
         await stage.flush()
@@ -379,10 +379,10 @@ def test_a_hold_of_an_object_that_asks_no_more_is_told_there() -> None:
     on_stage(deed)
 
 
-def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> None:
+def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
             stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
             await stage.flush()
@@ -396,7 +396,7 @@ def test_a_hold_is_not_told_again_because_of_another_trouble_of_its_source() -> 
 def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.said()
@@ -406,7 +406,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     on_stage(deed)
 
 
-def test_who_changed_a_copy_finds_out_in_its_namespace() -> None:
+def test_a_reverted_edit_is_reported_on_the_copy() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
         stage.recorder.reverted(create("a"), "kubectl-edit")
@@ -438,7 +438,7 @@ def below(namespace: str) -> Key:
 
 
 @pytest.mark.parametrize("mode", [CREATE, UPDATE])
-def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str) -> None:
+def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
     async def deed(stage: Stage) -> None:
         chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
         a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
@@ -457,7 +457,7 @@ def test_what_a_copy_hands_on_is_told_at_the_first_source_of_its_chain(mode: str
     [{"web": "top", "deep": "web"}, {"web": "deep", "deep": "web"}],
     ids=["the first source is not there", "the chain goes round"],
 )
-def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dict[str, str]) -> None:
+def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str]) -> None:
     async def deed(stage: Stage) -> None:
         chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
         a_tree(stage, *chain, top="", **parents)
@@ -468,7 +468,7 @@ def test_nothing_is_told_of_a_chain_whose_first_source_is_not_found(parents: dic
     on_stage(deed)
 
 
-def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone() -> None:
+def test_a_seeded_copy_carries_the_events_of_its_copies_once_its_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
         stage.recorder.wrote(create("deep", below("web")))
@@ -479,7 +479,7 @@ def test_what_was_only_created_tells_of_its_own_copies_once_its_source_is_gone()
     on_stage(deed)
 
 
-def test_who_changed_a_copy_finds_out_although_the_copy_is_a_source_itself() -> None:
+def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.reverted(create(HOME), "kubectl-edit")
         stage.recorder.wrote(
@@ -529,7 +529,7 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     on_stage(deed)
 
 
-def test_what_has_not_been_said_for_long_is_forgotten_and_said_as_new() -> None:
+def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -572,7 +572,7 @@ def mixed(*tallies: CopyCounts) -> CopyCounts:
     return CopyCounts(names, {name: found for each in tallies for name, found in each.exceptions.items()})
 
 
-def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_whichever_was_tried_last() -> None:
+def test_different_messages_are_reported_in_a_stable_order() -> None:
     async def deed(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
@@ -584,7 +584,7 @@ def test_places_that_are_blocked_in_different_words_are_told_in_the_same_words_w
     on_stage(deed)
 
 
-def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -> None:
+def test_messages_that_differ_by_namespace_only_are_one() -> None:
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
@@ -596,7 +596,7 @@ def test_what_differs_only_in_the_name_of_the_namespace_is_said_of_the_first() -
     on_stage(deed)
 
 
-def test_of_very_many_different_words_an_event_says_the_first_and_that_there_are_others() -> None:
+def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
     async def deed(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
         stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -651,7 +651,7 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
     on_stage(deed)
 
 
-def test_what_two_vocabularies_advise_is_both_said() -> None:
+def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
     async def deed(stage: Stage) -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))
@@ -670,7 +670,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
         stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
-            holds.judge(key, deletes(names, key), 10, 10)
+            holds.check(key, deletes(names, key), 10, 10)
         for key in keys * 2:
             stage.recorder.planned(key, Desired(), CopyCounts(), holds.held[key])
             await stage.flush()
@@ -683,7 +683,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
     on_stage(deed)
 
 
-def test_what_was_told_of_a_source_is_over_when_the_source_is_gone() -> None:
+def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             if tally.names:

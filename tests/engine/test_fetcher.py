@@ -58,7 +58,7 @@ async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
     stage.fetcher.fetch(PLACE, a_key())
 
 
-def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> None:
+def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     stage = looking(look_once, says(theirs()))
 
     found = stage.cache.get(PLACE)
@@ -68,7 +68,7 @@ def test_what_is_found_is_kept_and_the_slice_that_asked_is_planned_again() -> No
     assert stage.fetcher.pending == 0
 
 
-def test_what_is_not_there_leaves_no_trace() -> None:
+def test_a_missing_object_leaves_no_trace() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
@@ -82,7 +82,7 @@ def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
     assert stage.asked == [(a_key().in_namespace("a"), 5.0)]
 
 
-def test_many_who_ask_for_one_place_share_one_read() -> None:
+def test_keys_that_need_one_object_share_one_read() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         for name in ("x", "y", "x"):
             stage.fetcher.fetch(PLACE, a_key(name))
@@ -93,7 +93,7 @@ def test_many_who_ask_for_one_place_share_one_read() -> None:
 
 
 def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
-    """The server read it, then it was deleted, then the watch said so, and then the answer came."""
+    """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         await look_once(stage, group)
@@ -132,7 +132,7 @@ def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
     assert (found.uid, found.resource_version) == (held.uid, 20)
 
 
-def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
+def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
         stage.fetcher.fetch(PLACE, a_key("other"))
@@ -142,7 +142,7 @@ def test_who_asks_now_does_not_wait_for_one_who_sleeps() -> None:
     looking(deed, says(theirs()))
 
 
-def test_who_sleeps_is_planned_again_when_its_time_has_come_although_another_has_read_before() -> None:
+def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_before() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.02)
         stage.fetcher.fetch(PLACE, a_key("other"))
@@ -151,7 +151,7 @@ def test_who_sleeps_is_planned_again_when_its_time_has_come_although_another_has
     assert sorted(stage.asked) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
-def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
+def test_a_delayed_read_does_not_count_as_pending() -> None:
     """It counts as sleeping from the start: the task that sleeps may begin later."""
     seen: list[int] = []
 
@@ -169,7 +169,7 @@ def test_a_look_that_waits_for_its_time_keeps_nobody_waiting() -> None:
     assert stage.fetcher.pending == 0
 
 
-def test_what_a_look_has_changed_is_told_for_the_watch_tells_of_it_no_more() -> None:
+def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.stores[SECRET].version = 10
         await look_once(stage, group)
@@ -181,7 +181,7 @@ def test_what_a_look_has_changed_is_told_for_the_watch_tells_of_it_no_more() -> 
     assert (change.ref, change.new.resource_version, delay > 0.0) == (PLACE, 11, True)
 
 
-def test_that_nothing_is_there_any_more_is_told_too() -> None:
+def test_a_read_posts_that_an_object_is_gone() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(a_copy("a"))
         await look_once(stage, group)

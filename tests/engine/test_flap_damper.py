@@ -13,19 +13,25 @@ PLACE = at("a", "db")
 SOURCE = a_source()
 
 
+def wait(flaps: FlapDamper, ref: Ref, source: Object | None) -> float:
+    """Seconds that a planned deletion waits."""
+    flaps.note_unwanted(ref, source)
+    return flaps.remaining(ref, source)
+
+
 def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
     for _ in range(2):
         flaps.record_removal(ref, source)
 
 
-def test_the_first_two_removals_go_at_once() -> None:
-    """Who sets something, takes it back and does so again has not made it flap."""
+def test_the_first_two_removals_are_sent_at_once() -> None:
+    """Setting a value and taking it back twice is no flapping."""
     flaps = FlapDamper(Clock())
-    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)
-    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)
-    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == PATIENCE
 
 
 def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
@@ -33,43 +39,43 @@ def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     flaps = FlapDamper(clock)
     twice(flaps)
     clock.now += 5.0
-    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == PATIENCE
     clock.now += 10.0
-    assert flaps.remaining(PLACE, SOURCE) == PATIENCE - 10.0
+    assert wait(flaps, PLACE, SOURCE) == PATIENCE - 10.0
     clock.now += 20.0
-    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
 def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
     twice(flaps)
-    flaps.remaining(PLACE, SOURCE)
+    wait(flaps, PLACE, SOURCE)
     clock.now += PATIENCE - 1.0
     flaps.reset(PLACE)
-    assert flaps.remaining(PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == PATIENCE
 
 
-def test_after_ten_quiet_minutes_a_removal_goes_at_once() -> None:
+def test_after_ten_quiet_minutes_a_removal_is_sent_at_once() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
     twice(flaps)
     clock.now += WINDOW
-    assert flaps.remaining(PLACE, SOURCE) == 0.0
+    assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
 def test_another_address_does_not_wait() -> None:
     flaps = FlapDamper(Clock())
     twice(flaps)
-    assert flaps.remaining(at("b", "db"), SOURCE) == 0.0
+    assert wait(flaps, at("b", "db"), SOURCE) == 0.0
 
 
-def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_made() -> None:
-    """A copy that goes with its namespace is neither removed by us nor there again."""
+def test_no_more_waiting_removals_are_remembered_than_made_ones() -> None:
+    """A copy deleted with its namespace was not removed by us, and is not created again."""
     flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
         twice(flaps, place)
-        flaps.remaining(place, SOURCE)
+        wait(flaps, place, SOURCE)
 
     assert flaps._due.keys() == set(places[100:])
 
@@ -77,13 +83,13 @@ def test_of_the_removals_that_wait_no_more_are_known_than_of_those_that_were_mad
 @pytest.mark.parametrize(
     "now", [replace(SOURCE, resource_version=SOURCE.resource_version + 1), replace(SOURCE, uid="another"), None]
 )
-def test_a_removal_that_its_source_has_asked_for_anew_goes_at_once(now: Object | None) -> None:
+def test_a_removal_after_an_edit_of_the_source_is_sent_at_once(now: Object | None) -> None:
     flaps = FlapDamper(Clock())
     twice(flaps)
-    assert flaps.remaining(PLACE, now) == 0.0
+    assert wait(flaps, PLACE, now) == 0.0
 
 
 def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
     flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
     twice(flaps, source=asking)
-    assert flaps.remaining(PLACE, replace(asking, resource_version=asking.resource_version + 1)) == PATIENCE
+    assert wait(flaps, PLACE, replace(asking, resource_version=asking.resource_version + 1)) == PATIENCE

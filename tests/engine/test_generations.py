@@ -15,7 +15,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.registry import Registry
 from samara.core.source_type import Status
-from samara.engine.outcome import Outcome, Result
+from samara.engine.apply import Outcome, Result
 from samara.vocabularies import secret_copy
 
 
@@ -77,7 +77,7 @@ def test_a_large_plan_makes_the_status_new_at_its_end() -> None:
 
 
 def test_a_first_large_plan_is_of_no_generation_before_its_end() -> None:
-    """Else whoever waits for it would take the first part for the whole."""
+    """Otherwise a client that waits for the status would take the first part for everything."""
     engine = EngineHarness(a_source(generation=3), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
     engine.continue_chunked()
@@ -124,7 +124,7 @@ def test_the_answer_to_a_status_write_causes_no_plan() -> None:
     assert not engine.requeued()
 
 
-def test_a_status_that_the_watch_tells_of_causes_no_plan_but_is_looked_at() -> None:
+def test_a_status_change_from_the_watch_is_checked_without_a_plan() -> None:
     """Somebody else may have written it."""
     engine = begun("a", "a")
     engine.forget_statuses()
@@ -146,7 +146,7 @@ def test_a_status_that_the_watch_tells_of_causes_no_plan_but_is_looked_at() -> N
     ],
 )
 @pytest.mark.parametrize("watched", [True, False])
-def test_whatever_else_changes_is_planned(more: dict[str, Any], watched: bool) -> None:
+def test_every_change_besides_the_status_is_planned(more: dict[str, Any], watched: bool) -> None:
     engine = begun("a", "a")
     change = engine.cache.put(with_status(engine, **more))
     assert change is not None

@@ -1,4 +1,4 @@
-"""Holds written down: for `samara status`, for `samara release`, and for the next process."""
+"""Held sets in a ConfigMap, for `samara status`, `samara release` and the next process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from samara import log
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key
 from samara.engine import hold_store
-from samara.engine.hold_store import Entry, HoldStore, answer, entries, entry_name
+from samara.engine.hold_store import HoldRecord, HoldStore, post_answer, record_name, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
 from samara.kube.client import Client, unrestricted
@@ -29,16 +29,16 @@ PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
 TIMES = "2026-11-15T10:00:00Z"
 
 
-def test_what_is_written_down_can_be_read_again() -> None:
-    written = [Entry(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
-    data = {entry_name(each.key): json.dumps(asdict(each)) for each in written}
+def test_records_can_be_read_again() -> None:
+    written = [HoldRecord(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
+    data = {record_name(each.key): json.dumps(asdict(each)) for each in written}
 
-    assert entries({"data": data}) == {each.key: each for each in written}
+    assert records({"data": data}) == {each.key: each for each in written}
 
 
-@given(st.builds(Entry, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
-def test_any_entry_survives_the_way_through_json(entry: Entry) -> None:
-    assert entries({"data": {"x": json.dumps(asdict(entry))}}) == {entry.key: entry}
+@given(st.builds(HoldRecord, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
+def test_any_entry_survives_the_way_through_json(entry: HoldRecord) -> None:
+    assert records({"data": {"x": json.dumps(asdict(entry))}}) == {entry.key: entry}
 
 
 GARBAGE = [
@@ -49,28 +49,28 @@ GARBAGE = [
     "7",
     "{}",
     '{"key": "only"}',
-    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"key": {}}),
-    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"answer": 7}),
-    json.dumps(asdict(Entry("k", 1, TIMES, TIMES, "d")) | {"count": "many"}),
+    json.dumps(asdict(HoldRecord("k", 1, TIMES, TIMES, "d")) | {"key": {}}),
+    json.dumps(asdict(HoldRecord("k", 1, TIMES, TIMES, "d")) | {"answer": 7}),
+    json.dumps(asdict(HoldRecord("k", 1, TIMES, TIMES, "d")) | {"count": "many"}),
     "[" * 5000,
 ]
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
 def test_garbage_is_left_out_and_harms_no_other(text: str) -> None:
-    good = Entry(str(a_key()), 1, TIMES, TIMES, "d")
+    good = HoldRecord(str(a_key()), 1, TIMES, TIMES, "d")
 
-    assert entries({"data": {"a": text, "b": json.dumps(asdict(good))}}) == {good.key: good}
+    assert records({"data": {"a": text, "b": json.dumps(asdict(good))}}) == {good.key: good}
 
 
 @pytest.mark.parametrize("config_map", [{}, {"data": None}, {"data": {}}])
-def test_an_empty_book_holds_nothing(config_map: dict[str, Any]) -> None:
-    assert entries(config_map) == {}
+def test_an_empty_config_map_holds_nothing(config_map: dict[str, Any]) -> None:
+    assert records(config_map) == {}
 
 
 def test_the_name_of_an_entry_is_legal_in_a_config_map() -> None:
-    assert entry_name("secret-copy/Secret/admin/db").isalnum()
-    assert entry_name("a") != entry_name("b")
+    assert record_name("secret-copy/Secret/admin/db").isalnum()
+    assert record_name("a") != record_name("b")
 
 
 Deed = Callable[[Client, Store, Script], Awaitable[None]]
@@ -87,7 +87,7 @@ def with_store(deed: Deed) -> None:
 
 def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard:
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), hold, clock)
-    holds.judge(a_key(), deletes(numbered(0, many)), 10, 10)
+    holds.check(a_key(), deletes(numbered(0, many)), 10, 10)
     return holds
 
 
@@ -98,11 +98,11 @@ async def turn(book: HoldStore) -> list[tuple[Key, Answer]]:
     return answers
 
 
-def written(store: Store) -> dict[str, Entry]:
-    return entries(store.objects[PATH])
+def written(store: Store) -> dict[str, HoldRecord]:
+    return records(store.objects[PATH])
 
 
-def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
+def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -111,7 +111,7 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
         await turn(book)
         await turn(book)
         assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
-        holds.judge(a_key(), [], 10, 10)
+        holds.check(a_key(), [], 10, 10)
         await turn(book)
         assert written(store) == {}
 
@@ -119,7 +119,7 @@ def test_a_hold_is_written_down_once_and_goes_when_it_is_over() -> None:
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
-def test_a_hold_for_ever_says_so(seconds: float) -> None:
+def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
@@ -134,9 +134,9 @@ def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
         clock.now += 300.0
         await turn(book)
         before = written(store)[str(a_key())]
-        holds.judge(a_key(), [], 10, 10)
+        holds.check(a_key(), [], 10, 10)
         await turn(book)
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         await turn(book)
         after = written(store)[str(a_key())]
         assert after.set == before.set
@@ -145,30 +145,30 @@ def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
     with_store(deed)
 
 
-def test_an_answer_counts_for_the_set_it_was_given_for() -> None:
+def test_an_answer_applies_to_its_own_set_only() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
-        said = await answer(client, "samara", str(a_key()), "release")
+        said = await post_answer(client, "samara", str(a_key()), "release")
         assert said is not None
         assert said.answer == f"release {holds.held[a_key()].digest}"
         assert await book._answers() == [(a_key(), "release")]
-        holds.judge(a_key(), deletes(numbered(0, 9)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
         assert await book._answers() == []
 
     with_store(deed)
 
 
-def test_an_answer_counts_for_what_is_left_of_the_set_it_was_given_for() -> None:
-    """Namespaces end while somebody makes up their mind."""
+def test_an_answer_applies_to_the_rest_of_its_set() -> None:
+    """Namespaces are deleted before the user answers."""
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
-        await answer(client, "samara", str(a_key()), "release")
-        holds.judge(a_key().in_namespace(numbered(0, 1)[0]), [], 10, 10)
+        await post_answer(client, "samara", str(a_key()), "release")
+        holds.check(a_key().in_namespace(numbered(0, 1)[0]), [], 10, 10)
         assert holds.held[a_key()].count == 7
         assert await book._answers() == [(a_key(), "release")]
 
@@ -181,11 +181,11 @@ def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
         first = holds.held[a_key()].digest
-        holds.judge(a_key(), deletes(numbered(0, 9)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
         await turn(book)
         (entry,) = written(store).values()
         said = json.dumps(asdict(entry) | {"answer": f"release {first}"})
-        store.write(PATH, {**store.objects[PATH], "data": {entry_name(entry.key): said}})
+        store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
         assert await book._answers() == []
 
     with_store(deed)
@@ -197,9 +197,9 @@ def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
-        said = await answer(client, "samara", str(a_key()), "release")
+        said = await post_answer(client, "samara", str(a_key()), "release")
         assert said is not None
-        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+        holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
         await turn(book)
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
         assert written(store)[str(a_key())].answer == said.answer
@@ -207,11 +207,11 @@ def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_
     with_store(deed)
 
 
-def test_an_answer_to_nothing_is_none() -> None:
+def test_an_answer_without_a_held_set_is_none() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        assert await answer(client, "samara", str(a_key()), "release") is None
+        assert await post_answer(client, "samara", str(a_key()), "release") is None
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
-        assert await answer(client, "samara", "another/key", "release") is None
+        assert await post_answer(client, "samara", "another/key", "release") is None
 
     with_store(deed)
 
@@ -225,23 +225,23 @@ def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
         assert holds.remembered == {str(a_key())}
         await turn(book)
         assert str(a_key()) in written(store)
-        assert not holds.judge(a_key(), deletes(["a"]), 100, 100)
+        assert not holds.check(a_key(), deletes(["a"]), 100, 100)
         await turn(book)
         assert written(store)[str(a_key())].count == 1
-        holds.judge(a_key(), [], 100, 100)
+        holds.check(a_key(), [], 100, 100)
         await turn(book)
         assert written(store) == {}
 
     with_store(deed)
 
 
-def test_what_somebody_says_meanwhile_is_not_written_over() -> None:
+def test_an_answer_given_in_between_is_not_overwritten() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
-        await answer(client, "samara", str(a_key()), "release")
-        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+        await post_answer(client, "samara", str(a_key()), "release")
+        holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
         with pytest.raises(Conflict):
             await book._write()
         assert written(store)[str(a_key())].answer.startswith("release ")
@@ -272,8 +272,8 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
     async def deed(client: Client, store: Store, script: Script) -> None:
@@ -282,16 +282,16 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
         def post(message: HoldAnswered | HoldsStored) -> None:
             if isinstance(message, HoldAnswered):
                 heard.append((message.key, message.answer))
-                holds.free(message.key)
+                holds.release(message.key)
 
         book = HoldStore(client, "samara", holds, post)
         await turn(book)
-        holds.judge(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
+        holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
 
         async def in_between(request: web.Request) -> web.StreamResponse:
             (entry,) = written(store).values()
             said = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
-            store.write(PATH, {**store.objects[PATH], "data": {entry_name(entry.key): said}})
+            store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
             return await store(request)
 
         script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
@@ -304,10 +304,10 @@ def test_a_release_that_comes_between_reading_and_writing_is_heard(monkeypatch: 
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
+def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
@@ -316,19 +316,19 @@ def test_a_hold_that_is_over_is_crossed_out_whatever_became_of_the_book(
         if gone:
             del store.objects[PATH]
         else:
-            await answer(client, "samara", str(a_key()), "release")
-        holds.judge(a_key(), [], 10, 10)
+            await post_answer(client, "samara", str(a_key()), "release")
+        holds.check(a_key(), [], 10, 10)
         running = asyncio.create_task(book.run())
-        await soon(running, lambda: not book._written and not entries(store.objects.get(PATH, {})))
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await soon(running, lambda: str(a_key()) in entries(store.objects.get(PATH, {})))
+        await soon(running, lambda: not book._written and not records(store.objects.get(PATH, {})))
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
+        await soon(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
         running.cancel()
 
     with_store(deed)
 
 
-def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 0.0)
+def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     told: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
 
@@ -344,7 +344,7 @@ def test_a_book_that_cannot_be_written_is_told_once_per_fault(monkeypatch: pytes
     assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
 
 
-def test_a_book_that_is_full_of_garbage_does_not_stop_the_start() -> None:
+def test_a_config_map_full_of_garbage_does_not_stop_the_start() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
@@ -365,20 +365,20 @@ def test_names_counts_and_times_are_all_that_is_written() -> None:
     with_store(deed)
 
 
-def test_fault_38_what_another_version_has_written_down_stays() -> None:
+def test_fault_38_records_of_another_version_stay() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        entry = {**asdict(Entry("of tomorrow", 1, "s", "u", "d")), "weight": 3}
-        theirs = {"a-new-sort": "v2 {}", entry_name("of tomorrow"): json.dumps(entry)}
+        entry = {**asdict(HoldRecord("of tomorrow", 1, "s", "u", "d")), "weight": 3}
+        theirs = {"a-new-sort": "v2 {}", record_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
         assert holds.remembered == {"of tomorrow"}
-        holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+        holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         await turn(book)
         assert store.objects[PATH]["data"].items() > theirs.items(), "with a field that we do not know"
         holds.settle([a_key()], lambda vocabulary: True)
-        holds.judge(a_key(), [], 10, 10)
+        holds.check(a_key(), [], 10, 10)
         await turn(book)
         assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}
 

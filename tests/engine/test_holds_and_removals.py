@@ -46,7 +46,7 @@ def some(clock: Clock, brake: MassDeleteLimit | None = BRAKE, hold: float = 600.
 def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
     """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
     key = key or a_key()
-    return len(holds.judge(key, deletes(numbered(first, last), key.all_namespaces), has, has))
+    return len(holds.check(key, deletes(numbered(first, last), key.all_namespaces), has, has))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_more_than_both_limits_is_held(asked: int, has: int, go: int) -> None:
     assert (a_key() in holds.held) == (go == 0)
 
 
-def test_without_a_brake_everything_goes() -> None:
+def test_without_a_limit_everything_is_deleted() -> None:
     holds = some(Clock(), brake=None)
 
     assert judged(holds, 0, 1000, 1000) == 1000
@@ -86,7 +86,7 @@ def test_slices_add_up_over_ten_minutes() -> None:
     assert holds.held[a_key()].count == 3
 
 
-def test_what_went_more_than_ten_minutes_ago_is_forgotten() -> None:
+def test_deletions_more_than_ten_minutes_ago_do_not_count() -> None:
     holds = some(clock := Clock())
     assert judged(holds, 0, 5) == 5
     clock.now += 601.0
@@ -96,9 +96,9 @@ def test_what_went_more_than_ten_minutes_ago_is_forgotten() -> None:
 
 def test_sources_of_one_namespace_add_up_over_a_minute() -> None:
     holds = some(clock := Clock())
-    gone = [len(holds.judge(key, [delete("a", key)], 1, 10)) for key in map(a_key, "abcdefg")]
+    gone = [len(holds.check(key, [delete("a", key)], 1, 10)) for key in map(a_key, "abcdefg")]
     clock.now += 61.0
-    later = len(holds.judge(a_key("h"), [delete("a", a_key("h"))], 1, 5))
+    later = len(holds.check(a_key("h"), [delete("a", a_key("h"))], 1, 5))
 
     assert gone == [1, 1, 1, 1, 1, 0, 0]
     assert later == 1
@@ -108,31 +108,31 @@ def test_sources_of_different_namespaces_do_not_add_up() -> None:
     holds = some(Clock())
     keys = [a_key("db", f"home-{number}") for number in range(8)]
 
-    assert all(holds.judge(key, [delete("a", key)], 1, 1) for key in keys)
+    assert all(holds.check(key, [delete("a", key)], 1, 1) for key in keys)
 
 
 def test_a_delete_that_is_planned_again_counts_once() -> None:
-    """A failed delete is tried again, and a source that changes is planned anew: neither is one more removal."""
+    """A failed delete is retried, and a changed source is planned again. Neither is another removal."""
     holds = some(Clock())
 
     assert [judged(holds, 0, 4) for _ in range(5)] == [4] * 5
     assert not holds.held
 
 
-def test_a_release_lets_exactly_that_set_go() -> None:
+def test_a_release_allows_exactly_the_held_set() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
 
     assert judged(holds, 0, 9) == 0
-    holds.free(a_key())
+    holds.release(a_key())
     assert judged(holds, 0, 9) == 9
 
 
 def test_slices_of_a_released_set_may_go_one_by_one() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
 
     slices = [a_key().in_namespace(name) for name in numbered(0, 8)]
     assert [judged(holds, number, number + 1, 8, key) for number, key in enumerate(slices)] == [1] * 8
@@ -145,7 +145,7 @@ def test_undoing_the_change_ends_the_hold_and_the_release() -> None:
     assert not holds.held
 
     judged(holds, 0, 8)
-    holds.free(a_key())
+    holds.release(a_key())
     judged(holds, 0, 0)
     assert judged(holds, 0, 8) == 0
 
@@ -154,7 +154,7 @@ def test_an_empty_slice_ends_the_hold_of_its_own_namespace_and_no_other() -> Non
     holds = some(Clock())
     judged(holds, 0, 8)
     before = holds.held[a_key()]
-    holds.remembered = {str(a_key("x"))}
+    holds.restore({str(a_key("x"))}, {})
     judged(holds, 0, 0, key=a_key().in_namespace("ns-00000"))
     judged(holds, 0, 0, key=a_key().in_namespace("elsewhere"))
     judged(holds, 0, 0, key=a_key("x").in_namespace("ns-00000"))
@@ -180,15 +180,15 @@ def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     both = [*deletes(["ns-00000"]), Delete(a_key(), at("ns-00000", "other"), a_copy("ns-00000"))]
-    holds.judge(a_key().in_namespace("ns-00000"), both, 10, 10)
+    holds.check(a_key().in_namespace("ns-00000"), both, 10, 10)
     assert holds.held[a_key()].count == 9
-    holds.judge(a_key().in_namespace("ns-00000"), both[1:], 10, 10)
+    holds.check(a_key().in_namespace("ns-00000"), both[1:], 10, 10)
 
     assert at("ns-00000", "db") not in holds.held[a_key()].refs
     assert at("ns-00000", "other") in holds.held[a_key()].refs
 
 
-def test_a_whole_plan_says_anew_what_is_held() -> None:
+def test_a_plan_of_the_source_replaces_the_held_set() -> None:
     holds = some(clock := Clock())
     judged(holds, 0, 8)
     before = holds.held[a_key()]
@@ -216,39 +216,39 @@ def test_a_hold_for_ever_waits_for_a_person() -> None:
 
     assert (holds.due(), holds.next_due()) == ([], None)
     assert holds.held[a_key()].until == inf
-    holds.free(a_key())
+    holds.release(a_key())
     assert judged(holds, 0, 8) == 8
 
 
 def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> None:
     holds = some(clock := Clock(), hold=600.0)
-    holds.remembered = {str(a_key())}
+    holds.restore({str(a_key())}, {})
 
     assert judged(holds, 0, 1, 100) == 0
     assert holds.held[a_key()].until == clock.now + 600.0
     assert holds.remembered == set()
 
 
-def test_what_is_remembered_and_no_key_any_more_is_forgotten_when_all_is_planned() -> None:
+def test_a_remembered_key_that_no_longer_exists_is_forgotten_once_all_is_planned() -> None:
     holds = some(Clock())
-    holds.remembered = {str(a_key("x")), str(a_key("y"))}
+    holds.restore({str(a_key("x")), str(a_key("y"))}, {})
     holds.settle([a_key("x")], lambda vocabulary: True)
 
     assert holds.remembered == {str(a_key("x"))}
 
 
-def test_what_is_remembered_and_was_undone_meanwhile_is_forgotten() -> None:
+def test_a_remembered_key_without_deletions_is_forgotten() -> None:
     holds = some(Clock())
-    holds.remembered = {str(a_key())}
+    holds.restore({str(a_key())}, {})
     judged(holds, 0, 0)
 
     assert holds.remembered == set()
     assert judged(holds, 0, 1) == 1
 
 
-def test_freeing_what_is_not_held_frees_nothing() -> None:
+def test_releasing_a_key_that_is_not_held_releases_nothing() -> None:
     holds = some(Clock())
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 9)))
     assert judged(holds, 0, 8) == 0
@@ -276,34 +276,34 @@ def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
     judged(holds, 0, 3)
     clock.now += 61.0
     judged(holds, 3, 9)
-    holds.free(a_key(), discard=True)
-    holds.remembered = {str(a_key()), str(a_key("x"))}
-    holds.gone(a_key())
+    holds.release(a_key(), discard=True)
+    holds.restore({str(a_key()), str(a_key("x"))}, {})
+    holds.forget(a_key())
 
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(3, 9)))
-    assert (holds.held, holds._free, holds._by_source) == ({}, {}, {})
+    assert (holds.held, holds._released, holds._by_source) == ({}, {}, {})
     assert holds.remembered == {str(a_key("x"))}
     clock.now += 1.0
     assert judged(holds, 3, 8) == 5
 
 
-def test_of_a_namespace_that_has_let_nothing_go_for_a_minute_nothing_is_kept() -> None:
+def test_a_namespace_without_deletions_for_a_minute_is_forgotten() -> None:
     holds = some(clock := Clock())
     for number in range(200):
         clock.now += 1.0
         for key in (a_key("db", "busy"), a_key("db", f"home-{number}")):
-            holds.judge(key, [delete("a", key)], 1, 1)
+            holds.check(key, [delete("a", key)], 1, 1)
 
     assert holds._by_namespace.keys() == {"busy", *(f"home-{number}" for number in range(139, 200))}
 
 
-def test_of_a_namespace_that_went_more_than_ten_minutes_ago_nothing_is_kept() -> None:
+def test_a_namespace_deleted_more_than_ten_minutes_ago_is_forgotten() -> None:
     holds = some(clock := Clock())
     for name in ("a", "b"):
         clock.now += 601.0
         have = a_namespace(name)
-        holds.written([name])
-        assert holds.judge(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
+        holds.mark_recorded([name])
+        assert holds.check(a_key(), [Delete(a_key(), have.ref, have)], 1, 1)
 
     for times in (holds._by_source[a_key()], holds._by_namespace[HOME], holds._namespaces):
         assert list(times) == [namespace_ref("b")]
@@ -317,7 +317,7 @@ def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allo
     went: list[tuple[float, str]] = []
     for first, many, pause in asked:
         names = [name for name in numbered(first, first + many) if name in there]
-        go = [each.ref.namespace for each in holds.judge(a_key(), deletes(names), len(there), 1000)]
+        go = [each.ref.namespace for each in holds.check(a_key(), deletes(names), len(there), 1000)]
         went += [(clock.now, name) for name in go]
         there -= set(go)
         lately = [name for when, name in went if when >= clock.now - 600.0]
@@ -383,7 +383,7 @@ def test_a_source_that_came_back_starts_the_moment_anew() -> None:
 
 
 def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
-    """Else whoever touches a Secret with a forged mark now and then would keep all copies for ever."""
+    """Otherwise a client that touches a Secret with a forged mark would keep all copies forever."""
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 2.0
@@ -452,19 +452,19 @@ def test_the_brake_counts_the_copies_in_the_cache() -> None:
     assert len(gate.allowed(a_key("other"), None, deletes(numbered(0, 1), a_key("other")))) == 1
 
 
-def test_what_was_adopted_is_given_back_whatever_the_brake_says() -> None:
+def test_adopted_copies_are_released_whatever_the_limit() -> None:
     gate = a_gate(clock := Clock(), some(clock), gone_after=0.0)
     back = release("adopted")
 
     assert gate.allowed(a_key(), None, [*deletes(numbered(0, 8)), back]) == [back]
 
 
-def test_what_was_discarded_stays_and_says_so() -> None:
+def test_a_discarded_deletion_leaves_an_annotated_orphan() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
     asked = deletes(numbered(0, 8))
     gate.allowed(a_key(), None, asked)
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     assert gate.allowed(a_key(), None, asked) == [KeepAsOrphan(each.key, each.ref, each.live) for each in asked]
     assert gate.allowed(a_key(), None, []) == []
@@ -475,7 +475,7 @@ def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
     gate.allowed(a_key(), None, deletes(numbered(0, 8)))
-    holds.free(a_key(), discard=True)
+    holds.release(a_key(), discard=True)
 
     allowed = gate.allowed(a_key(), None, deletes(numbered(0, 9)))
     assert not any(isinstance(each, Delete) for each in allowed)
@@ -488,7 +488,7 @@ def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once(
     assert len(gate.allowed(a_key(), None, deletes(["a"]))) == 1
 
 
-def test_whoever_deletes_a_source_does_not_wait_because_its_copy_came_and_went() -> None:
+def test_deleting_a_source_does_not_wait_for_flapping_copies() -> None:
     key = Key("fishysecret", Ref(FISHY_SECRET, "team", "db"))
     gate = Gate(clock := Clock(), registry=toys.full_registry())
     (gone,) = removals = deletes(["a"], key)
@@ -512,7 +512,7 @@ def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
     return gate, a_key(source_type="resource-distribution")
 
 
-def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbraked() -> None:
+def test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit() -> None:
     gate, key = patient(clock := Clock())
     left = late(numbered(0, 10), key)
 
@@ -524,7 +524,7 @@ def test_what_an_earlier_source_of_the_name_left_goes_after_its_time_and_unbrake
     assert gate.allowed(key, a_source(), left) == left
 
 
-def test_meanwhile_the_other_removals_of_the_new_source_go() -> None:
+def test_other_removals_of_the_new_source_do_not_wait_for_leftovers() -> None:
     gate, key = patient(Clock())
     now = deletes(["other"], key)
 
@@ -551,7 +551,7 @@ def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
 
 
-def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however_often() -> None:
+def test_a_copy_without_consent_is_deleted_at_once_however_often() -> None:
     gate = Gate()
     unwanted = delete("a")
     for _ in range(2):
@@ -566,10 +566,10 @@ def test_a_copy_that_its_namespace_does_not_accept_any_more_goes_at_once_however
 def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discard: bool) -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key(), discard)
+    holds.release(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     for name in numbered(0, 8):
-        holds.judge(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
+        holds.check(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
 
     assert judged(holds, 0, 8) == 0
     assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
@@ -577,10 +577,10 @@ def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discar
 
 @pytest.mark.parametrize("discard", [False, True])
 def test_a_plan_of_all_says_which_of_a_released_set_are_still_to_go(discard: bool) -> None:
-    """One that the server refuses for ever must not keep the others free: they went, came back, and count anew."""
+    """A copy whose delete is always refused must not keep the others released. They were deleted and created again."""
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key(), discard)
+    holds.release(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     assert judged(holds, 7, 8) == 1
 
@@ -595,10 +595,10 @@ def paused(first: int, last: int) -> frozenset[Ref]:
 def test_a_pause_is_no_answer_to_the_brake() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    assert holds.judge(a_key(), [], 10, 10, paused(0, 8)) == []
+    assert holds.check(a_key(), [], 10, 10, paused(0, 8)) == []
     assert holds.held[a_key()].count == 8
     for number, name in enumerate(numbered(0, 8)):
-        assert holds.judge(a_key().in_namespace(name), [], 10, 10, paused(number, number + 1)) == []
+        assert holds.check(a_key().in_namespace(name), [], 10, 10, paused(number, number + 1)) == []
     assert holds.held[a_key()].count == 8
 
     assert judged(holds, 0, 8) == 0
@@ -607,27 +607,27 @@ def test_a_pause_is_no_answer_to_the_brake() -> None:
 def test_a_pause_does_not_take_a_release_back() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
-    holds.free(a_key())
-    holds.judge(a_key(), [], 10, 10, paused(0, 8))
+    holds.release(a_key())
+    holds.check(a_key(), [], 10, 10, paused(0, 8))
 
     assert judged(holds, 0, 8) == 8
 
 
-def test_what_a_vocabulary_that_is_not_served_now_had_held_is_remembered() -> None:
+def test_holds_of_an_unserved_vocabulary_are_remembered() -> None:
     holds = some(Clock())
     trees = Key("accurate:sub", at("r", "x"))
-    holds.remembered = {str(a_key()), str(trees)}
+    holds.restore({str(a_key()), str(trees)}, {})
     holds.settle([], lambda vocabulary: vocabulary != "accurate")
 
     assert holds.remembered == {str(trees)}
 
 
-def test_a_vocabulary_that_is_off_does_not_say_that_its_hold_is_over() -> None:
+def test_a_disabled_vocabulary_does_not_end_its_hold() -> None:
     registry = toys.registry("delete")
     off = Registry(
         tuple(replace(each, enabled=False) if each.name == "secret-copy" else each for each in registry.source_types)
     )
     gate = Gate(registry=off)
-    gate.holds.remembered = {str(a_key())}
+    gate.holds.restore({str(a_key())}, {})
     assert gate.allowed(a_key(), a_source(), []) == []
     assert gate.holds.remembered == {str(a_key())}

@@ -41,22 +41,22 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
     asyncio.run(run())
 
 
-def test_nobody_writes_before_leading() -> None:
+def test_nothing_is_written_before_leading() -> None:
     async def deed(stage: Stage) -> None:
-        assert not stage.lease().may_write()
+        assert not stage.lease().is_leader()
 
     on_stage(deed)
 
 
-def test_who_leads_may_write_until_the_deadline_and_not_a_moment_longer() -> None:
+def test_a_leader_may_write_exactly_until_the_deadline() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         assert lease.deadline == stage.clock.now + RENEW
         stage.clock.now += RENEW - 0.001
-        assert lease.may_write()
+        assert lease.is_leader()
         stage.clock.now += 0.001
-        assert not lease.may_write()
+        assert not lease.is_leader()
 
     on_stage(deed)
 
@@ -83,7 +83,7 @@ def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
         await ours.acquire()
         assert not await theirs._try_once()
         stage.clock.now = ours.deadline
-        assert not ours.may_write()
+        assert not ours.is_leader()
         assert not await theirs._try_once()
         stage.clock.now += DURATION - RENEW + 0.1
         assert await theirs._try_once()
@@ -93,7 +93,7 @@ def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
     on_stage(deed)
 
 
-def test_anothers_clock_means_nothing() -> None:
+def test_clocks_of_other_machines_are_ignored() -> None:
     async def deed(stage: Stage) -> None:
         await stage.lease("they").acquire()
         stage.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"
@@ -128,19 +128,19 @@ def test_the_others_duration_is_respected() -> None:
     on_stage(deed)
 
 
-def test_a_lease_that_was_let_go_is_taken_at_once() -> None:
+def test_a_released_lease_is_taken_at_once() -> None:
     async def deed(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await ours.acquire()
         await ours.release()
-        assert not ours.may_write()
+        assert not ours.is_leader()
         assert stage.spec["holderIdentity"] == ""
         assert await theirs._try_once()
 
     on_stage(deed)
 
 
-def test_a_lease_that_was_let_go_is_not_taken_again_by_who_let_it_go() -> None:
+def test_a_process_does_not_take_a_lease_again_that_it_released() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -149,7 +149,7 @@ def test_a_lease_that_was_let_go_is_not_taken_again_by_who_let_it_go() -> None:
         assert stage.spec["holderIdentity"] == ""
         stage.store.objects.clear()
         assert not await lease._try_once()
-        assert not lease.may_write()
+        assert not lease.is_leader()
         assert PATH not in stage.store.objects
 
     on_stage(deed)
@@ -173,7 +173,7 @@ def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
     on_stage(deed)
 
 
-def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
+def test_nothing_is_written_after_the_lease_is_released() -> None:
     """A standby may take over before our answer comes: a write that outlives the drain must not be sent."""
 
     async def deed(stage: Stage) -> None:
@@ -183,22 +183,22 @@ def test_nothing_is_written_from_the_moment_that_the_lease_is_let_go() -> None:
         stage.script.answers = [gated(stage.store)]
         releasing = asyncio.create_task(lease.release())
         await stage.script.until(lambda: len(stage.script.seen) > so_far)
-        assert not lease.may_write()
+        assert not lease.is_leader()
         stage.script.gate.set()
         await releasing
 
     on_stage(deed)
 
 
-def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal() -> None:
-    """Else a stop would sometimes end as a failure."""
+def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
+    """Otherwise a stop would sometimes end as a failure."""
 
     async def deed(stage: Stage) -> None:
         lease = LeaderElector(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
         await lease.acquire()
         so_far = len(stage.script.seen)
         stage.script.answers = [gated(stage.store)]
-        keeping = asyncio.create_task(lease.keep())
+        keeping = asyncio.create_task(lease.renew_until_lost())
         await stage.script.until(lambda: len(stage.script.seen) == so_far + 1)
         releasing = asyncio.create_task(lease.release())
         await stage.script.until(lambda: len(stage.script.seen) == so_far + 2)
@@ -206,14 +206,14 @@ def test_letting_the_lease_go_is_not_losing_it_even_in_the_middle_of_a_renewal()
         await releasing
         done, _ = await asyncio.wait([keeping], timeout=0.1)
         assert not done
-        assert not lease.may_write()
+        assert not lease.is_leader()
         assert stage.spec["holderIdentity"] == ""
         keeping.cancel()
 
     on_stage(deed)
 
 
-def test_only_our_own_lease_is_let_go() -> None:
+def test_only_our_own_lease_is_released() -> None:
     async def deed(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await theirs.acquire()
@@ -223,13 +223,13 @@ def test_only_our_own_lease_is_let_go() -> None:
     on_stage(deed)
 
 
-def test_who_loses_the_lease_to_another_stops_at_once() -> None:
+def test_a_leader_that_loses_the_lease_stops_at_once() -> None:
     async def deed(stage: Stage) -> None:
         ours = stage.lease("we")
         await ours.acquire()
         stage.spec["holderIdentity"] = "they"
         assert not await ours._try_once()
-        assert not ours.may_write()
+        assert not ours.is_leader()
 
     on_stage(deed)
 
@@ -244,7 +244,7 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
         stage.clock.now += 1.0
         assert not await lease._try_once()
         assert lease.deadline == before
-        assert lease.may_write()
+        assert lease.is_leader()
         stage.script.answers = [stage.store]
         assert await lease._try_once()
         assert lease.deadline == before + 1.0
@@ -252,7 +252,7 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
     on_stage(deed)
 
 
-def test_a_renewal_that_somebody_else_came_before_is_tried_again_and_is_not_the_end() -> None:
+def test_a_conflict_on_renewal_is_retried() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -281,7 +281,7 @@ def test_renewing_keeps_when_it_was_acquired() -> None:
     on_stage(deed)
 
 
-def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
+def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 2 * DURATION
@@ -295,7 +295,7 @@ def test_a_lease_out_of_reach_for_two_durations_is_told() -> None:
 
 
 @pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
-def test_others_are_told_whole_seconds_and_never_too_few(duration: float, told: int) -> None:
+def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, told: int) -> None:
     async def deed(stage: Stage) -> None:
         await LeaderElector(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
         assert stage.spec["leaseDurationSeconds"] == told

@@ -122,7 +122,7 @@ def test_noise_does_not_make_the_limit_collapse(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_few_very_slow_writes_do_not_move_the_limit(seed: int) -> None:
-    """One write in fifty waits for a slow webhook. It says nothing about the server."""
+    """One write in fifty waits for a slow webhook. That shows nothing about the server."""
     dice = random.Random(seed)
     seen = fan_out(limiter(), lambda in_flight: 30.0 if dice.random() < 0.02 else 0.01, 20_000)
 
@@ -354,7 +354,7 @@ def test_time_that_was_not_used_is_not_saved_up() -> None:
 
 
 def test_no_namespace_has_more_than_half_of_the_writes_in_flight() -> None:
-    """One with a slow webhook stops no other, also after the server has said that it is overloaded."""
+    """A namespace with a slow webhook delays no other, also after the server was overloaded."""
     limiter = ConcurrencyLimiter(16, 0.0, Clock())
     outbox = Outbox(Clock(), limiter)
     for number in range(9):

@@ -163,7 +163,7 @@ def test_a_result_that_cannot_be_handled_unlocks_its_address(
 ) -> None:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     write = create("a", Key("unknown", at("admin", "db")))
-    engine.tallies[write.key] = CopyCounts()
+    engine.counts[write.key] = CopyCounts()
     engine.finish(write)
 
     assert engine.outbox.in_flight(write.ref) is None

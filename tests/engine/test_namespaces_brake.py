@@ -19,10 +19,10 @@ from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
 from samara.engine import hold_store
-from samara.engine.hold_store import HoldStore, endings, entries
+from samara.engine.apply import Outcome, Result
+from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
-from samara.engine.outcome import Outcome, Result
 from samara.kube.client import Client
 from samara.vocabularies.accurate import sub
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE
@@ -76,7 +76,7 @@ def discarded() -> EngineHarness:
     return engine
 
 
-def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_writes_nothing_on_the_namespace() -> None:
+def test_a_discarded_deletion_of_a_namespace_releases_its_sub_namespace_only() -> None:
     engine = discarded()
 
     (write,) = engine.sent()
@@ -85,7 +85,7 @@ def test_a_discarded_deletion_of_a_namespace_lets_its_sub_namespace_go_and_write
     assert engine.holds.held == {}
 
 
-def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() -> None:
+def test_a_sub_namespace_that_is_recreated_can_be_deleted_again() -> None:
     engine = discarded()
     engine.sent()
     cache = engine.cache
@@ -93,19 +93,19 @@ def test_whoever_makes_the_sub_namespace_again_and_deletes_it_again_is_obeyed() 
     engine.plan(a_key("a"))
     assert written(engine) == []
     assert cache.get(namespace_ref("a")) is not None
-    engine.holds._brake = MassDeleteLimit(namespaces=3)
+    engine.holds._limit = MassDeleteLimit(namespaces=3)
     cache.put(a_sub("a", 2, "second", deleting=False))
     engine.plan(a_key("a"))
     engine.sent()
     cache.put(a_sub("a", 3, "second"))
     engine.plan(a_key("a"))
-    engine.post(HoldsStored(engine.holds.written(["a"])))
+    engine.post(HoldsStored(engine.holds.mark_recorded(["a"])))
     engine.work()
 
     assert written(engine) == [(Delete, "a")]
 
 
-def test_a_held_sub_namespace_is_let_go_soon_after_its_definition_begins_to_go_and_its_namespace_stays() -> None:
+def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate() -> None:
     engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
     assert written(engine) == []
     engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), False)
@@ -131,7 +131,7 @@ def some() -> MassDeleteGuard:
     return MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
 
 
-def test_a_namespace_goes_only_when_it_is_written_down_that_it_goes() -> None:
+def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         asked = list[Message]()
         book = await book_of(client, holds := some(), asked)
@@ -157,7 +157,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
         second = await book_of(client, holds := some())
         engine = ending("d", holds=holds)
         assert list(holds.held) == [a_key("d")]
-        holds.judge(a_key("d"), [], 0, 0)
+        holds.check(a_key("d"), [], 0, 0)
         await second._write()
         assert [each.method for each in script.seen] == ["GET", "POST", "GET"]
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
@@ -166,7 +166,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
     with_store(deed)
 
 
-def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -> None:
+def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
         book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
@@ -184,20 +184,20 @@ def test_what_is_written_down_says_names_and_times_and_stays_for_ten_minutes() -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
-def test_what_cannot_be_read_of_it_is_left_out(text: str) -> None:
-    assert endings({"data": {"namespaces": text}}) == {}
-    assert entries({"data": {"namespaces": text}}) == {}
+def test_unreadable_records_of_deleted_namespaces_are_left_out(text: str) -> None:
+    assert deleted_namespaces({"data": {"namespaces": text}}) == {}
+    assert records({"data": {"namespaces": text}}) == {}
 
 
 def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
     holds = some()
-    holds.recall({"a": -3600.0, "b": 599.0, "c": 601.0})
+    holds.restore((), {"a": -3600.0, "b": 599.0, "c": 601.0})
 
-    assert holds.ended() == {"a": 1000.0, "b": 401.0}
+    assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
-def test_the_book_writes_at_once_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "EVERY", 3600.0)
+def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
         engine = ending(holds=some(), client=client)
@@ -230,7 +230,7 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
 
 
 def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
-    """Who deletes a SubNamespace right after it was made must not be left with a namespace that nobody takes away."""
+    """A SubNamespace deleted right after its creation must not leave a namespace behind."""
     engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
     engine.plan(a_key("x"))
     flying = engine.outbox.take()

@@ -56,7 +56,7 @@ def test_one_write_is_in_flight_per_address() -> None:
     assert outbox.take() is not None
 
 
-def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_when_it_lands() -> None:
+def test_a_write_in_flight_during_a_new_plan_is_planned_again_at_its_end() -> None:
     outbox = an_outbox()
     for namespace in ("a", "b"):
         outbox.put(create(namespace), urgent=False)
@@ -69,7 +69,7 @@ def test_what_is_in_flight_while_its_source_is_planned_anew_is_looked_at_again_w
     assert (outbox.done(a), outbox.done(b)) == (set(), {a_key()})
 
 
-def test_two_sources_never_fly_to_one_address_together() -> None:
+def test_two_sources_never_write_to_one_address_at_once() -> None:
     outbox = an_outbox()
     mine, theirs = create("a", a_key("x"), "same"), create("a", a_key("y"), "same")
     outbox.put(mine, urgent=False)
@@ -167,7 +167,7 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
     assert outbox.take() is None
 
 
-def test_what_a_slow_namespace_keeps_waiting_goes_when_it_has_room() -> None:
+def test_writes_to_a_slow_namespace_are_sent_when_it_has_room() -> None:
     outbox = an_outbox(1)
     for number in range(5):
         outbox.put(create("slow", a_key(f"s{number}")), urgent=False)
@@ -194,7 +194,7 @@ class Counting(Outbox):
         return super()._first(key, lanes)
 
 
-def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> None:
+def test_a_finished_write_does_not_search_the_sources_that_wait_for_a_full_namespace() -> None:
     outbox = Counting(Clock(), Limit(16))
     for number in range(500):
         for namespace in ("a", "b"):
@@ -211,7 +211,7 @@ def test_a_landing_does_not_look_through_all_who_wait_for_a_full_namespace() -> 
     assert outbox.asked < 300 * 10
 
 
-def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
+def test_a_source_waiting_for_two_namespaces_is_served_when_either_has_room() -> None:
     for free in ("a", "b"):
         outbox = an_outbox(1)
         for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
@@ -222,7 +222,7 @@ def test_who_waits_for_two_full_namespaces_goes_when_either_has_room() -> None:
         assert [(write.key, write.ref.namespace) for write in filled(outbox, 9)] == [(a_key("both"), free)]
 
 
-def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_that() -> None:
+def test_a_source_waiting_for_a_full_namespace_is_served_for_a_new_write() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), urgent=False)
@@ -232,7 +232,7 @@ def test_who_waits_for_a_full_namespace_and_then_has_another_write_goes_with_tha
     assert filled(outbox, 9) == [other]
 
 
-def test_who_waits_for_a_full_namespace_keeps_its_turn() -> None:
+def test_a_source_waiting_for_a_full_namespace_keeps_its_turn() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), urgent=False)
@@ -252,7 +252,7 @@ def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
     return {write.ref.namespace: write for write in filled(outbox, 9)}
 
 
-def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> None:
+def test_turns_are_fair_between_sources_waiting_for_different_namespaces() -> None:
     outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
     outbox.put(create("c", a_key("early")), urgent=False)
@@ -261,7 +261,7 @@ def test_turns_count_also_between_those_who_wait_for_different_namespaces() -> N
     assert taken(outbox) == ["early to c", "late to b"]
 
 
-def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None:
+def test_a_source_served_in_between_is_behind_those_not_served() -> None:
     outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
     outbox.done(flying["b"])
@@ -271,7 +271,7 @@ def test_who_went_elsewhere_meanwhile_is_behind_those_who_went_nowhere() -> None
     assert taken(outbox) == ["one to a", "both to a"]
 
 
-def test_a_place_that_nobody_takes_in_a_full_namespace_is_the_next_ones() -> None:
+def test_an_unused_turn_in_a_full_namespace_passes_to_the_next_source() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y", "z"):
         outbox.put(create("full", a_key(name)), urgent=False)
@@ -295,7 +295,7 @@ def test_the_age_of_what_has_waited_longest_is_known() -> None:
     assert (outbox.take(), outbox.oldest()) == (None, 1.0)
 
 
-def test_who_has_nothing_left_is_not_among_those_who_wait() -> None:
+def test_a_source_without_writes_does_not_wait() -> None:
     outbox = an_outbox(1, clock := Clock())
     given(outbox, "x to full", "y to full")
     clock.now += 4.0
@@ -346,7 +346,7 @@ class Plain:
             if write is not None:
                 self.flying[write.ref] = write
                 if key in self.lanes:
-                    self.lanes[key] = self.lanes.pop(key)  # at the end now; who found no room keeps its turn
+                    self.lanes[key] = self.lanes.pop(key)  # now last; a source without room keeps its turn
                 return write
         return None
 

@@ -61,7 +61,7 @@ def test_a_loop_that_stands_still_ends_the_process_and_says_where() -> None:
     assert "in stands_still" in ended.stderr
 
 
-def test_a_loop_that_goes_round_is_left_alone() -> None:
+def test_a_running_loop_is_left_alone() -> None:
     ended = run(GOES_ROUND)
 
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Reads from outside the cache: what the server would make of an object, asked once for all who want to know."""
+"""Questions to the API server, such as dry runs. Keys with the same question share one request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STORES = says(encode(STORED))
 
 @dataclass
 class Told:
-    """What came of some reads: the requests, the answers that are kept, and who is planned again when."""
+    """The result of some reads: requests, kept answers, and the keys planned again, with delays."""
 
     seen: list[Seen] = field(default_factory=list)
     values: dict[Query, object] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_g
     assert told.values == {named: told.stored}
 
 
-def test_the_answer_is_what_the_server_would_store_and_who_asked_is_planned_at_once() -> None:
+def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
     told = asked(STORES)
 
     assert told.values == {TRIAL: told.stored}
@@ -111,7 +111,7 @@ def test_the_answer_is_what_the_server_would_store_and_who_asked_is_planned_at_o
         refuses(400, "BadRequest", "depth must not be negative"),
     ],
 )
-def test_what_the_server_would_not_take_is_an_answer_too(refusal: Answer) -> None:
+def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
     told = asked(refusal)
 
     (value,) = told.values.values()
@@ -133,14 +133,14 @@ def test_what_the_server_would_not_take_is_an_answer_too(refusal: Answer) -> Non
         says({"metadata": "odd"}),
     ],
 )
-def test_a_server_that_fails_has_not_answered_and_is_asked_again_later(failure: Answer) -> None:
+def test_a_question_that_fails_is_asked_again_later(failure: Answer) -> None:
     told = asked(failure)
 
     assert told.values == {TRIAL: UNREAD}
     assert told.again == [(a_key(), 5.0)]
 
 
-def test_after_a_failure_the_next_who_asks_gets_an_answer() -> None:
+def test_after_a_failure_the_next_key_gets_an_answer() -> None:
     told = asked(refuses(500), STORES, times=2)
 
     assert told.values == {TRIAL: told.stored}
@@ -162,7 +162,7 @@ def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_othe
     assert sorted(value is UNREAD for value in told.values.values()) == [False, True]
 
 
-def test_what_is_tried_is_in_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_content_of_a_dry_run_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     asked(refuses(500, "InternalError"), by=((a_key(), DryRunCreate(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
 
     captured = capsys.readouterr()
@@ -192,7 +192,7 @@ def test_a_definition_is_read_from_the_server_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("answer", [definition(deletionTimestamp="2026-11-15T00:00:00Z"), refuses(404, "NotFound")])
-def test_one_that_is_being_deleted_or_gone_does_not_stand(answer: Answer) -> None:
+def test_a_terminating_or_missing_crd_does_not_exist(answer: Answer) -> None:
     told = asked(answer, by=ABOUT)
 
     assert told.values == {STANDS: False}
@@ -306,7 +306,7 @@ def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
     ],
     ids=["gone", "none", "empty", "no controller"],
 )
-def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: Answer) -> None:
+def test_a_missing_object_or_one_without_controller_has_no_owner_annotation(answer: Answer) -> None:
     told = asked(answer, by=BY_ITS_OWNER)
 
     assert (len(told.seen), told.values) == (1, {ITSELF: ""})
@@ -325,7 +325,7 @@ def test_what_is_gone_or_has_no_controller_has_nobody_who_speaks_for_it(answer: 
     ],
     ids=["a definition", "a namespace", "an owner that had to be found", "an owner"],
 )
-def test_the_answer_about_what_may_be_another_next_time_counts_for_a_moment_only(
+def test_a_short_lived_answer_expires_soon(
     read: Query, answer: Answer, later: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samara.engine.fetcher._VALID_FOR", 0.0)

@@ -1,4 +1,4 @@
-"""A write that does not go through: what people are told of it, and for how long."""
+"""How failed writes are reported, and for how long."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import verb
-from samara.engine.outcome import Outcome, Result, judged
+from samara.engine.apply import Outcome, Result, classify, verb
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
 from samara.vocabularies.accurate.labels import CREATED_BY, PARENT
 from samara.vocabularies.accurate.tree import NamespaceTree
 
-BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
+BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
 REFUSED = Result(Outcome.REFUSED, "exceeded quota")
 FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 HERE = at("a", "db")
@@ -45,14 +44,14 @@ def begun() -> tuple[EngineHarness, CopyCounts]:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     engine.plan(a_key())
     engine.sent()
-    return engine, engine.tallies[a_key()]
+    return engine, engine.counts[a_key()]
 
 
 def due(engine: EngineHarness) -> bool:
     return bool(engine.events._due)
 
 
-def test_what_fails_twice_is_pending_and_the_third_time_it_is_refused_in_the_servers_words() -> None:
+def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> None:
     engine, tally = begun()
     engine.events._due.clear()
     tried(engine, BROKEN, 2)
@@ -64,7 +63,7 @@ def test_what_fails_twice_is_pending_and_the_third_time_it_is_refused_in_the_ser
 
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
 def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int) -> None:
-    """Else a condition would change with every try."""
+    """Otherwise a condition would change with every attempt."""
     engine, tally = begun()
     tried(engine, result, times)
     for whole in (a_key(), a_key().in_namespace("a")):
@@ -93,7 +92,7 @@ def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted()
     assert verb(write) == "create"
 
 
-def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
+def test_a_refusal_of_one_source_does_not_delay_another() -> None:
     engine, tally = begun()
     engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
     engine.plan(a_key())
@@ -101,10 +100,10 @@ def test_what_is_refused_to_one_source_does_not_wait_for_another() -> None:
     assert told(tally) == {}
 
 
-def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() -> None:
+def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.plan(a_key())
-    tally, gone = engine.tallies[a_key()], delete("a")
+    tally, gone = engine.counts[a_key()], delete("a")
     for _ in range(3):
         engine.finish(gone, BROKEN)
     for _ in range(2):
@@ -112,7 +111,7 @@ def test_a_removal_that_fails_again_and_again_is_told_also_after_a_new_plan() ->
         engine.plan(a_key())
 
 
-def test_of_what_lasts_the_log_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_refusal_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     engine, _ = begun()
     tried(engine, BROKEN, 6)
     warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
@@ -131,7 +130,7 @@ def a_child(version: int, team: str, editor: str = "") -> Object:
     return a_namespace("a", version, labels=labels, applied_keys=applied, last_manager=editor)
 
 
-def test_labels_that_somebody_sets_again_and_again_are_put_back_five_times_and_then_reported(
+def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_then_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "samara")
@@ -162,10 +161,10 @@ def obstacle(engine: EngineHarness) -> str:
     return engine.obstacle or ""
 
 
-def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_first_write_that_is_stored() -> None:
+def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_write() -> None:
     engine, tally = begun()
     assert not obstacle(engine)
-    tried(engine, judged(FULL), 5)
+    tried(engine, classify(FULL), 5)
     assert (tally.pending, told(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
     engine.finish(delete("b"))
@@ -174,9 +173,9 @@ def test_fault_19_a_full_store_is_told_once_refuses_nobody_and_is_over_with_the_
     assert not obstacle(engine)
 
 
-def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_writes() -> None:
+def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
     engine, _ = begun()
-    engine.finish(create("a"), judged(FULL))
+    engine.finish(create("a"), classify(FULL))
     assert obstacle(engine)
     engine.clock.now += 61.0
     assert not obstacle(engine)
@@ -185,14 +184,14 @@ def test_fault_19_that_the_store_was_full_is_not_told_for_ever_when_nobody_write
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
     engine, _ = begun()
     for namespace in ("a", "b"):
-        engine.finish(create(namespace), judged(FULL))
+        engine.finish(create(namespace), classify(FULL))
     assert engine.limiter.wait() > 0
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
 def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
-    result = judged(ServerFault(500, "InternalError", message))
-    assert (result.full, result.broken, result.overloaded) == (False, True, False)
+    result = classify(ServerFault(500, "InternalError", message))
+    assert (result.storage_full, result.server_fault, result.overloaded) == (False, True, False)
 
 
 @pytest.mark.parametrize("status", [401, 404, 409, 418, 500])
@@ -203,12 +202,12 @@ def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
         "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
     ],
 )
-def test_what_admission_denies_is_refused_under_whichever_status(status: int, message: str) -> None:
+def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
-    assert judged(from_status(status, body)).outcome is Outcome.REFUSED
+    assert classify(from_status(status, body)).outcome is Outcome.REFUSED
 
 
-def test_a_status_that_is_refused_is_told_and_counts_as_no_copy() -> None:
+def test_a_refused_status_is_reported_and_counts_as_no_copy() -> None:
     """It is written on the source itself, which may be in a namespace with a copy."""
     engine, tally = begun()
     engine.finish(create("a"))

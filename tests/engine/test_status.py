@@ -20,8 +20,8 @@ KEY = Key("fetch", SOURCE)
 CONDITION = {"type": "Ready", "status": "True", "reason": "Right"}
 
 
-def reported(obj: Object, view: object, tally: CopyCounts) -> dict[str, object]:
-    return {"wanted": tally.wanted, "right": tally.in_sync, "conditions": [CONDITION]}
+def reported(obj: Object, view: object, counts: CopyCounts) -> dict[str, object]:
+    return {"wanted": counts.wanted, "right": counts.in_sync, "conditions": [CONDITION]}
 
 
 class Stage:
@@ -31,11 +31,11 @@ class Stage:
         self.clock = Clock()
         self.cache = a_cache(Registry((replace(toys.fetch(), status=Status(reported, frozenset({"Ready"}))),)))
         self.busy = False
-        self.tally = CopyCounts(names={"a": ("f",), "b": ("f",)})
+        self.counts = CopyCounts(names={"a": ("f",), "b": ("f",)})
         self.reporter = StatusReporter(
             self.cache,
             self.cache.registry,
-            {KEY: self.tally},
+            {KEY: self.counts},
             lambda key: self.busy,
             self.clock,
             now=lambda: "2026-01-01",
@@ -49,7 +49,7 @@ class Stage:
 
     def status(self) -> dict[str, object] | None:
         """What would be written now."""
-        report = self.reporter.report(KEY)
+        report = self.reporter.take_report(KEY)
         return None if report is None else dict(report.status)
 
     def due(self) -> int:
@@ -86,7 +86,7 @@ def test_an_odd_status_counts_as_none() -> None:
     assert stage.status() is not None
 
 
-def test_a_source_without_a_word_of_status_is_never_due() -> None:
+def test_a_source_type_without_status_is_never_due() -> None:
     stage = Stage()
     stage.reporter.touch(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
@@ -120,7 +120,7 @@ def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
     assert stage.due() == 0
 
 
-def test_what_lands_together_is_told_together() -> None:
+def test_results_that_arrive_together_share_one_status_write() -> None:
     stage = Stage()
     stage.reporter.touch(KEY)
     assert list(stage.reporter.due()) == []
@@ -129,9 +129,9 @@ def test_what_lands_together_is_told_together() -> None:
     assert stage.due() == 1
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_copies_are_in_the_status() -> None:
     stage = Stage()
-    stage.tally.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
+    stage.counts.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
     assert (stage.status() or {})["right"] == 1
 
 
@@ -145,7 +145,7 @@ def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write()
     assert (stage.status() or {})["conditions"] == [mine, theirs]
 
 
-def test_fault_38_a_status_that_somebody_else_writes_too_is_put_right_five_times_in_ten_minutes() -> None:
+def test_fault_38_a_status_that_another_client_writes_is_corrected_five_times_in_ten_minutes() -> None:
     stage = Stage()
     written = 0
     for _ in range(20):

@@ -44,8 +44,8 @@ def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_i
     assert engine.cache.answer(ASKED) is told
 
 
-def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_it() -> None:
-    """It was not held, so nothing else tells what it was."""
+def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> None:
+    """The cache held no content of it, so only copies can show what it was."""
     cache = a_cache()
     cache.put(a_copy("a"))
     cache.note_ignored(a_key().source)
@@ -57,7 +57,7 @@ def test_the_end_of_what_is_no_source_any_more_concerns_those_whose_copies_name_
 
 
 @pytest.mark.parametrize("word", [{PAUSED: "true"}, {ACCEPT: "team"}], ids=["paused", "accepting"])
-def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sources_that_do_not_name_it(
+def test_a_consent_change_triggers_all_copies_in_the_namespace(
     word: dict[str, str],
 ) -> None:
     cache = a_cache()
@@ -69,7 +69,7 @@ def test_what_a_namespace_says_of_itself_concerns_the_copies_in_it_also_of_sourc
     assert a_key().in_namespace("a") not in concerned(Change(said.ref, silent, silent), cache)
 
 
-def test_the_custom_resources_in_a_namespace_rest_and_rise_with_it() -> None:
+def test_pausing_a_namespace_triggers_its_custom_resources() -> None:
     cache = a_cache(toys.full_registry())
     cache.put(BEFORE)
     paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")

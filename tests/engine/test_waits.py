@@ -12,17 +12,17 @@ from tests.support.world import at
 from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
-from samara.engine.outcome import Outcome, Result
-from samara.engine.retry import RetryBackoff, Wait
+from samara.engine.apply import Outcome, Result
+from samara.engine.retry import RetryBackoff, RetryState
 
 REFUSED = Result(Outcome.REFUSED, "quota")
 FAILED = Result(Outcome.FAILED, "500")
-BROKEN = Result(Outcome.FAILED, "a webhook fails", broken=True)
+BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
 STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
 
 
-def holding(waits: RetryBackoff, ref: Ref) -> Wait | None:
+def holding(waits: RetryBackoff, ref: Ref) -> RetryState | None:
     """What still keeps a write back at an address, if anything does."""
     here = waits._by_namespace.get(ref.namespace or ref.name, {})
     return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
@@ -44,7 +44,7 @@ def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> No
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
-def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> None:
+def test_an_unreported_failure_is_retrying_until_its_time() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     found = [waits.retrying]
     delay = waits.note(create("a"), FAILED)
@@ -54,7 +54,7 @@ def test_what_nobody_is_told_of_is_being_retried_until_its_time_has_come() -> No
     assert found == [False, True, False]
 
 
-def test_what_people_are_told_of_may_last_and_counts_as_no_retry() -> None:
+def test_a_reported_failure_does_not_count_as_retrying() -> None:
     waits = RetryBackoff(MOST, Clock())
     for _ in range(3):
         waits.note(create("a"), BROKEN)
@@ -76,7 +76,7 @@ def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
     assert 24.0 <= found[-1] <= 36.0
 
 
-def test_a_stale_write_is_planned_again_at_once_and_then_less_eagerly() -> None:
+def test_a_stale_write_is_retried_at_once_and_then_with_backoff() -> None:
     clock = Clock()
     found = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
 
@@ -134,7 +134,7 @@ def test_only_the_address_that_failed_waits() -> None:
 
     held = holding(waits, at("a", "db"))
     assert held is not None
-    assert (held.told, held.message, held.attempts) == (True, "quota", 1)
+    assert (held.is_reported, held.message, held.attempts) == (True, "quota", 1)
     assert holding(waits, at("b", "db")) is None
     assert holding(waits, at("a", "other")) is None
     clock.now += delay
@@ -149,7 +149,7 @@ def test_each_address_counts_its_own_attempts() -> None:
     assert waits.note(create("a", name="other"), REFUSED) < 3.0
 
 
-def test_what_goes_through_starts_anew() -> None:
+def test_a_success_resets_the_backoff() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
@@ -159,24 +159,27 @@ def test_what_goes_through_starts_anew() -> None:
     assert waits.note(create("a"), REFUSED) < 3.0
 
 
-def test_a_change_in_a_namespace_frees_what_waits_there() -> None:
+def test_a_change_in_a_namespace_releases_its_writes() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(waits.free_namespace("a")) == {(a_key().in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)}
-    assert waits.free_namespace("nobody") == []
+    assert set(waits.release_namespace("a")) == {
+        (a_key().in_namespace("a"), 0.0),
+        (a_key("other").in_namespace("a"), 0.0),
+    }
+    assert waits.release_namespace("nobody") == []
     assert holding(waits, at("a", "db")) is None
     assert holding(waits, at("b", "db")) is not None
 
 
-def test_what_is_freed_and_refused_again_waits_longer() -> None:
+def test_a_released_write_that_is_refused_again_waits_longer() -> None:
     """A quota changes with every Pod: freeing must not make every wait the first one again."""
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
 
     assert waits.note(create("a"), REFUSED) > 100.0
 
@@ -188,7 +191,7 @@ def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(tic
     delays(waits, clock, REFUSED, 6)
     clock.now += 0.01
     for _ in range(ticks):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
         clock.now += 0.01
     delay = waits.note(create("a"), REFUSED)
 
@@ -204,7 +207,7 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(2):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
         clock.now += 0.01
 
     assert waits.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
@@ -215,7 +218,7 @@ def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_ch
     tries: set[float] = set()
     for _ in range(500):
         waits.note(create("a"), REFUSED)
-        ((_, delay),) = waits.free_namespace("a")
+        ((_, delay),) = waits.release_namespace("a")
         tries.add(round(clock.now + delay, 6))
         clock.now += 0.01
 
@@ -228,49 +231,49 @@ def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(200):
-        waits.free_namespace("a")
+        waits.release_namespace("a")
     clock.now += 3.0
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
+    assert waits.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
-def test_what_waits_for_less_than_the_next_turn_waits_no_longer() -> None:
+def test_a_write_due_before_the_next_release_keeps_its_time() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), FAILED)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
     soon = clock.now + waits.note(create("a", name="other"), FAILED)
-    waits.free_namespace("a")
+    waits.release_namespace("a")
 
     held = holding(waits, at("a", "other"))
     assert held is not None
     assert held.until == soon
 
 
-def test_a_changed_source_is_free_everywhere_and_alone() -> None:
+def test_a_changed_source_ends_its_own_backoffs_only() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
         waits.note(create(namespace, a_key("other")), REFUSED)
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert [holding(waits, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
     assert all(holding(waits, at(namespace, "other")) for namespace in ("a", "b"))
 
 
-def test_what_is_refused_to_two_sources_at_one_address_waits_for_each_by_itself() -> None:
+def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     one, two = create("a", name="same"), create("a", a_key("other"), "same")
     for _ in range(6):
         waits.note(one, REFUSED)
     assert waits.note(two, REFUSED) < 3.0
-    assert dict(waits.free_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
+    assert dict(waits.release_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
     waits.forget(two.key, two.ref)
     clock.now += 1.0
     assert waits.note(one, REFUSED) > 100.0
-    waits.free_source(a_key("other").source)
+    waits.release_source(a_key("other").source)
     assert waits.of(one) is not None
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
     assert waits.of(one) is None
 
 
@@ -288,19 +291,19 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
     waits._by_namespace = Unsearched()
     waits.note(create("a"), REFUSED)
     waits.note(create("b", a_key("other")), REFUSED)
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert holding(waits, at("a", "db")) is None
     assert holding(waits, at("b", "db")) is None
     assert holding(waits, at("b", "other")) is not None
 
 
-def test_nothing_is_kept_of_what_does_not_wait_any_more() -> None:
+def test_ended_backoffs_leave_nothing_behind() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.forget(a_key(), at("a", "db"))
-    waits.free_source(a_key().source)
+    waits.release_source(a_key().source)
 
     assert (waits._by_namespace, waits._by_source) == ({}, {})
 
@@ -317,7 +320,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
 
 
-def test_what_waited_to_change_an_object_does_not_wait_when_that_is_gone() -> None:
+def test_backoffs_of_a_deleted_object_end() -> None:
     waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
@@ -333,13 +336,13 @@ def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
         waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
     waits.note(create("a"), REFUSED)
 
-    assert waits.free_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
+    assert waits.release_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
     assert holding(waits, namespace_ref("a")) is None
     assert holding(waits, namespace_ref("b")) is not None
 
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])
-def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
+def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
     waits = RetryBackoff(MOST, Clock())
     waits.note(create("a"), REFUSED)
     waits.forget(a_key(), at(namespace, "unheard-of"))
@@ -351,18 +354,18 @@ def test_forgetting_what_does_not_wait_is_no_fault(namespace: str) -> None:
 
 
 def told(*results: Result) -> list[bool]:
-    """After each result: whether people are told that the address is refused."""
+    """After each result: whether the failure is reported."""
     waits = RetryBackoff(MOST, Clock())
     found = []
     for each in results:
         waits.note(create("a"), each)
         wait = waits.of(create("a"))
         assert wait is not None
-        found.append(wait.told)
+        found.append(wait.is_reported)
     return found
 
 
-def test_from_the_third_fault_in_a_row_on_people_are_told() -> None:
+def test_the_third_fault_in_a_row_is_reported() -> None:
     assert told(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
 
 
@@ -375,7 +378,7 @@ def test_an_answer_that_is_no_fault_begins_the_row_anew() -> None:
     assert told(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
 
 
-def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
+def test_a_reported_failure_stays_known_when_its_retry_is_due() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     waits.note(create("a"), REFUSED)
@@ -383,4 +386,4 @@ def test_what_is_told_is_known_also_when_its_time_has_come() -> None:
     wait = waits.of(create("a"))
     assert holding(waits, at("a", "db")) is None
     assert wait is not None
-    assert (wait.told, wait.message) == (True, "quota")
+    assert (wait.is_reported, wait.message) == (True, "quota")

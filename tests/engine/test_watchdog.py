@@ -29,17 +29,17 @@ def longest(cpu_wait: Callable[[], float]) -> float:
     return asyncio.run(measured())
 
 
-def test_a_loop_that_is_kept_by_somebody_stands_still() -> None:
+def test_a_blocked_loop_counts_as_a_stall() -> None:
     assert longest(lambda: 0.0) >= BLOCKED - HEARTBEAT
 
 
-def test_waiting_for_a_processor_is_no_standing_still() -> None:
+def test_waiting_for_a_processor_counts_as_no_stall() -> None:
     told = count(step=1000.0)
     assert longest(lambda: next(told)) == 0.0
 
 
-def test_who_is_stopped_is_not_listened_to_any_more() -> None:
-    """Else a loop that has begun anew in this process would be ended for the silence of the one before it."""
+def test_a_stopped_watchdog_ends_its_thread() -> None:
+    """Otherwise the silence of an ended loop would end a later loop of this process."""
 
     async def stopped() -> list[threading.Thread]:
         beating = asyncio.create_task(Watchdog(inf).heartbeat())

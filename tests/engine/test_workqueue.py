@@ -33,7 +33,7 @@ def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
     assert drained(queue) == [a_key("x"), a_key("y"), a_key("z")]
 
 
-def test_a_whole_source_stands_for_its_slices() -> None:
+def test_a_queued_source_covers_its_slices() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key())
     queue.add(a_key().in_namespace("a"))
@@ -42,7 +42,7 @@ def test_a_whole_source_stands_for_its_slices() -> None:
     assert drained(queue) == [a_key(), a_key("other").in_namespace("a")]
 
 
-def test_a_slice_does_not_stand_for_its_source() -> None:
+def test_a_queued_slice_does_not_cover_its_source() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key().in_namespace("a"))
     queue.add(a_key())
@@ -50,7 +50,7 @@ def test_a_slice_does_not_stand_for_its_source() -> None:
     assert drained(queue) == [a_key().in_namespace("a"), a_key()]
 
 
-def test_what_was_taken_can_be_added_again() -> None:
+def test_a_taken_key_can_be_added_again() -> None:
     queue = WorkQueue(Clock())
     queue.add(a_key())
     queue.take()
@@ -117,7 +117,7 @@ def test_the_age_of_the_oldest_is_known() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from([0.0, 1.0, 3.0, None])), max_size=30))
-def test_what_is_added_is_taken_once_after_it_was_added(steps: list[tuple[str, float | None]]) -> None:
+def test_every_added_key_is_taken_once(steps: list[tuple[str, float | None]]) -> None:
     queue, owed = WorkQueue(clock := Clock()), set[Key]()
     for name, delay in steps:
         if delay is None:

@@ -11,7 +11,7 @@ from scripts import reference
 from tests.support.pages import ROOT
 
 from samara.core.copy_counts import total
-from samara.engine.outcome import Outcome
+from samara.engine.apply import Outcome
 from samara.secretstores.base import StoreError
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"

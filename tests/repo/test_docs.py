@@ -4,7 +4,7 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import pytest
 import yaml
@@ -12,13 +12,15 @@ from scripts import reference
 from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
 from samara.cli.main import COMMANDS, SEPARATE, samara
-from samara.core.desired import Fault, Reason
+from samara.core.desired import Reason
 from samara.core.occupant import Occupant
 from samara.core.ownership import Ownership
 from samara.core.rules import RULES, UNWANTED_RULES
+from samara.core.vocabulary import declared_reasons
 from samara.engine import events
 from samara.engine.event_sink import EVENT_REASONS
 from samara.settings import parse
+from samara.vocabularies import VOCABULARIES
 
 DOCS = ROOT / "docs"
 LISTED = tuple(fences())
@@ -133,8 +135,11 @@ def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
 
 def test_every_reason_of_an_event_is_explained() -> None:
     reasons = {*events._REASONS.values(), *(reason for reason, _ in events._DONE.values())}
-    reasons |= set(get_args(get_type_hints(Fault)["reason"]))
+    declared = declared_reasons(VOCABULARIES)
     assert reasons == set(EVENT_REASONS)
+    assert reasons.isdisjoint(declared)
+    page = (reference.FOLDER / "events.md").read_text()
+    assert all(f"| `{reason}` | " in page for reason in (*reasons, *declared))
 
 
 def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:

@@ -13,7 +13,7 @@ from tests.engine.parts import Clock, a_key
 
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.secretstores.base import (
     Content,
     Forbidden,

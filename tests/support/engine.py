@@ -11,7 +11,7 @@ from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.controller import Controller, Options
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
@@ -22,7 +22,6 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
-from samara.engine.outcome import Outcome, Result
 from samara.engine.process import FaultPoints
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
@@ -83,7 +82,7 @@ class EngineHarness:
             clock=clock,
             options=Options(gone_after, observe=observing),
         )
-        self.tallies, self.queue = self.controller.tallies, self.controller.queue
+        self.counts, self.queue = self.controller.counts, self.controller.queue
         self.drift, self.flaps = self.controller.drift, self.controller.flaps
         self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
@@ -196,7 +195,7 @@ class EngineHarness:
 
     def status(self, key: Key) -> WriteStatus | None:
         """The status write of a source, unless its status is right."""
-        return self.controller.status.report(key)
+        return self.controller.status.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""

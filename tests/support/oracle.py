@@ -130,7 +130,16 @@ def is_ours(world: World, key: Key, have: Object) -> bool:
     owner = world.registry.owner(have, world)
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
     made = have.known_copy or is_recorded(world, key, have)
+    if owner is None and is_given_away(world, key, have):
+        return False
     return made and not referred and not is_orphaned(world, have) and RELEASED not in have.annotations
+
+
+def is_given_away(world: World, key: Key, have: Object) -> bool:
+    """To other vocabularies, what a tree only created is its namespace's own once no source of the tree wants it."""
+    created = trees.FROM in have.annotations and have.annotations.get(trees.PROPAGATE) != trees.UPDATE
+    claiming = {key.source_type, *(claim.source_type for claim in world.claimants(have.ref))}
+    return created and trees.NAME not in claiming
 
 
 def owns_by_reference(source_type: SourceType) -> bool:

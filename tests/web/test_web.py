@@ -290,7 +290,7 @@ def full(stage: Stage) -> None:
     program.metrics.admission_answered("v1/Secret", "refused", 0.3)
     program.queue.add(a_key())
     stage.clock.now += 4.0
-    program.holds.judge(a_key(), deletes(numbered(0, 8)), 10, 10)
+    program.holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
     stage.reflectors[1].restarts["gone"] = 3
     stage.reflectors[0].not_ready_reason = "not listed yet"
 
@@ -394,7 +394,7 @@ def test_no_label_grows_with_the_cluster() -> None:
             key = a_key(f"source-{number}", f"home-{number}")
             stage.tallies[key] = blocked(*numbered(0, 20))
             stage.program.queue.add(key.in_namespace(f"ns-{number}"))
-            stage.program.holds.judge(key, deletes(numbered(0, 8), key), 10, 10)
+            stage.program.holds.check(key, deletes(numbered(0, 8), key), 10, 10)
         assert set(stage.samples()) == before
 
     on_stage(deed)

@@ -95,9 +95,9 @@ def documents(source: Text) -> list[Any]:
     try:
         loaded = _loaded(source.text)
     except NOT_YAML as error:
-        found = syntax(error, source.text)
+        fault = syntax(error, source.text)
         # Without the cause: PyYAML quotes the line, which may hold a password.
-        raise ConfigError(f"{source.name}: line {found.line}: expected YAML, found: {found.problem}") from None
+        raise ConfigError(f"{source.name}: line {fault.line}: expected YAML, found: {fault.problem}") from None
     try:
         values = [_as_json(document) for document in loaded if document is not None]
     except (TypeError, ValueError, RecursionError):

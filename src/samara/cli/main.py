@@ -90,9 +90,9 @@ def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
     if isinstance(error, SamaraError | SettingsError):
         return [error]
     if isinstance(error, BaseExceptionGroup):
-        found = [faults(each) for each in error.exceptions]
-        if all(each is not None for each in found):
-            return [fault for each in found for fault in each or ()]
+        groups = [faults(inner) for inner in error.exceptions]
+        if all(group is not None for group in groups):
+            return [fault for group in groups for fault in group or ()]
     return None
 
 
@@ -136,7 +136,7 @@ def run(program: click.Command, name: str) -> None:
         _hush()
         sys.exit(1)
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: users get one line
-        _tell(error, debug, name)
+        _print_error(error, debug, name)
         sys.exit(1)
 
 
@@ -156,7 +156,7 @@ def _hush() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-def _tell(error: BaseException, debug: Debug, name: str) -> None:
+def _print_error(error: BaseException, debug: Debug, name: str) -> None:
     if debug.wanted:
         import traceback
 
@@ -183,8 +183,8 @@ def _where(error: BaseException) -> str:
         inner = inner.exceptions[0]
     frames = traceback.extract_tb(inner.__traceback__)
     ours = [frame for frame in frames if PACKAGES & set(Path(frame.filename).parts)] or list(frames)
-    spot = f" at {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
-    return f"{type(inner).__name__}{spot}"
+    line = f" at {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
+    return f"{type(inner).__name__}{line}"
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ class Cluster:
 
     @property
     def named(self) -> bool:
-        """True if a flag says which cluster is meant."""
+        """True if a flag names the cluster."""
         return any((self.kubeconfig, self.context, *map(self.rare.get, ("cluster", "user", "server"))))
 
     @property

@@ -42,18 +42,18 @@ def _represent_text(dumper: Any, value: str) -> Any:
 _Dumper.add_representer(str, _represent_text)
 
 
-def emit(shape: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
-    """Prints one answer in the form that `-o` asked for. The other forms are not computed."""
+def emit(answer: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
+    """Prints one answer in the form of `-o`. The other forms are not computed."""
     if form == "json":
-        click.echo(_as_json(shape()))
+        click.echo(_as_json(answer()))
     elif form == "yaml":
-        click.echo(as_yaml([shape()]), nl=False)
+        click.echo(as_yaml([answer()]), nl=False)
     else:
         table()
 
 
-def _as_json(shape: Mapping[str, Any]) -> str:
-    return json.dumps(shape, indent=2, ensure_ascii=False)
+def _as_json(answer: Mapping[str, Any]) -> str:
+    return json.dumps(answer, indent=2, ensure_ascii=False)
 
 
 def as_list(items: Iterable[Mapping[str, Any]]) -> str:
@@ -66,7 +66,7 @@ def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def note(text: str) -> None:
-    """Prints on stderr what is not part of the answer, with the name of the running program in front."""
+    """Prints a line on stderr that is not part of the answer, with the name of the running program in front."""
     context = click.get_current_context(silent=True)
     program = context.find_root().info_name if context is not None else None
     click.echo(f"{program or 'samara'}: {text}", err=True)
@@ -149,10 +149,10 @@ def folded(items: Iterable[T], *groupings: Grouping[T], most: int = MAX_ROWS) ->
     return list(groups.values())
 
 
-def hint(count: int, groups: int, what: str) -> None:
+def hint(count: int, groups: int, items: str) -> None:
     """Notes that a table was folded, and how to see all of it."""
     if groups < count:
-        note(f"{count:,} {what} are shown in {groups:,} rows; --all lists each")
+        note(f"{count:,} {items} are shown in {groups:,} rows; --all lists each")
 
 
 def common(message: str, ref: Ref) -> str:

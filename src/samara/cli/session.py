@@ -1,67 +1,78 @@
-"""One command's conversation with one cluster: the connection, the settings that hold there, and what was seen."""
+"""One command's session with one cluster: the connection, and the settings that the operator has there."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from samara.app import cluster_policy
-from samara.assembly import WELL_KNOWN, Kinds, brake_of, registry_of, store_config
-from samara.cli.inspect.secret_values import corrected, readings
-from samara.cli.installed import FILE, LABEL, Installed, find_installed
+from samara.assembly import WELL_KNOWN, Kinds, brake_of, registry_of
 from samara.cli.options import Cluster
-from samara.cli.output import note, progress
-from samara.core.model import CONFIG_MAP, Key, Ref
-from samara.core.names import sample
+from samara.cli.output import note
+from samara.core.metadata_keys import APP
+from samara.core.model import CONFIG_MAP, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.writes import Plan
-from samara.engine.hold_store import NAME, Entry, endings, entries
+from samara.engine.hold_store import NAME, HoldRecord, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
-from samara.kube.client import Client, address, unrestricted
+from samara.kube.client import Client, address, collection, unrestricted
 from samara.kube.codec import decode
-from samara.kube.discovery import listable
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, Unreachable
-from samara.kube.snapshot import Snapshot, list_cluster
 from samara.settings import Settings, load, parse
 
-EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
-"""Nobody copies these, and there are more of them than of anything else."""
-_BRIEFLY = 3.0
-"""A command that can do without a cluster waits this long for one."""
+LABEL = f"{APP}=samara"
+FILE = "config.yaml"
+DEFAULT_NAMESPACE = "samara"
+_BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+_SHORT_TIMEOUT = 3.0
+"""Seconds that a command waits for a cluster which it can do without."""
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The operator's settings in the cluster, and the ConfigMap that has them."""
+
+    namespace: str
+    name: str
+    text: str
+    proven: bool
+    """True if the user named the namespace, or if a ClusterRoleBinding of ours gives it rights in the whole cluster.
+
+    Every tenant can put our label on a ConfigMap. Only an administrator can create such a binding.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection, and the settings by which its answers are given."""
+    """A connection, and the settings that its answers follow."""
 
     client: Client
     access: Access
     settings: Settings
     installed: Installed | None
     kinds: Kinds
-    unproven: bool = False
-    """True where nobody but the cluster says so, and not an administrator: by these nothing is deleted."""
-    said: set[str] = field(default_factory=set)
-    """What a person has been told already: whoever looks again and again says it once."""
+    is_unproven: bool = False
+    """True if a tenant could have written the settings. Commands that delete then need --config."""
+    notes: set[str] = field(default_factory=set)
+    """The notes that were printed already. `--watch` would repeat them in every round."""
 
-    def say(self, text: str) -> None:
-        if text not in self.said:
-            self.said.add(text)
+    def note_once(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.add(text)
             note(text)
 
-    def must_be_proven(self) -> None:
-        """Raises where the settings may be anybody's: by another's word nobody's copies are deleted."""
-        if self.unproven and self.installed is not None:
+    def require_proven_settings(self) -> None:
+        """Raises if a tenant could have written the settings: they decide whose copies are deleted."""
+        if self.is_unproven and self.installed is not None:
             raise ConfigError(
                 f"expected settings that an administrator has written, found ConfigMap {self.installed} in a namespace "
                 f"that no ClusterRoleBinding labelled {LABEL} names: anybody may have written it; give --config FILE"
@@ -69,144 +80,162 @@ class Session:
 
     @property
     def registry(self) -> Registry:
-        return registry_of(self.settings, self.kinds, own_namespace=self.home)
+        return registry_of(self.settings, self.kinds, own_namespace=self.operator_namespace)
 
     @property
     def full_registry(self) -> Registry:
-        """With every kind that any vocabulary may have left copies of, served or not."""
-        return registry_of(self.settings, {**WELL_KNOWN, **self.kinds}, every_kind=True, own_namespace=self.home)
+        """With every kind of which any vocabulary, served or not, may have left copies."""
+        kinds = {**WELL_KNOWN, **self.kinds}
+        return registry_of(self.settings, kinds, every_kind=True, own_namespace=self.operator_namespace)
 
     @property
-    def rules(self) -> ClusterPolicy:
-        rules = cluster_policy(self.settings, replace(self.access, namespace=self.home))
+    def policy(self) -> ClusterPolicy:
+        policy = cluster_policy(self.settings, replace(self.access, namespace=self.operator_namespace))
         own = (self.installed.namespace,) if self.installed is not None else ()
-        return replace(rules, protected=(*rules.protected, *own))
+        return replace(policy, protected=(*policy.protected, *own))
 
     @property
-    def home(self) -> str:
-        """The namespace of the operator: where its settings are, else the one that was named."""
+    def operator_namespace(self) -> str:
+        """The namespace of the operator's settings, else the one that -n or the kubeconfig names."""
         return self.installed.namespace if self.installed is not None else self.access.namespace
 
-    async def held(self) -> dict[str, Entry]:
-        """What the brake holds, by key."""
-        return entries(await self._hold_book())
+    async def held_deletions(self) -> dict[str, HoldRecord]:
+        """The deletions that the brake holds, by key."""
+        return records(await self._hold_store())
 
-    async def brake(self, must_read: bool = False) -> MassDeleteGuard:
-        """The brake as the operator has it now: what it holds already, and the Namespaces that it let go lately.
+    async def mass_delete_guard(self, must_read: bool = False) -> MassDeleteGuard:
+        """The brake in the operator's present state: what it holds, and its recent deletions of Namespaces.
 
-        `must_read` is for whoever deletes: what is held already must be known then.
+        With `must_read`, for commands that delete, it raises if that state cannot be read.
         """
-        holds = MassDeleteGuard(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
-        book, now = dict[str, Any](), datetime.now(UTC)
+        guard = MassDeleteGuard(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
+        data, now = dict[str, Any](), datetime.now(UTC)
         try:
-            book = await self._hold_book()
+            data = await self._hold_store()
         except Forbidden:
             if must_read:
                 raise
-            self.say(f"what the brake holds already could not be read in namespace {self.home}")
-        holds.remembered = set(entries(book))
-        holds.recall({name: (now - when).total_seconds() for name, when in endings(book).items()})
-        return holds
+            self.note_once(f"what the brake holds already could not be read in namespace {self.operator_namespace}")
+        ages = {name: (now - when).total_seconds() for name, when in deleted_namespaces(data).items()}
+        guard.restore(records(data), ages)
+        return guard
 
-    async def _hold_book(self) -> dict[str, Any]:
+    async def _hold_store(self) -> dict[str, Any]:
+        ref = Ref(CONFIG_MAP, self.operator_namespace, NAME)
         try:
-            found: dict[str, Any] = decode(await self.client.get(address(Ref(CONFIG_MAP, self.home, NAME))))
+            config_map: dict[str, Any] = decode(await self.client.get(address(ref)))
         except NotFound:
             return {}
-        return found
+        return config_map
 
 
 @asynccontextmanager
-async def session(cluster: Cluster, config: str | None, asked: str | None = None) -> AsyncIterator[Session]:
-    """`asked` is a namespace whose settings come first although the operator need not be there."""
+async def open_session(cluster: Cluster, config: str | None, preferred: str | None = None) -> AsyncIterator[Session]:
+    """Settings in the namespace `preferred` come first, although the operator need not be there."""
     given = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
-        installed = await find_installed(client, asked or cluster.namespace, access.namespace)
-        settings = given if given is not None else _told(installed)
+        installed = await find_installed(client, preferred or cluster.namespace, access.namespace)
+        settings = given if given is not None else _settings_of(installed)
         environment = await discover_kinds(client, settings)
-        for what, why in environment.missing.items():
-            note(f"{what} is left out: {why}")
-        unproven = given is None and installed is not None and not installed.proven
-        yield Session(client, access, settings, installed, environment.kinds, unproven)
+        for kind, reason in environment.missing.items():
+            note(f"{kind} is left out: {reason}")
+        is_unproven = given is None and installed is not None and not installed.proven
+        yield Session(client, access, settings, installed, environment.kinds, is_unproven)
 
 
-def _told(installed: Installed | None) -> Settings:
+def _settings_of(installed: Installed | None) -> Settings:
+    """The installed settings, else the defaults. Notes which of the two."""
     if installed is None:
         wanted = f"ConfigMap labelled {LABEL} with {FILE}"
         note(f"settings: the defaults (no {wanted} was found, and no --config was given)")
         return load(None)
-    where = f"ConfigMap {installed}"
-    note(f"settings: from {where}")
-    return parse(installed.text, where)
+    source = f"ConfigMap {installed}"
+    note(f"settings: from {source}")
+    return parse(installed.text, source)
 
 
 async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Settings, Installed | None]:
-    """The settings for a command that needs no cluster: without one it takes the defaults.
+    """The settings for a command that needs no cluster. Without a cluster it takes the defaults.
 
-    Whoever named a cluster and named it wrongly is told: the defaults would answer another question than was asked.
+    Raises if flags name a cluster and it refuses: the defaults would answer another question.
     """
     if config is not None:
         return load(config), None
     installed: Installed | None = None
     try:
         access = cluster.access()
-        async with Client(access, timeout=min(_BRIEFLY, cluster.timeout), may_write=unrestricted) as client:
+        async with Client(access, timeout=min(_SHORT_TIMEOUT, cluster.timeout), may_write=unrestricted) as client:
             installed = await find_installed(client, cluster.namespace, access.namespace)
     except SamaraError as fault:
         if cluster.named and not isinstance(fault, Unreachable):
             raise
         note("settings: the defaults (no cluster could be asked, and no --config was given)")
         return load(None), None
-    return _told(installed), installed
+    return _settings_of(installed), installed
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A cluster as it was seen, and what every key needs there."""
-
-    shot: Snapshot
-    registry: Registry
-    plans: dict[Key, Plan]
-
-    def title(self, key: Key) -> str:
-        return self.registry[key.source_type].vocabulary
+# the settings in the cluster
 
 
-async def snapshot(at: Session, of_store: Callable[[str], None], registry: Registry | None = None) -> Snapshot:
-    """`of_store` takes what there is to say of the secret manager, where that is not for everybody's ears."""
-    read_paths = partial(readings, at.client, store_config(at.settings, at.home), of_store)
-    with progress() as told:
-        shot = await list_cluster(
-            at.client, registry or at.registry, at.home, read_paths, lambda kind: told(f"reading {kind}")
+async def find_installed(client: Client, requested: str | None, own: str) -> Installed | None:
+    """The ConfigMap in the `requested` namespace, else a proven one, else the one in `own`, else any."""
+    labelled = await _labelled_settings(client, requested or own)
+    if not labelled:
+        return None
+    bound = await _bound_namespaces(client)
+    candidates = [
+        Installed(namespace, name, text, proven=namespace == requested or namespace in bound)
+        for namespace, name, text in labelled
+    ]
+    candidates.sort(
+        key=lambda settings: (
+            settings.namespace != requested,
+            not settings.proven,
+            settings.namespace != own,
+            str(settings),
         )
-    for kind, why in shot.unknown.items():
-        at.say(f"{kind} is left out: {why}")
-    return shot
+    )
+    if len(candidates) > 1:
+        names = ", ".join(sorted(map(str, candidates)))
+        note(f"found more than one ConfigMap with settings ({names}); -n says which to take")
+    return candidates[0]
 
 
-async def whole_snapshot(at: Session) -> Snapshot:
-    """With all that any vocabulary may have left behind: also of kinds that no setting names any more."""
-    shot = await snapshot(at, at.say, at.full_registry)
-    served, silent = await listable(at.client)
-    known = EVENTS | {(kind.group, kind.name) for kind in shot.cache.stores}
-    more = [kind for kind in served if (kind.group, kind.name) not in known]
-    with progress() as told:
-        told("looking for copies of other kinds")
-        await shot.look_for_marks(more)
-    left_out = [*(str(kind) for kind in more if kind in shot.unknown), *silent]
-    if left_out:
-        at.say(f"not looked at, as they cannot be listed: {sample(left_out)}; copies of theirs would not be found")
-    return shot
+async def find_operator_namespace(client: Client, otherwise: str) -> str:
+    """The namespace of proven settings, else `otherwise`."""
+    return operator_namespace_of(None, await find_installed(client, None, otherwise), otherwise)
 
 
-async def picture(at: Session, shot: Snapshot | None = None) -> Picture:
-    shot = shot or await snapshot(at, at.say)
-    return Picture(shot, shot.cache.registry, await planned(at, shot))
+def operator_namespace_of(
+    requested: str | None, installed: Installed | None, otherwise: str = DEFAULT_NAMESPACE
+) -> str:
+    """The operator's namespace: the requested one, else that of its settings if they are proven."""
+    return requested or (installed.namespace if installed is not None and installed.proven else otherwise)
 
 
-async def planned(at: Session, shot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-    """What these keys need, or all of them; without what is wrong only from where we stand."""
-    registry = shot.cache.registry
-    made = await shot.plans(at.rules, keys)
-    return {key: corrected(key, plan, shot.cache, registry) for key, plan in made.items()}
+async def _labelled_settings(client: Client, own: str) -> list[tuple[str, str, str]]:
+    """Namespace, name and text of each ConfigMap: in every namespace, or in `own` if we may not list them all."""
+    for namespace in ("", own):
+        try:
+            raw = await client.get(collection(CONFIG_MAP, namespace), {"labelSelector": LABEL})
+        except Forbidden:
+            continue
+        items: list[dict[str, Any]] = decode(raw).get("items") or []
+        return [
+            (item["metadata"]["namespace"], item["metadata"]["name"], item["data"][FILE])
+            for item in items
+            if FILE in (item.get("data") or {})
+        ]
+    note("the operator's settings may exist, but the ConfigMaps may not be listed")
+    return []
+
+
+async def _bound_namespaces(client: Client) -> frozenset[str]:
+    """The namespaces whose ServiceAccounts a ClusterRoleBinding of ours names. Empty if we may not list those."""
+    try:
+        raw = await client.get(collection(_BINDING), {"labelSelector": LABEL})
+    except Forbidden:
+        return frozenset()
+    subjects = [subject for item in decode(raw).get("items") or () for subject in item.get("subjects") or ()]
+    return frozenset(subject.get("namespace", "") for subject in subjects if subject.get("kind") == "ServiceAccount")

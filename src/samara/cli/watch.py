@@ -1,4 +1,4 @@
-"""`--watch`: asks again and again, and prints the answer whenever it has changed."""
+"""`--watch`: repeats a command, and prints its answer whenever that has changed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def until_interrupted(endless: Coroutine[Any, Any, None]) -> None:
 async def watched(
     read: Callable[[], Awaitable[T]],
     show: Callable[[T], None],
-    shape: Callable[[T], object],
+    comparable: Callable[[T], object],
     form: str,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Shows an answer if its `shape` differs from that of the last one.
+    """Shows an answer if its `comparable` form differs from that of the last one.
 
     An error in the first round is raised. Later ones are noted once, and the next round tries again.
     """
@@ -59,10 +59,10 @@ async def watched(
             error_before = str(error)
         else:
             error_before = ""
-            if shape(answer) != before:
+            if comparable(answer) != before:
                 _separate(before is None, form)
                 show(answer)
-            before = shape(answer)
+            before = comparable(answer)
             without_progress()
         await pause(max(MIN_PAUSE, PAUSE_FACTOR * (monotonic() - started)))
 

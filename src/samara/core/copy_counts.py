@@ -175,6 +175,14 @@ class CopyCounts:
         if found is not None and found.pop(ref, None) is not None and not found:
             del self.exceptions[ref.namespace]
 
+    def mark_written(self, when: str) -> None:
+        """A copy was written, at this time of day."""
+        self.last_written = when
+
+    def mark_complete(self, source: Object) -> None:
+        """Every address of this generation of the source was counted."""
+        self.counted = source.uid, source.generation
+
     def mark_blocked(self, ref: Ref, reason: Reason, message: str) -> None:
         if ref.namespace in self.names:
             self._note(ref, _missing_at(ref, reason, message))

@@ -20,7 +20,7 @@ class MassDeleteLimit:
     """More deletions of Namespaces than this, within the window, wait until they are released."""
 
 
-def must_hold(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
+def exceeds_limit(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
     """True if `asked` deletions after `gone` recent ones exceed both limits. `has` counts the copies that are left."""
     removed = gone + asked
     return removed > brake.most and removed * 100 > brake.percent * (gone + has)

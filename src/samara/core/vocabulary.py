@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
@@ -89,6 +89,25 @@ class RequiredRights:
     """The message about missing rights, each a verb and a kind. None if none is missing."""
 
 
+class KindRights(NamedTuple):
+    """The operator's rights to write objects of one kind."""
+
+    verbs: tuple[str, ...]
+    reason: str
+    """Printed by `samara rbac --explain`."""
+
+
+class ReasonInfo(NamedTuple):
+    """A reason of faults that only one vocabulary has."""
+
+    meaning: str
+    """As the reference of Events says it."""
+    advice: str = ""
+    """What users can do about it, as commands print it. Empty if blocked copies show the problem already."""
+    is_of_secret_manager: bool = False
+    """True if the fault is one of the secret manager or of its configuration, and not of the source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
     """One way of asking for copies that people know: annotations or custom resources, and their settings."""
@@ -113,10 +132,19 @@ class Vocabulary(Generic[S]):
     refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
     """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
     rights: RequiredRights | None = None
+    kind_rights: Mapping[Kind, KindRights] = field(default_factory=dict)
+    """Replaces the usual rights on copies for kinds whose objects are no copies, such as Namespaces."""
+    namespaced_reach: tuple[Kind, ...] = ()
+    """Custom resources that reach no further than the tree of their own namespace.
+
+    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
+    """
     check: Callable[[S], None] = lambda settings: None
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
+    reasons: Mapping[str, ReasonInfo] = field(default_factory=dict)
+    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
     secret_store: Callable[[S, str], Ref] | None = None
     """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
 
@@ -133,3 +161,8 @@ def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, C
     for vocabulary in vocabularies:
         if vocabulary.convert is not None:
             yield from ((f"{kind.group}/{kind.name}", vocabulary.convert) for kind in vocabulary.custom_resources)
+
+
+def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, ReasonInfo]:
+    """The reasons of faults that these vocabularies add to `Invalid` and `Refused`."""
+    return {reason: about for vocabulary in vocabularies for reason, about in vocabulary.reasons.items()}

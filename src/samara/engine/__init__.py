@@ -1,1 +1,1 @@
-"""What Samara does: queue keys, plan them, send the writes, and tell people."""
+"""The engine: queues keys, plans them, sends the writes, and reports the results."""

@@ -1,11 +1,12 @@
-"""Sends one write, takes the answer into the cache, and says how it went."""
+"""Sends one write, stores the API server's answer in the cache, and classifies the result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from enum import Enum
+from typing import Any, NamedTuple, assert_never
 
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.kinds import rules_for
@@ -25,7 +26,6 @@ from samara.core.writes import (
     Write,
     WriteStatus,
 )
-from samara.engine.outcome import Outcome, Result, judged
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache, Change
 from samara.kube.client import (
@@ -39,7 +39,18 @@ from samara.kube.client import (
     collection,
 )
 from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
-from samara.kube.errors import AlreadyExists, NotFound, SamaraError
+from samara.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    SamaraError,
+    ServerFault,
+    TooMany,
+    Unreachable,
+)
 from samara.kube.queries import DRY_RUN
 
 VERBS: dict[type[Write], str] = {
@@ -59,9 +70,65 @@ def verb(write: Write) -> str:
     return VERBS[type(write)]
 
 
+class Outcome(Enum):
+    DONE = "done"
+    STALE = "stale"
+    """The object was not as planned. It is read and planned again."""
+    REFUSED = "refused"
+    """The API server does not accept the write until a person changes something. Retried seldom."""
+    FAILED = "failed"
+    """The API server failed, or its answer was lost. Retried soon."""
+
+
+class Result(NamedTuple):
+    """How a write ended."""
+
+    outcome: Outcome
+    message: str = ""
+    retry_after: float | None = None
+    """Seconds that the API server asks to wait; None if it names none."""
+    overloaded: bool = False
+    """True if the API server refused the write for load, or could not be reached."""
+    known_state: bool = True
+    """False if the write may or may not live been carried out. The object is read before it is planned again."""
+    server_fault: bool = False
+    """True if the API server reported a fault of its own, such as a webhook that fails."""
+    storage_full: bool = False
+    """True if the API server's storage is full. That concerns all writes, not this one."""
+    version: int | None = None
+    """The resource version that the write made; None for a delete."""
+    already_right: bool = False
+    """True if a dry run showed that nothing has to be written."""
+    changes: tuple[Change, ...] = ()
+    """What the answers changed in the cache, in order: a recreate has two."""
+
+
+def classify(error: SamaraError) -> Result:
+    """The result of a write that ended with an error."""
+    match error:
+        case ApiError(denied=True):  # by admission, with any status
+            return Result(Outcome.REFUSED, str(error))
+        case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
+            return Result(Outcome.STALE, str(error), known_state=False)
+        case Forbidden() | Invalid() | ApiError(status=400 | 405 | 406 | 413 | 415):
+            return Result(Outcome.REFUSED, str(error))
+        case TooMany(retry_after=seconds):
+            return Result(Outcome.FAILED, str(error), seconds, overloaded=True)
+        case ServerFault(full=True):  # the server refused the write as a whole, so nothing has changed
+            return Result(Outcome.FAILED, str(error), overloaded=True, storage_full=True)
+        case ServerFault(status=status, retry_after=seconds):  # a 500 may come from the webhook of one namespace
+            is_overload = status in (503, 504)
+            return Result(
+                Outcome.FAILED, str(error), seconds, overloaded=is_overload, known_state=False, server_fault=True
+            )
+        case _:
+            is_overload = isinstance(error, Unreachable)
+            return Result(Outcome.FAILED, str(error), overloaded=is_overload, known_state=False)
+
+
 @dataclass(slots=True)
 class Applier:
-    """Performs writes; decides nothing."""
+    """Carries out one write at a time for the writer. It updates the cache, but decides nothing and retries nothing."""
 
     client: Client
     codec: Codec
@@ -69,43 +136,45 @@ class Applier:
     registry: Registry
     fault_points: FaultPoints
     _stored_as_sent: set[Content] = field(default_factory=set)
-    """Contents that admission left as they were, according to a dry run."""
+    """Contents that admission does not change, as a dry run showed."""
 
     async def perform(self, write: Write, *, verify: bool) -> Result:
         """Sends one write.
 
-        `verify`: an update of a copy that we wrote last is tried as a dry run first. Only admission can have made the
-        difference, and after a restart we no longer know what admission makes of our writes. If the dry run yields what
-        is stored already, nothing is written.
+        `verify`: an update of a copy that we wrote last is sent as a dry run first. Only admission can live made the
+        difference, and after a restart the cache does not know how admission changes our writes. If the dry run yields
+        the stored object, nothing is written.
         """
-        if not verify:
-            self._stored_as_sent.clear()
-        attempt = _Attempt(self, verify)
+        attempt = _Attempt(self, self._stored_as_sent, verify)
         result = await attempt.perform(write)
         return result._replace(changes=tuple(attempt.changes)) if attempt.changes else result
 
+    def forget_verified(self) -> None:
+        """Frees the memory that only verified writes need."""
+        self._stored_as_sent.clear()
+
 
 class _Attempt:
-    """One write under way."""
+    """One write under way. A recreate and a verified update send several requests."""
 
-    def __init__(self, applier: Applier, verify: bool) -> None:
+    def __init__(self, applier: Applier, stored_as_sent: set[Content], verify: bool) -> None:
         self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
         self.registry, self.fault_points = applier.registry, applier.fault_points
         self.changes: list[Change] = []
         """What the answers changed in the cache."""
         self._verify = verify
-        self._stored_as_sent = applier._stored_as_sent
+        self._stored_as_sent = stored_as_sent
 
     async def perform(self, write: Write) -> Result:
         self.fault_points.reached("before-write")
         try:
-            if isinstance(write, Update) and self._verify and await self._is_stored_so(write):
-                return Result(Outcome.DONE, version=write.live.resource_version, spared=True)
+            if isinstance(write, Update) and self._verify and await self._is_already_right(write):
+                return Result(Outcome.DONE, version=write.live.resource_version, already_right=True)
             version = await self._send(write)
-        except SamaraError as fault:
-            return judged(fault)
-        except MALFORMED:  # nested deeper than we read, or not an object: the state at the address is unknown
-            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", sure=False)
+        except SamaraError as error:
+            return classify(error)
+        except MALFORMED:  # nested too deeply, or not an object: the write may have been carried out
+            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", known_state=False)
         finally:
             self.fault_points.reached("after-write")
         return Result(Outcome.DONE, version=version)
@@ -118,7 +187,7 @@ class _Attempt:
         match write:
             case Create():
                 answer = await self._create(write.ref, write.copy.template)
-                return self._stored(write.copy, self._answered(write.ref, answer))
+                return self._record_admitted(write.copy, self._take_answer(write.ref, answer))
             case Update():
                 return await self._update(write)
             case Recreate():
@@ -132,21 +201,21 @@ class _Attempt:
             case Apply():
                 return await self._apply(write)
             case SetFinalizer():
-                return await self._guard(write)
+                return await self._set_finalizer(write)
             case WriteStatus():
-                return await self._report(write)
+                return await self._write_status(write)
             case _:
                 assert_never(write)
 
-    def _answered(self, ref: Ref, raw: bytes) -> int:
-        """Takes an answer into the cache, unless the watch has already told of it."""
+    def _take_answer(self, ref: Ref, raw: bytes) -> int:
+        """Stores an answer in the cache, unless the watch has passed its version. Returns that version."""
         version = version_of(raw)
         if not self.cache.watch_passed(ref.kind, version):
             self._note(self.cache.put(self.codec.object(ref.kind, raw)))
         return version
 
-    def _stored(self, copy: Copy, version: int) -> int:
-        """Remembers what admission has made of a copy: it is right as it is stored, and not written for ever."""
+    def _record_admitted(self, copy: Copy, version: int) -> int:
+        """Records how admission changed a copy. Otherwise the copy would look wrong and be written forever."""
         now = self.cache.get(copy.ref)
         if now is not None and now.resource_version == version and copy.template.content is not UNAVAILABLE:
             self.cache.answers.record_admitted(copy.ref.kind, copy.template.content, now.content)
@@ -154,21 +223,25 @@ class _Attempt:
 
     async def _update(self, write: Update) -> int:
         content, meta = self._corrected(write)
-        return self._stored(write.copy, self._answered(write.ref, await self._replace(write.live, content, meta)))
+        return self._record_admitted(
+            write.copy, self._take_answer(write.ref, await self._replace(write.live, content, meta))
+        )
 
-    async def _is_stored_so(self, write: Update) -> bool:
-        """True if a dry run yields what is stored already: only admission made the difference to what is desired."""
-        have = write.live
+    async def _is_already_right(self, write: Update) -> bool:
+        """True if a dry run yields the stored object: only admission made it differ from the desired one."""
+        live = write.live
         content, meta = self._corrected(write)
-        if have.last_manager or not have.known_copy or content in self._stored_as_sent:
+        if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False
-        tried = self.codec.object(write.ref.kind, await self._replace(have, content, meta, DRY_RUN))
-        if tried.content == content:
+        dry_run = self.codec.object(write.ref.kind, await self._replace(live, content, meta, DRY_RUN))
+        if dry_run.content == content:
             self._stored_as_sent.add(content)
-        self.cache.answers.record_admitted(write.ref.kind, content, tried.content)
-        words = tried.labels.items() == have.labels.items() and tried.annotations.items() == have.annotations.items()
+        self.cache.answers.record_admitted(write.ref.kind, content, dry_run.content)
         return (
-            words and tried.content == have.content and owners_after(write.copy.template, have) == have.owner_references
+            dry_run.labels.items() == live.labels.items()
+            and dry_run.annotations.items() == live.annotations.items()
+            and dry_run.content == live.content
+            and owners_after(write.copy.template, live) == live.owner_references
         )
 
     async def _create(self, ref: Ref, template: Template, params: dict[str, str] = OUR_WRITES) -> bytes:
@@ -183,118 +256,122 @@ class _Attempt:
         ownership = self.registry[write.key.source_type].ownership
         template, live = write.copy.template, write.live
         assert template.content is not UNAVAILABLE
-        metadata = {where: merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS)}
+        metadata = {field: merged(field, template, live, ownership) for field in (LABELS, ANNOTATIONS)}
         owners = owners_after(template, live)
         return template.content, {
             **metadata,
-            **_owned_by(live),
+            **_kept_metadata(live),
             **({"ownerReferences": owner_references(owners)} if owners else {}),
         }
 
     async def _replace(
-        self, have: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
+        self, live: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
     ) -> bytes:
-        sent = body(have.ref, content, {**meta, **_version(have)})
-        if rules_for(have.ref.kind).restore_own_fields:  # of which the cache knows nothing
-            sent = with_kept(have.ref.kind, sent, await self.client.get(address(have.ref)))
-        return await self.client.request("PUT", address(have.ref), sent, params={**OUR_WRITES, **(more or {})})
+        sent = body(live.ref, content, {**meta, **_version(live)})
+        if rules_for(live.ref.kind).restore_own_fields:  # the cache does not hold these fields
+            sent = with_kept(live.ref.kind, sent, await self.client.get(address(live.ref)))
+        return await self.client.request("PUT", address(live.ref), sent, params={**OUR_WRITES, **(more or {})})
 
     async def _release(self, write: Release) -> int:
         source_type = self.registry[write.key.source_type]
         metadata = released(write.live, source_type.ownership, source_type.source.metadata_keys)
         return await self._relabel(write.live, *metadata)
 
-    async def _relabel(self, have: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-        """Changes labels and annotations only: the cache does not hold the bytes of what is no source."""
-        words = {LABELS: _patch_of(have.labels, labels), ANNOTATIONS: _patch_of(have.annotations, annotations)}
-        return await self._patch(have.ref, {"metadata": {**words, **_version(have)}})
+    async def _relabel(self, live: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
+        """Changes labels and annotations only. The cache holds the content of sources, so it cannot replace a copy."""
+        patch = {LABELS: _patch_of(live.labels, labels), ANNOTATIONS: _patch_of(live.annotations, annotations)}
+        return await self._patch(live.ref, {"metadata": {**patch, **_version(live)}})
 
-    async def _delete(self, have: Object) -> int | None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(have)}
+    async def _delete(self, live: Object) -> int | None:
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(live)}
         try:
-            raw = await self.client.request("DELETE", address(have.ref), encode(options))
+            raw = await self.client.request("DELETE", address(live.ref), encode(options))
         except NotFound:
-            self._gone(have)
+            self._remove_deleted(live)
             return None
-        if decode(raw).get("kind") != "Status":  # a finalizer holds it: it is there, and on its way out
-            return self._answered(have.ref, raw)
-        self._gone(have)
+        if decode(raw).get("kind") != "Status":  # the object: a finalizer delays its deletion
+            return self._take_answer(live.ref, raw)
+        self._remove_deleted(live)
         return None
 
-    def _gone(self, have: Object) -> None:
-        """Noted even if the watch was faster: what was copied from it goes because we intended that."""
-        self.changes.append(self.cache.remove_deleted(have) or Change(have.ref, have, None))
+    def _remove_deleted(self, live: Object) -> None:
+        """Notes the change even if the watch reported it first: the controller must learn that we deleted this object.
+
+        Otherwise copies of it would wait for the grace period of a vanished source.
+        """
+        self.changes.append(self.cache.remove_deleted(live) or Change(live.ref, live, None))
 
     async def _recreate(self, write: Recreate) -> int:
-        """The old copy goes only when the server would take the new one; what others wrote on it is handed on."""
+        """Deletes the old copy only if a dry run accepts the new one. Labels and annotations of others are kept."""
         ownership = self.registry[write.key.source_type].ownership
         template, foreign = split_foreign_metadata(write.copy.template, write.live, ownership)
         with suppress(AlreadyExists):
             await self._create(write.ref, template, {**OUR_WRITES, **DRY_RUN})
         await self._delete(write.live)
         self.fault_points.reached("within-recreate")
-        version = self._stored(write.copy, self._answered(write.ref, raw := await self._create(write.ref, template)))
+        answer = await self._create(write.ref, template)
+        version = self._record_admitted(write.copy, self._take_answer(write.ref, answer))
         if any(foreign.values()):
-            now = _version(self.codec.object(write.ref.kind, raw))
-            with suppress(SamaraError):  # the copy itself is right
+            now = _version(self.codec.object(write.ref.kind, answer))
+            with suppress(SamaraError):  # the copy is right without them
                 return await self._patch(write.ref, {"metadata": {**foreign, **now}}, params=PRESERVED_WRITES)
         return version
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
         meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.live)}
-        return await self._applied(write.ref, body(write.ref, Content(), meta), overlay.manager)
+        return await self._server_side_apply(write.ref, body(write.ref, Content(), meta), overlay.manager)
 
-    async def _applied(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
+    async def _server_side_apply(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
         params = {**OUR_WRITES, "fieldManager": manager, "force": "true"}
         raw = await self.client.request(
             "PATCH", address(ref, subresource), sent, params=params, content_type=APPLY_PATCH
         )
-        return self._answered(ref, raw)
+        return self._take_answer(ref, raw)
 
-    async def _guard(self, write: SetFinalizer) -> int | None:
-        others = [each for each in write.live.finalizers if each != write.finalizer]
+    async def _set_finalizer(self, write: SetFinalizer) -> int | None:
+        others = [finalizer for finalizer in write.live.finalizers if finalizer != write.finalizer]
         finalizers = [*others, write.finalizer] if write.add else others
         patch = {"metadata": {"finalizers": finalizers, **_version(write.live)}}
         if finalizers or not write.live.deleting:
             return await self._patch(write.ref, patch)
-        await self._patched(write.ref, patch)
-        self._note(self.cache.remove_deleted(write.live))  # its last finalizer went with this patch
+        await self._send_patch(write.ref, patch)
+        self._note(self.cache.remove_deleted(write.live))  # the patch removed its last finalizer
         return None
 
-    async def _report(self, write: WriteStatus) -> int:
+    async def _write_status(self, write: WriteStatus) -> int:
         status = self.registry[write.key.source_type].status
         manager = status.field_manager if status is not None else ""
         if not manager:
             return await self._patch(write.ref, {"metadata": _version(write.live), "status": write.status}, "status")
         sent = body(write.ref, Content(), _version(write.live), status=write.status)
-        return await self._applied(write.ref, sent, manager, "status")
+        return await self._server_side_apply(write.ref, sent, manager, "status")
 
     async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES) -> int:
-        return self._answered(ref, await self._patched(ref, patch, subresource, params))
+        return self._take_answer(ref, await self._send_patch(ref, patch, subresource, params))
 
-    async def _patched(
+    async def _send_patch(
         self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES
     ) -> bytes:
-        where, sent = address(ref, subresource), encode(patch)
-        return await self.client.request("PATCH", where, sent, params=params, content_type=MERGE_PATCH)
+        path, sent = address(ref, subresource), encode(patch)
+        return await self.client.request("PATCH", path, sent, params=params, content_type=MERGE_PATCH)
 
 
-def _version(have: Object) -> dict[str, str]:
-    return {"uid": have.uid, "resourceVersion": str(have.resource_version)}
+def _version(live: Object) -> dict[str, str]:
+    return {"uid": live.uid, "resourceVersion": str(live.resource_version)}
 
 
 def _patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
-    """A merge patch from one mapping to another: what goes is null."""
-    gone: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
-    return gone | {key: value for key, value in after.items() if before.get(key) != value}
+    """A merge patch from one mapping to another: removed keys are null."""
+    removed: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
+    return removed | {key: value for key, value in after.items() if before.get(key) != value}
 
 
-def _owned_by(have: Object) -> dict[str, Any]:
-    """What others keep on an object and a replacement must not take away."""
+def _kept_metadata(live: Object) -> dict[str, Any]:
+    """Finalizers and owner references. A replacement that left them out would remove them."""
     kept: dict[str, Any] = {}
-    if have.finalizers:
-        kept["finalizers"] = list(have.finalizers)
-    if have.owner_references:
-        kept["ownerReferences"] = owner_references(have.owner_references)
+    if live.finalizers:
+        kept["finalizers"] = list(live.finalizers)
+    if live.owner_references:
+        kept["ownerReferences"] = owner_references(live.owner_references)
     return kept

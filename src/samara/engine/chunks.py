@@ -41,7 +41,7 @@ class ChunkedPlan:
 
     @classmethod
     def start(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
-        """Each copy is freed when its step is taken: 100,000 copies take 11 MB."""
+        """A plan whose copies are freed one by one, as their steps are taken: 100,000 copies take 11 MB."""
         without_copies = replace(desired, copies=())
         initial = frozenset(copy.ref for copy in desired.copies)
         return cls(key, ctx, without_copies, steps(ctx, without_copies, _release_each(desired.copies)), initial=initial)
@@ -50,19 +50,22 @@ class ChunkedPlan:
         """The next chunk. If it has fewer than `CHUNK` steps, it is the last."""
         return list(islice(self.steps, CHUNK))
 
-    def dropped_namespaces(self, now: Desired) -> set[str]:
+    def dropped_namespaces(self, desired: Desired) -> set[str]:
         """Namespaces of copies that were desired when the plan began and are not desired at its end."""
-        return {ref.namespace for ref in self.initial.difference(copy.ref for copy in now.copies)}
+        return {ref.namespace for ref in self.initial.difference(copy.ref for copy in desired.copies)}
 
 
-def rotate_to_pending(desired: Desired, tally: CopyCounts) -> Desired:
+def rotate_to_pending(desired: Desired, counts: CopyCounts) -> Desired:
     """Starts with the copy that has been pending longest.
 
-    Otherwise a source that changes faster than it is copied would be written to the same first namespaces again and
-    again, and never reach the others.
+    Otherwise a source that changes faster than it is copied would never reach its last namespaces.
     """
-    pending = tally.longest_pending()
-    first = next((at for at, copy in enumerate(desired.copies) if copy.ref == pending), 0) if pending is not None else 0
+    pending = counts.longest_pending()
+    first = (
+        next((index for index, copy in enumerate(desired.copies) if copy.ref == pending), 0)
+        if pending is not None
+        else 0
+    )
     return replace(desired, copies=desired.copies[first:] + desired.copies[:first]) if first else desired
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +20,25 @@ from samara import log
 from samara.core.context import PlanContext
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
-from samara.core.model import NAMESPACE, QUOTA, Key, Ref
+from samara.core.model import NAMESPACE, QUOTA, Key, Ref, vocabulary_of
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, SecretPath
 from samara.core.registry import Registry
-from samara.core.writes import Apply, Blocked, Delete, Plan, ReadFirst, Release, SetFinalizer, Step, Write, WriteStatus
+from samara.core.writes import (
+    Apply,
+    Blocked,
+    Delete,
+    Plan,
+    ReadFirst,
+    Release,
+    Removal,
+    SetFinalizer,
+    Step,
+    Write,
+    WriteStatus,
+)
+from samara.engine.apply import Outcome
 from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
@@ -35,7 +48,6 @@ from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
 from samara.engine.metrics import Metrics
-from samara.engine.outcome import Outcome
 from samara.engine.process import RETRY_AFTER_BUG, contain
 from samara.engine.results import ResultHandler, note_refused, slice_of
 from samara.engine.retry import RetryBackoff
@@ -52,7 +64,7 @@ TIME_SLICE = 0.005
 RECHECK_TERMINATING = 10.0
 """Seconds between plans of a terminating source: the deletion of its CRD is not watched."""
 RECHECK_OUTBOX = 1.0
-"""Seconds after which waiting writes are looked at again, in case that we may write only now."""
+"""Seconds after which waiting writes are tried again, in case that a renewed lease allows them only now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ class Options:
 class Controller:
     """One per process. A standby keeps its cache warm; its inbox is closed until it leads."""
 
-    def __init__(  # noqa: PLR0913 - each is something that it works with
+    def __init__(  # noqa: PLR0913 - the components that it drives
         self,
         inbox: Inbox,
         cache: Cache,
@@ -89,15 +101,15 @@ class Controller:
         self.leading = False
         self.synced = False
         """True once everything that was listed has been planned and written."""
-        self.tallies: dict[Key, CopyCounts] = {}
+        self.counts: dict[Key, CopyCounts] = {}
         self.queue = WorkQueue(clock)
         self.chunked: dict[Key, ChunkedPlan] = {}
         """Large plans under way, by key; the first one continues next."""
         self.drift = DriftLimiter(clock)
         self.flaps = FlapDamper(clock)
-        self.status = StatusReporter(cache, registry, self.tallies, self._is_busy, clock)
+        self.status = StatusReporter(cache, registry, self.counts, self._is_busy, clock)
         self.deletions = DeletionGate(cache, registry, guard, self.flaps, clock, options.gone_after)
-        self.results = ResultHandler(cache, registry, self.tallies, retry, self.drift, self.flaps, events, metrics)
+        self.results = ResultHandler(cache, registry, self.counts, retry, self.drift, self.flaps, events, metrics)
         self._inbox = inbox
         self._cache = cache
         self._registry = registry
@@ -159,7 +171,7 @@ class Controller:
         """Keys whose held deletions are released by time, and all keys if a resync is due."""
         for key in self._guard.due():
             log.info("brake.over", key=key)
-            self._guard.free(key)
+            self._guard.release(key)
             self.enqueue(key)
         if self._resync_at is not None and self._clock() >= self._resync_at:
             self._resync_at = self._next_resync()
@@ -177,7 +189,7 @@ class Controller:
 
     def _write_statuses(self, end: float) -> bool:
         for report in self.status.due():
-            self._offer(report, self.tallies[report.key], urgent=True)
+            self._offer(report, self.counts[report.key], urgent=True)
             if self._clock() >= end:
                 return True
         return False
@@ -192,7 +204,7 @@ class Controller:
         return min((seconds for seconds in due if seconds is not None), default=None)
 
     def _next_resync(self) -> float | None:
-        """Jitter keeps many processes from resyncing at the same moment."""
+        """The time of the next resync; None if it is disabled. Jitter keeps many processes from resyncing together."""
         jitter = random.uniform(0.9, 1.1)  # noqa: S311 - not a secret
         return self._clock() + self._options.resync * jitter if self._options.resync else None
 
@@ -213,7 +225,7 @@ class Controller:
         match message:
             case Observed(changes):
                 for change in changes:
-                    with contain(change.ref):
+                    with contain(change.ref, retry=None):
                         self._observed(change)
             case WriteDone(write):
                 self._release(write)  # first: an address must not stay locked, whatever else fails
@@ -224,7 +236,7 @@ class Controller:
                 self.requeue(slice_of(write))
             case Fetched(keys, delay, change):
                 if change is not None:
-                    with contain(change.ref):
+                    with contain(change.ref, retry=None):
                         self._fetched(change, delay)
                 self._requeue_all(keys, delay)
             case Listed(kind):
@@ -238,7 +250,7 @@ class Controller:
                     self.status.touch(key)
             case HoldAnswered(key, answer):
                 log.info("brake.answered", key=key, word=answer)
-                self._guard.free(key, discard=answer == "discard")
+                self._guard.release(key, discard=answer == "discard")
                 self.enqueue(key)
             case HoldsStored(keys):
                 for key in keys:
@@ -265,7 +277,7 @@ class Controller:
                 self.enqueue(key, delay)
 
     def _note_edit(self, change: Change, triggered: Triggers) -> None:
-        """Somebody else changed an object: a status of ours perhaps, or a copy."""
+        """Another client changed an object, which may be a copy or a source with a status of ours."""
         if triggered.status_of:
             for key in triggered.status_of:
                 self.status.contested(key)
@@ -279,10 +291,10 @@ class Controller:
         if change.new is None:
             self._retry.gone(change.ref)
         for source in edited:
-            self._retry.free_source(source)
+            self._retry.release_source(source)
 
     def _retry_namespace(self, namespace: str) -> None:
-        for key, delay in self._retry.free_namespace(namespace):
+        for key, delay in self._retry.release_namespace(namespace):
             self.requeue(key, delay)
 
     def _fetched(self, change: Change, delay: float) -> None:
@@ -302,7 +314,7 @@ class Controller:
         for ref, key, delay in follow_up.refetch:
             self._fetcher.fetch(ref, key, delay)
         if is_echoed and result.outcome is Outcome.DONE and self._version_at(write.ref) != result.version:
-            self.requeue(slice_of(write))  # the supposed echo was somebody else's change
+            self.requeue(slice_of(write))  # the supposed echo was a change by another client
         if not isinstance(write, WriteStatus):
             self.status.touch(write.key)
 
@@ -314,7 +326,7 @@ class Controller:
         """A write changed a source: its copies follow from the answer, without waiting for the watch."""
         for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
-                self._retry.free_source(key.source)
+                self._retry.release_source(key.source)
                 if change.new is None:
                     self.deletions.intended(key.source)
             self.requeue(key)
@@ -335,7 +347,7 @@ class Controller:
 
     def requeue(self, key: Key, delay: float = 0.0) -> None:
         """Plans this key again. If a large plan of it is under way, that one goes on."""
-        if key.all_namespaces in self.tallies or not self._cache.is_idle(key):
+        if key.all_namespaces in self.counts or not self._cache.is_idle(key):
             self.queue.add(key, delay)
 
     def _requeue_all(self, keys: Iterable[Key], delay: float = 0.0) -> None:
@@ -361,25 +373,25 @@ class Controller:
             return
         ctx, desired = prepared
         self._writer.outbox.clear(key)  # the new plan replaces what an older one still had waiting
-        tally = self.tallies.setdefault(key.all_namespaces, CopyCounts())
+        counts = self.counts.setdefault(key.all_namespaces, CopyCounts())
         if key.namespace is not None and key.all_namespaces in self.chunked:
             self.chunked[key.all_namespaces].replanned.add(key.namespace)
         if key.namespace is None:
             self.chunked.pop(key, None)
-            desired = rotate_to_pending(desired, tally)
+            desired = rotate_to_pending(desired, counts)
             if len(desired.copies) > CHUNK:
                 self.chunked[key] = ChunkedPlan.start(key, ctx, desired)
-                tally.start_chunked()
+                counts.start_chunked()
                 return
         plan = ChunkedPlan.single(key, ctx, desired)
-        tally.reset(key.namespace)
+        counts.reset(key.namespace)
         for step in plan.steps:
-            self._take(plan, tally, step)
-        self._finish(plan, tally)
+            self._take(plan, counts, step)
+        self._finish(plan, plan.removals, counts)
         self._metrics.planned(self._clock() - started)
 
     def _prepare(self, key: Key) -> tuple[PlanContext, Desired] | None:
-        """What the source wants; None if something must be read first. That queues the key again."""
+        """The desired state of a key; None if something must be read first. The read queues the key again."""
         prepared = prepare(key, self._cache, self._registry, self._policy)
         if self._subscribe(key, prepared):  # the poller may know the new paths already
             prepared = prepare(key, self._cache, self._registry, self._policy)
@@ -389,8 +401,8 @@ class Controller:
         return None
 
     def _subscribe(self, key: Key, prepared: Plan | tuple[PlanContext, Desired]) -> bool:
-        """Tells the secret poller which paths a source reads now. True if that is news to it."""
-        if self._secrets is None or key.source_type not in self._secrets.source_types:
+        """Subscribes a source to the paths that it reads now. True if that changed its subscription."""
+        if self._secrets is None or vocabulary_of(key.source_type) not in self._secrets.vocabularies:
             return False
         reads = prepared.reads if isinstance(prepared, Plan) else prepared[1].reads
         if isinstance(prepared, Plan) and not reads:
@@ -402,38 +414,37 @@ class Controller:
         )
 
     def continue_chunked(self) -> bool:
-        """Takes the next chunk of a large plan that has few writes waiting; False if there is none."""
+        """Plans the next chunk of a large plan that has few writes waiting; False if there is none."""
         waiting = self._writer.outbox.waiting
         key = next((key for key in self.chunked if waiting(key) < AHEAD), None)
         if key is None:
             return False
-        plan = self.chunked.pop(key)  # and back at the end, so that large plans take turns
+        plan = self.chunked.pop(key)  # it returns to the end, so that large plans take turns
         with contain(key, partial(self.requeue, key, RETRY_AFTER_BUG)):
-            tally, chunk = self.tallies[key], plan.take()
+            counts, chunk = self.counts[key], plan.take()
             for step in chunk:
                 if step.ref.namespace not in plan.replanned:
-                    self._take(plan, tally, step)
+                    self._take(plan, counts, step)
                 elif isinstance(step.outcome, Delete | Release):  # the mass-delete limit must count it all the same
                     plan.removals.append(step.outcome)
             if len(chunk) == CHUNK:
                 self.chunked[key] = plan
             else:
-                self._finish_chunked(plan, tally)
+                self._finish_chunked(plan, counts)
         return True
 
-    def _finish_chunked(self, plan: ChunkedPlan, tally: CopyCounts) -> None:
-        """Namespaces came, went and changed meanwhile: asks again what is wanted before anything is deleted."""
+    def _finish_chunked(self, plan: ChunkedPlan, counts: CopyCounts) -> None:
+        """Computes the desired state again before anything is deleted: namespaces changed while the plan was made."""
         if (prepared := self._prepare(plan.key)) is None:
             return
         ctx, desired = prepared
         for namespace in plan.dropped_namespaces(desired):
             self.requeue(plan.key.in_namespace(namespace))
-        plan.removals = still_due(ctx, desired, plan.removals)
-        tally.retain({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
-        self._finish(plan, tally)
+        counts.retain({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
+        self._finish(plan, still_due(ctx, desired, plan.removals), counts)
 
-    def _take(self, plan: ChunkedPlan, tally: CopyCounts, step: Step) -> None:
-        tally.count(step)
+    def _take(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:
+        counts.count(step)
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
                 self._retry.forget(plan.key.all_namespaces, step.ref)
@@ -446,57 +457,55 @@ class Controller:
             case Delete() | Release() as removal:
                 plan.removals.append(removal)
             case write:
-                self._offer(write, tally, urgent=plan.key.namespace is not None)
+                self._offer(write, counts, urgent=plan.key.namespace is not None)
 
-    def _finish(self, plan: ChunkedPlan, tally: CopyCounts) -> None:
+    def _finish(self, plan: ChunkedPlan, removals: Sequence[Removal], counts: CopyCounts) -> None:
         """All steps are taken. Deletions are judged together; then the plan is reported."""
         key, source, desired = plan.key, plan.ctx.source, plan.desired
         if key.namespace is None and source is not None:
-            tally.counted = source.uid, source.generation
-        verdict = self.deletions.judge(
-            key, source, plan.removals, desired.finalizer, tally.paused_removals(key.namespace)
-        )
+            counts.mark_complete(source)
+        verdict = self.deletions.judge(key, source, removals, desired.finalizer, counts.paused_removals(key.namespace))
         for removal in verdict.allowed:
-            self._offer(removal, tally, urgent=key.namespace is not None)
-        for again, delay in verdict.requeue:
-            self.requeue(again, delay)
+            self._offer(removal, counts, urgent=key.namespace is not None)
+        for later, delay in verdict.requeue:
+            self.requeue(later, delay)
         if verdict.record:
             self._hold_store.save_soon()
         held = self._guard.held.get(key.all_namespaces)
-        tally.mark_held(held.refs if held is not None else frozenset())
+        counts.mark_held(held.refs if held is not None else frozenset())
         if desired.requeue_after is not None:
             self.requeue(key, desired.requeue_after)
         if source is not None and source.deleting and desired.finalizer in source.finalizers:
             self.requeue(key.all_namespaces, RECHECK_TERMINATING)
-        self._events.planned(key, desired, tally, held)
+        self._events.planned(key, desired, counts, held)
         self.status.touch(key)
-        if not tally.names and not plan.removals and source is None:
+        if not counts.names and not removals and source is None:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
-        """The source is gone, and no copy of it is left in what was planned."""
-        self.tallies.pop(key.all_namespaces, None)
+        """The source is gone, and the plan has no copy of it left."""
+        self.counts.pop(key.all_namespaces, None)
         if key.namespace is None or not self._cache.count(
             key.all_namespaces
         ):  # a slice says nothing about other namespaces
             self.deletions.forget(key)
-            self._retry.free_source(key.source)
+            self._retry.release_source(key.source)
 
-    def _offer(self, write: Write, tally: CopyCounts, *, urgent: bool) -> None:
+    def _offer(self, write: Write, counts: CopyCounts, *, urgent: bool) -> None:
         """Puts a write into the outbox, unless it has to wait for its backoff."""
         if self._options.observe or self._must_keep_finalizer(write):
             return
-        wait = self._retry.of(write)
-        if wait is not None and wait.told:
-            note_refused(write, tally, wait.message)  # until it succeeds, also while it is tried again
-        if wait is not None and wait.until > self._clock():
-            self.requeue(slice_of(write), wait.until - self._clock())
+        state = self._retry.of(write)
+        if state is not None and state.is_reported:
+            note_refused(write, counts, state.message)  # until it succeeds, also while it is retried
+        if state is not None and state.until > self._clock():
+            self.requeue(slice_of(write), state.until - self._clock())
             return
         throttled = self.drift.throttle(write)
         if throttled is not None:
             if isinstance(write, Apply):
                 self._events.blocked(write, "Fought", throttled.message)
-            tally.mark_blocked(write.ref, "fought", throttled.message)
+            counts.mark_blocked(write.ref, "fought", throttled.message)
             self.requeue(slice_of(write), throttled.retry_in)
             return
         self._writer.outbox.put(write, urgent)
@@ -505,7 +514,7 @@ class Controller:
         """A finalizer stays while a write of its source is in flight, because that may create a copy."""
         return isinstance(write, SetFinalizer) and not write.add and self._writer.outbox.is_flying(write.key)
 
-    # ------------------------------------------------------------------ what others ask
+    # ------------------------------------------------------------------ state for health and metrics
 
     def oldest_pending(self) -> float:
         """Seconds for which the oldest key or write has waited."""
@@ -513,12 +522,12 @@ class Controller:
 
     @property
     def in_flight(self) -> int:
-        """How many writes were sent, and their results not handled yet."""
+        """How many writes were sent whose results have not been handled."""
         return self._writer.outbox.flying
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can be written now, if so."""
+        """Why no write can succeed now; None if writes can."""
         return self._writer.obstacle
 
     def _is_busy(self, key: Key) -> bool:
@@ -535,8 +544,8 @@ class Controller:
             return
         self.synced = True
         self._writer.stop_verifying()
-        self._guard.settle({*self.tallies, *self._keys()}, self._is_planned)
-        log.info("synced", sources=len(self.tallies))
+        self._guard.settle({*self.counts, *self._keys()}, self._is_planned)
+        log.info("synced", sources=len(self.counts))
 
     def _is_planned(self, vocabulary: str) -> bool:
         """True if all sources of a vocabulary are planned: it is served, and its kinds are listed."""

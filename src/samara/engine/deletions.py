@@ -1,8 +1,8 @@
-"""Which deletions of a plan may be sent now: not too soon after the source vanished, and not too many at once."""
+"""Decides which deletions of a plan may be sent now: after the grace period, and within the mass-delete limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samara.core.context import PlanContext
@@ -21,7 +21,7 @@ KEPT = "the deletion of its namespace was discarded; the namespace stays"
 
 @dataclass(slots=True)
 class Verdict:
-    """What is to be done about the deletions of a plan."""
+    """The decision about the deletions of a plan."""
 
     allowed: list[Removal | SetFinalizer] = field(default_factory=list)
     """May be sent now."""
@@ -32,7 +32,10 @@ class Verdict:
 
 
 class DeletionGate:
-    """Judges the deletions of a plan together. It remembers since when each source has been gone."""
+    """Judges the deletions of a plan together, for the controller. It sends nothing itself.
+
+    It owns the times since when each source has been gone.
+    """
 
     def __init__(
         self,
@@ -69,64 +72,69 @@ class DeletionGate:
         `finalizer`: the one of the source, released in place of a Namespace whose deletion was discarded.
         """
         verdict = Verdict()
-        if self._is_in_grace_period(key, source, removals, verdict):
+        is_gone = self._is_gone(key, source)
+        has_grace = is_gone and bool(removals) and key.source not in self._intended
+        self._note_source(key, is_gone, has_grace)
+        if has_grace and self._must_wait(key, self._gone_since, verdict):
             return verdict
         delayed = [removal for removal in removals if _is_delayed(removal)]
         now = [removal for removal in removals if not _is_delayed(removal)]
-        allowed = list(self._leftovers(key, delayed, verdict))
+        self._note_leftovers(key, delayed)
+        allowed: list[Removal] = []
+        if delayed and not self._must_wait(key, self._leftover_since, verdict):
+            allowed += delayed  # the garbage collector had its time. The mass-delete limit does not count leftovers.
         allowed += self._within_limit(key, source, self._undamped(key, source, now, verdict), paused)
-        verdict.allowed = [_kept(removal, source, finalizer) for removal in allowed]
+        verdict.allowed = [_without_namespace(removal, source, finalizer) for removal in allowed]
         verdict.record = self._guard.must_record(key.all_namespaces)
         return verdict
 
     def intended(self, source: Ref) -> None:
-        """We deleted this source ourselves."""
+        """Records that we deleted this source ourselves."""
         self._intended.add(source)
 
     def distrust(self, kind: Kind) -> None:
-        """A kind was listed again, perhaps after its CRD was gone: the absence seen before proves nothing."""
+        """A kind was listed again, perhaps after its CRD was missing. Its sources may exist, so their times restart."""
         for since in (self._gone_since, self._leftover_since):
             for key in [key for key in since if key.source.kind == kind]:
                 del since[key]
 
     def forget(self, key: Key) -> None:
-        """Neither the source nor a copy is left."""
+        """Neither the source of a key nor a copy is left."""
         self._gone_since.pop(key, None)
         self._leftover_since.pop(key, None)
         self._intended.discard(key.source)
-        self._guard.gone(key)
+        self._guard.forget(key)
 
-    def _is_in_grace_period(
-        self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
-    ) -> bool:
-        """A source that vanished keeps its copies for a while: it may be recreated, as by `kubectl replace --force`."""
-        if (source is not None and not source.deleting) or self._cache.exists_unread(key.source):
-            self._gone_since.pop(key.all_namespaces, None)  # an object that stopped being a source has not vanished
+    def _is_gone(self, key: Key, source: Object | None) -> bool:
+        """True if the source vanished. An object that only stopped being a source has not."""
+        return (source is None or source.deleting) and not self._cache.exists_unread(key.source)
+
+    def _note_source(self, key: Key, is_gone: bool, has_grace: bool) -> None:
+        """Starts or ends the grace period of a source: it may be recreated, as by `kubectl replace --force`."""
+        if not is_gone:
+            self._gone_since.pop(key.all_namespaces, None)
             self._intended.discard(key.source)
-            return False
-        if not removals or key.source in self._intended:
-            if key.namespace is None:  # a slice says nothing about other namespaces
-                self._gone_since.pop(key, None)
-            return False
-        return self._must_wait(key, self._gone_since, verdict)
+        elif has_grace:
+            self._gone_since.setdefault(key.all_namespaces, self._clock())
+        elif key.namespace is None:  # a slice without deletions shows nothing about other namespaces
+            self._gone_since.pop(key, None)
 
-    def _leftovers(self, key: Key, delayed: Sequence[Removal], verdict: Verdict) -> Sequence[Removal]:
-        """Copies of an earlier source of this name are left to the garbage collector first. No limit counts them."""
-        if not delayed:
-            if key.namespace is None:
-                self._leftover_since.pop(key, None)
-            return ()
-        return () if self._must_wait(key, self._leftover_since, verdict) else delayed
+    def _note_leftovers(self, key: Key, delayed: Sequence[Removal]) -> None:
+        """Starts or ends the wait for the garbage collector, which deletes copies of an earlier source."""
+        if delayed:
+            self._leftover_since.setdefault(key.all_namespaces, self._clock())
+        elif key.namespace is None:
+            self._leftover_since.pop(key, None)
 
-    def _must_wait(self, key: Key, since: dict[Key, float], verdict: Verdict) -> bool:
-        now, grace_period = self._clock(), self._grace_period(key)
-        remaining = since.setdefault(key.all_namespaces, now) + grace_period - now
+    def _must_wait(self, key: Key, since: Mapping[Key, float], verdict: Verdict) -> bool:
+        """True until the grace period is over. The verdict then queues the key for its end."""
+        remaining = since[key.all_namespaces] + self._grace_period(key) - self._clock()
         if remaining > 0:
             verdict.requeue.append((key.all_namespaces, remaining))
         return remaining > 0
 
     def _grace_period(self, key: Key) -> float:
-        """Seconds that the copies of a vanished source stay. A custom resource may have a period of its own."""
+        """Seconds for which the copies of a vanished source stay. A custom resource may have a period of its own."""
         source = self._registry[key.source_type].source
         own = source.gone_after if isinstance(source, CustomResource) else None
         return self._gone_after if own is None else own
@@ -134,10 +142,12 @@ class DeletionGate:
     def _undamped(
         self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
     ) -> list[Removal]:
-        """All but copies that come and go: these stay until they have been unwanted for half a minute."""
+        """The removals that need not wait. A copy that comes and goes waits until it was unwanted for half a minute."""
         undamped = []
         for removal in removals:
             is_damped = isinstance(removal, Delete) and not removal.revoked
+            if is_damped:
+                self._flaps.note_unwanted(removal.ref, source)
             remaining = self._flaps.remaining(removal.ref, source) if is_damped else 0.0
             if remaining:
                 verdict.requeue.append((key.in_namespace(removal.ref.namespace), remaining))
@@ -157,19 +167,19 @@ class DeletionGate:
         if deletes:
             copies = self._cache.count(key.all_namespaces)
             copies_of_all = self._cache.count_in_namespace(key.source.namespace)
-        allowed = self._guard.judge(key, deletes, copies, copies_of_all, paused)
+        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused)
         releases = [removal for removal in removals if isinstance(removal, Release)]
         return [*map(self._unless_discarded, allowed), *releases]
 
     def _unless_discarded(self, delete: Delete) -> Removal:
-        """A discarded deletion becomes an annotation on the copy, which says that it stays."""
+        """Instead of a discarded deletion, the copy gets an annotation that marks it as an orphan."""
         if self._guard.is_discarded(delete.ref):
             return KeepAsOrphan(delete.key, delete.ref, delete.live)
         return delete
 
 
 def still_due(ctx: PlanContext, desired: Desired, removals: Sequence[Removal]) -> list[Removal]:
-    """Those removals of a chunked plan that are right at its end: namespaces come, go and change while it is made."""
+    """The removals of a chunked plan that are still right at its end. Namespaces changed while it was made."""
     copies = {copy.ref: copy for copy in desired.copies}
 
     def is_due(removal: Removal) -> bool:
@@ -184,10 +194,10 @@ def _is_delayed(removal: Removal) -> bool:
     return isinstance(removal, Delete) and removal.delayed
 
 
-def _kept(removal: Removal, source: Object | None, finalizer: str | None) -> Removal | SetFinalizer:
-    """A Namespace that stays gets no annotation. Only the finalizer of its source is released, so the source can go.
+def _without_namespace(removal: Removal, source: Object | None, finalizer: str | None) -> Removal | SetFinalizer:
+    """For a Namespace whose deletion was discarded, releases the finalizer of its source instead of annotating it.
 
-    The Namespace remains in its tree as before, and a new source of this name gets it back.
+    The source can then be deleted. The Namespace stays in its tree, and a new source of this name gets it back.
     """
     if (
         isinstance(removal, KeepAsOrphan)

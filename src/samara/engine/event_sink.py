@@ -39,11 +39,6 @@ EVENT_REASONS = {
         "the target namespace does not accept copies from the source's namespace; not with Secret copy",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
-    "NoNamespace": EventReason("Warning", "the target namespace of a FishySecret does not exist or is being deleted"),
-    "PathNotAllowed": EventReason("Warning", "the settings do not let the namespace of a FishySecret read a path"),
-    "TokenError": EventReason("Warning", "the configuration of the secret manager is missing or incomplete"),
-    "ConnectionError": EventReason("Warning", "the configuration names a secret manager that cannot be used"),
-    "FetchError": EventReason("Warning", "a path could not be read; the Secret stays as it is"),
     "Held": EventReason("Warning", "the brake holds deletions, or the source or a namespace is paused"),
     "Fought": EventReason(
         "Warning",
@@ -51,6 +46,7 @@ EVENT_REASONS = {
         "less often",
     ),
 }
+"""The reasons that all vocabularies share. Each vocabulary declares its own ones, which are all of type Warning."""
 REPEAT_AFTER = 1800.0
 """Seconds after which the Event of a lasting problem is sent again."""
 REVERTED = "put back"
@@ -70,7 +66,7 @@ MAX_NAMES = 100
 
 @dataclass(slots=True)
 class _Topic:
-    """What the Event of one object and reason says, and what it said last."""
+    """The Event of one object and reason: its next content, and the content last sent."""
 
     about: Ref
     uid: str
@@ -93,7 +89,10 @@ class _Topic:
 
 
 class EventSink:
-    """Collects what is to be reported, and sends it when it is flushed. With `silent` it only logs."""
+    """Owns the content of all Events. The recorder adds to it and flushes it.
+
+    It sends an Event when it is flushed, or only logs it if `silent`. It never retries a lost Event.
+    """
 
     def __init__(self, client: Client, clock: Callable[[], float], *, silent: bool = False) -> None:
         self._silent = silent
@@ -140,15 +139,15 @@ class EventSink:
     def due(self) -> list[tuple[Ref, str]]:
         """The objects and reasons whose Event is sent again now if the problem still lasts."""
         now = self._clock()
-        return [place for place, topic in self._topics.items() if now - topic.sent_at >= REPEAT_AFTER]
+        return [address for address, topic in self._topics.items() if now - topic.sent_at >= REPEAT_AFTER]
 
     async def flush(self) -> None:
-        for place, topic in list(self._topics.items()):
+        for address, topic in list(self._topics.items()):
             if topic.dirty:
                 topic.dirty = False
                 await self._send_topic(topic)
             elif self._clock() - topic.sent_at > 2 * REPEAT_AFTER:
-                self._topics.pop(place, None)  # another flush may run at shutdown
+                self._topics.pop(address, None)  # another flush may run at shutdown
 
     async def _send_topic(self, topic: _Topic) -> None:
         text, annotations = _text(topic), _annotations(topic)
@@ -175,17 +174,17 @@ class EventSink:
             event = _event(topic, name, namespace, text, annotations, now)
             await self._client.request("POST", path, encode(event), params=OUR_WRITES)
         except AlreadyExists:
-            told = {"metadata": {"annotations": annotations}, "message": text, "lastTimestamp": now}
-            await self._update(topic, f"{path}/{name}", told)
+            patch = {"metadata": {"annotations": annotations}, "message": text, "lastTimestamp": now}
+            await self._update(topic, f"{path}/{name}", patch)
         topic.is_counted = True
 
-    async def _update(self, topic: _Topic, path: str, told: dict[str, Any]) -> None:
+    async def _update(self, topic: _Topic, path: str, patch: dict[str, Any]) -> None:
         """Updates the Event, and adds to the count that an earlier process left in it."""
         try:
             if topic.is_counted:
-                await self._patch(path, {**told, "count": topic.count})
+                await self._patch(path, {**patch, "count": topic.count})
             else:
-                topic.count += int((await self._patch(path, told)).get("count") or 0)
+                topic.count += int((await self._patch(path, patch)).get("count") or 0)
                 await self._patch(path, {"count": topic.count})
         except NotFound:
             topic.dirty = True
@@ -204,7 +203,7 @@ def _text(topic: _Topic) -> str:
 
 
 def _annotations(topic: _Topic) -> dict[str, str]:
-    """What programs read, so that none has to take the message apart."""
+    """Annotations for programs, so that none has to parse the message."""
     return {
         NAMESPACES: json.dumps(sorted(topic.namespaces)[:MAX_NAMES]),
         NAMESPACE_COUNT: str(len(topic.namespaces)),

@@ -1,4 +1,4 @@
-"""Decides what is reported about plans and writes: which Event, on which object, with which message."""
+"""Decides which Events report plans and writes: the object, the reason and the message."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import REVERTED, EventSink
-from samara.engine.mass_delete import Hold
+from samara.engine.mass_delete import HeldSet
 from samara.kube.cache import Cache
 
 INTERVAL = 1.0
+"""Seconds between two flushes."""
 _MAX_HOPS = 100
 """Hops of a chain that are followed to its first source. A chain may be a loop."""
 _MAX_MESSAGES = 3
@@ -53,18 +54,21 @@ class _Problem(NamedTuple):
 
 
 class EventRecorder:
-    """Collects what plans and writes report, and once a second turns it into Events."""
+    """Owns the problems to report, by object. The controller and the result handler call it.
+
+    Once a second it turns them into Events for the sink. It sends no request itself.
+    """
 
     def __init__(self, sink: EventSink, cache: Cache) -> None:
         self._sink = sink
         self._cache = cache
         self._due: dict[Key, CopyCounts] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
-        self._held: dict[Key, Hold] = {}
+        self._held: dict[Key, HeldSet] = {}
         self._lasting: dict[Ref, dict[Key, CopyCounts]] = {}
-        """The keys with problems, by the object that carries their Events. Several vocabularies may copy one source."""
+        """Counts of keys with problems, by the object that carries their Events. Keys may share an object."""
         self._reported: dict[Ref, frozenset[str]] = {}
-        """The reasons that were reported on each object the last time."""
+        """The reasons last reported on each object."""
 
     async def run(self) -> None:
         while True:
@@ -72,7 +76,7 @@ class EventRecorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Sends what has been collected since the last time."""
+        """Reports everything that was recorded since the last flush."""
         self._gather()
         await self._sink.flush()
 
@@ -99,115 +103,116 @@ class EventRecorder:
         hierarchy = source_type.hierarchy
         if hierarchy is None or hierarchy.parent is None:
             return None
-        have, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
-        if have is None or namespace is None or not have.known_copy:
+        obj, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
+        if obj is None or namespace is None or not obj.known_copy:
             return None
-        origin = source_type.ownership.source_of(have, self._cache)
+        origin = source_type.ownership.source_of(obj, self._cache)
         above = ref._replace(namespace=hierarchy.parent(namespace))
-        found = self._cache.get(above)
-        return origin or (above if found is not None and source_type.is_source(found, self._cache) else None)
+        candidate = self._cache.get(above)
+        is_source = candidate is not None and source_type.is_source(candidate, self._cache)
+        return origin or (above if is_source else None)
 
     def blocked(self, write: Write, reason: str, message: str) -> None:
-        """Reports a problem with a write to an object that is no copy, which no tally counts."""
+        """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
         self._sink.add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
 
-    def reverted(self, write: Write, who: str) -> None:
-        """Reports at the copy that a change was reverted, so that the person who made it finds out."""
-        by = f" after {who} changed it" if who else ""
-        said = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
+    def reverted(self, write: Write, editor: str) -> None:
+        """Reports on the copy that a change was reverted, where the person who made it will look."""
+        by = f" after {editor} changed it" if editor else ""
+        origin = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         now = self._cache.get(write.ref)
-        self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {said}{by}")
+        self._sink.add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
 
-    def planned(self, key: Key, want: Desired, tally: CopyCounts, hold: Hold | None) -> None:
-        """Takes the result of a plan. A slice cannot tell whether the source itself is faulty."""
-        self.due(key.all_namespaces, tally)
+    def planned(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
+        """Records the result of a plan. Only the plan of a whole source can end a fault of the source."""
+        self.due(key.all_namespaces, counts)
         self._held.pop(key.all_namespaces, None)
         if hold is not None:
             self._held[key.all_namespaces] = hold
         if key.namespace is None:
             self._faults.pop(key, None)
-            if want.faults:
-                self._faults[key] = want.faults
+            if desired.faults:
+                self._faults[key] = desired.faults
 
-    def due(self, key: Key, tally: CopyCounts) -> None:
+    def due(self, key: Key, counts: CopyCounts) -> None:
         """Notes that the problems of a key may have changed."""
-        self._due[key] = tally
+        self._due[key] = counts
 
     def _gather(self) -> None:
         """Checks each object on which a problem may have changed, or is to be reported again."""
         # A lasting problem may never be planned again, or may have ended without a plan.
-        places = {place for place, reason in self._sink.due() if reason in self._reported.get(place, ())}
-        for key, tally in self._due.items():
+        refs = {ref for ref, reason in self._sink.due() if reason in self._reported.get(ref, ())}
+        for key, counts in self._due.items():
             about = self._about(key.source)
-            place = about.ref if isinstance(about, Object) else about
-            self._lasting.setdefault(place, {})[key] = tally
-            places.add(place)
+            ref = about.ref if isinstance(about, Object) else about
+            self._lasting.setdefault(ref, {})[key] = counts
+            refs.add(ref)
             for other in {key.source, namespace_ref(key.source.namespace)} - {
-                place
+                ref
             }:  # the source appeared or disappeared
                 if self._lasting.get(other, {}).pop(key, None) is not None:
-                    places.add(other)
+                    refs.add(other)
         self._due.clear()
-        for place in places:
-            self._report(place)
+        for ref in refs:
+            self._report(ref)
 
-    def _report(self, place: Ref) -> None:
+    def _report(self, ref: Ref) -> None:
         """Reports the problems of all keys whose Events are on one object: one Event per reason."""
-        tallies = self._lasting.pop(place)
-        found = {key: tuple(self._problems(key, tallies[key])) for key in sorted(tallies)}
-        lasting = {key: tallies[key] for key, problems in found.items() if problems}
-        about, now = self._cache.get(place) or place, _merged(chain.from_iterable(found.values()))
+        counts_by_key = self._lasting.pop(ref)
+        by_key = {key: tuple(self._problems(key, counts_by_key[key])) for key in sorted(counts_by_key)}
+        lasting = {key: counts_by_key[key] for key, problems in by_key.items() if problems}
+        about, now = self._cache.get(ref) or ref, _merged(chain.from_iterable(by_key.values()))
         for reason, problems in now.items():
             self._sink.add(about, reason, [problem.key for problem in problems], *_summary(problems))
-        for reason in self._reported.pop(place, frozenset()) - now.keys():
+        for reason in self._reported.pop(ref, frozenset()) - now.keys():
             self._sink.clear(about, reason)
         if lasting:
-            self._lasting[place], self._reported[place] = lasting, frozenset(now)
+            self._lasting[ref], self._reported[ref] = lasting, frozenset(now)
 
-    def _problems(self, key: Key, tally: CopyCounts) -> Iterator[tuple[str, _Problem]]:
+    def _problems(self, key: Key, counts: CopyCounts) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
         status = self._cache.registry[key.source_type].status
         advice = status.advice if status is not None else NO_METADATA
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))
-        for reason, found in tally.problems().items():
+        for reason, blocked in counts.problems().items():
             if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
-                where = set(map(_namespace_name, found))
-                yield _REASONS[reason], _Problem(key, where, _messages(found), advice.get(reason, ""))
+                namespaces = set(map(_namespace_name, blocked))
+                yield _REASONS[reason], _Problem(key, namespaces, _messages(blocked), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
             yield "Held", _Problem(key, set(map(_namespace_name, hold.refs)), (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
-        """The source, or its namespace if the source is gone. An object that is a source no longer is not gone."""
-        place = self._cache.get(source)
-        if place is not None or not source.namespace or self._cache.exists_unread(source):
-            return place or source
+        """The source, or its namespace if the source is gone. A former source still carries its own Events."""
+        obj = self._cache.get(source)
+        if obj is not None or not source.namespace or self._cache.exists_unread(source):
+            return obj or source
         return self._cache.get(namespace_ref(source.namespace)) or source
 
 
 def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
     """The messages of each reason in one text, since there is one Event per reason."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for fault in faults:
-        found.setdefault(fault.reason, []).append(fault.message)
-    return {reason: "; ".join(messages) for reason, messages in found.items()}
+        by_reason.setdefault(fault.reason, []).append(fault.message)
+    return {reason: "; ".join(messages) for reason, messages in by_reason.items()}
 
 
-def _messages(found: dict[Ref, NotInSync]) -> tuple[str, ...]:
+def _messages(blocked: dict[Ref, NotInSync]) -> tuple[str, ...]:
     """Each message once, in the order of their first copy, so that the same problems always give the same text."""
     first: dict[NotInSync, Ref] = {}
-    for ref, missing in found.items():
+    for ref, missing in blocked.items():
         first[missing] = min(ref, first.get(missing, ref))
     ordered = sorted(first.items(), key=lambda item: item[1])
     return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
 
 
-def _merged(found: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
+def _merged(problems: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
     now: dict[str, list[_Problem]] = {}
-    for reason, problem in found:
+    for reason, problem in problems:
         now.setdefault(reason, []).append(problem)
     return now
 

@@ -1,4 +1,4 @@
-"""Reads that plans wait for: single objects, and questions to the API server. Keys that need the same share a read."""
+"""Reads that plans wait for: single objects, and questions to the API server. Keys share equal reads."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ _WATCH_LAG = 0.1
 _REJECTED_FOR = 60.0
 """Seconds for which a refused dry run counts: a quota or an admission rule may change."""
 _VALID_FOR = 2.0
-"""Seconds for which an answer counts that may soon be another. Shorter than the grace period of a vanished source."""
+"""Seconds for which a short-lived answer counts. Shorter than the grace period of a vanished source."""
 
 
 class Fetcher:
-    """Stores what it reads in the cache, then posts `Fetched` for the keys that waited."""
+    """Owns the reads under way. It stores each result in the cache, then posts `Fetched` for the keys that waited.
+
+    The controller starts the reads; it plans nothing itself.
+    """
 
     def __init__(
         self, client: Client, codec: Codec, cache: Cache, namespace: str, post: Callable[[Fetched], None]
@@ -165,7 +168,7 @@ class Fetcher:
 
 
 def _is_short_lived(read: Query) -> bool:
-    """True if the same question may soon have another answer: another object of that name may have another owner."""
+    """True if the answer may soon change. Another object of the same name may have another owner."""
     return isinstance(read, CrdExists | IsGone | NamespaceIsActive) or (
         isinstance(read, OwnerAnnotation) and isinstance(read.owner, Ref)
     )

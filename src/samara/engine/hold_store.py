@@ -1,4 +1,4 @@
-"""The holds as a ConfigMap: `samara status` and `samara release` work from anywhere, and a restart does not forget."""
+"""Keeps held deletions in a ConfigMap: `samara status` and `samara release` use it, and a restart reads it back."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ import msgspec
 from samara import log
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Key, Ref
-from samara.engine.mass_delete import Hold, MassDeleteGuard
+from samara.engine.mass_delete import HeldSet, MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
 
 NAME = "samara-holds"
-ENDED = "namespaces"
-"""Beside the holds: the Namespaces that were deleted lately, and when. Their brake counts over a restart, too."""
-EVERY = 1.0
+DELETED = "namespaces"
+"""The entry with the Namespaces deleted lately, and when. They count against the limit after a restart too."""
+INTERVAL = 1.0
+"""Seconds between two reads or writes."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FOREVER = 100 * 365 * 86400.0
-"""Seconds after which nobody asks for a date any more, nor has the calendar one for long."""
+"""Seconds after which an end is written as "forever". `datetime` cannot represent times much later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One hold as it is written down: names, counts and times only."""
+class HoldRecord:
+    """One held set as the ConfigMap stores it: names, counts and times only."""
 
     key: str
     count: int
@@ -42,209 +43,216 @@ class Entry:
     until: str
     set: str
     answer: str = ""
-    """What somebody has said of this set: `release` or `discard`, and the set it was said of."""
+    """`release` or `discard`, and the digest of the set that it applies to; empty if nobody has answered."""
 
 
-def entry_name(key: str) -> str:
+def record_name(key: str) -> str:
+    """The name of a record in the ConfigMap, which does not allow the characters of a key."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-def entries(config_map: dict[str, Any]) -> dict[str, Entry]:
-    """The holds in a ConfigMap by key; what cannot be read is left out."""
-    found = {}
+def records(config_map: dict[str, Any]) -> dict[str, HoldRecord]:
+    """The records of a ConfigMap by key. Unreadable ones are left out."""
+    by_key = {}
     for text in (config_map.get("data") or {}).values():
         with suppress(msgspec.DecodeError):
-            entry = msgspec.json.decode(text, type=Entry)
-            found[entry.key] = entry
-    return found
+            record = msgspec.json.decode(text, type=HoldRecord)
+            by_key[record.key] = record
+    return by_key
 
 
 def unknown(config_map: dict[str, Any]) -> dict[str, str]:
-    """What another version of ours may have written down beside the holds: it stays as it is."""
-    known = {ENDED, *map(entry_name, entries(config_map))}
+    """Entries that this version cannot read. Another version may have written them, so they are kept as they are."""
+    known = {DELETED, *map(record_name, records(config_map))}
     return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
 
 
-def endings(config_map: dict[str, Any]) -> dict[str, datetime]:
-    """When each Namespace was let go that is written down; what cannot be read is left out."""
-    text, found = (config_map.get("data") or {}).get(ENDED, "{}"), {}
+def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, datetime]:
+    """When each recorded Namespace was deleted. Unreadable times are left out."""
+    text, times = (config_map.get("data") or {}).get(DELETED, "{}"), {}
     with suppress(msgspec.DecodeError):
         for name, when in msgspec.json.decode(text, type=dict[str, str]).items():
             with suppress(ValueError):
-                found[name] = datetime.strptime(when, _TIME).replace(tzinfo=UTC)
-    return found
+                times[name] = datetime.strptime(when, _TIME).replace(tzinfo=UTC)
+    return times
 
 
 class HoldStore:
-    """Keeps the ConfigMap equal to the holds, and the holds informed of what people say about them."""
+    """Owns the ConfigMap. It writes what the guard holds, and posts answers and finished records to the inbox.
+
+    It never releases a held set itself: the controller does that when it handles the answer.
+    """
 
     def __init__(
-        self, client: Client, namespace: str, holds: MassDeleteGuard, post: Callable[[HoldAnswered | HoldsStored], None]
+        self, client: Client, namespace: str, guard: MassDeleteGuard, post: Callable[[HoldAnswered | HoldsStored], None]
     ) -> None:
         self._client = client
         self._post = post
         self._ref = Ref(CONFIG_MAP, namespace, NAME)
-        self._holds = holds
-        self._found: dict[str, str] = {}
-        """What is written down, as we last read it: also of keys that this process has not planned yet."""
+        self._guard = guard
+        self._read: dict[str, str] = {}
+        """The entries as last read, also those of keys that this process has not planned yet."""
         self._unknown: dict[str, str] = {}
         self._texts: dict[str, tuple[str, str]] = {}
-        """What this process has written of each hold: the digest of its set, and the text."""
+        """By key: the digest of its held set, and the record of it."""
         self._written: dict[str, str] = {}
-        self._shown: dict[str, Hold] = {}
-        """The holds as they are written down: what people answer to."""
+        """The entries as last written."""
+        self._recorded: dict[str, HeldSet] = {}
+        """The held sets as last written. Users answer to these."""
         self._stamps: dict[str, tuple[float, str]] = {}
-        """When each Namespace was let go, by our clock, and as it is written down."""
+        """By Namespace: when it was deleted, by the guard's clock and as the record shows it."""
         self._due = asyncio.Event()
-        self._fault = ""
-        """Why they could not be written down or read the last time."""
+        self._error = ""
+        """The last error, so that it is logged once; empty after a success."""
         self._version = ""
-        """Of the ConfigMap as we last saw it: what somebody says meanwhile is not written over."""
+        """The resource version last seen. A write that names it does not overwrite a newer answer."""
 
     async def load(self) -> None:
-        """At the start: what was held before is held again, with its whole time. Without it nothing may be deleted."""
+        """Restores the state of an earlier process. Its sets are held again for the full time.
+
+        Must end before anything is deleted, so it retries until the ConfigMap is read. Raises `Forbidden` if a right is
+        missing, because waiting does not help then.
+        """
         while True:
             try:
-                return self._take(decode(await self._client.get(address(self._ref))))
+                return self._restore(decode(await self._client.get(address(self._ref))))
             except NotFound:
                 return None
             except Forbidden:
-                raise  # waiting does not help: a right is missing
-            except SamaraError as fault:
-                self._fails(fault)
-                await asyncio.sleep(EVERY)
+                raise
+            except SamaraError as error:
+                self._log(error)
+                await asyncio.sleep(INTERVAL)
 
-    def _take(self, config_map: dict[str, Any]) -> None:
-        self._found = self._written = config_map.get("data") or {}
+    def _restore(self, config_map: dict[str, Any]) -> None:
+        self._read = self._written = config_map.get("data") or {}
         self._unknown, self._version = unknown(config_map), config_map["metadata"]["resourceVersion"]
-        self._holds.remembered = {entry.key for entry in entries(config_map).values()}
-        told = endings(config_map)
-        self._holds.recall({name: time.time() - when.timestamp() for name, when in told.items()})
-        self._stamps = {name: (when, told[name].strftime(_TIME)) for name, when in self._holds.ended().items()}
+        deleted = deleted_namespaces(config_map)
+        ages = {name: time.time() - when.timestamp() for name, when in deleted.items()}
+        self._guard.restore((record.key for record in records(config_map).values()), ages)
+        times = self._guard.deleted_namespaces()
+        self._stamps = {name: (when, deleted[name].strftime(_TIME)) for name, when in times.items()}
 
     def save_soon(self) -> None:
         """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
         self._due.set()
 
     async def run(self) -> None:
-        """Reads answers and writes once a second, but only while something is held or must be recorded."""
+        """Runs until cancelled. Each second it reads answers if something is held, and writes if something changed."""
         while True:
             await self._pause()
             try:
-                if self._holds.held:
+                if self._guard.held:
                     await self._read_answers()
                 await self._write()
-                self._fault = ""
-            except (Conflict, AlreadyExists, NotFound):
-                await self._reread()  # somebody said something meanwhile, or removed it
-            except SamaraError as fault:
-                self._fails(fault)
+                self._error = ""
+            except (Conflict, AlreadyExists, NotFound):  # a user answered in between, or deleted the ConfigMap
+                with suppress(SamaraError):
+                    await self._read_answers()
+            except SamaraError as error:
+                self._log(error)
 
-    def _fails(self, fault: SamaraError) -> None:
-        """Once per fault: it is tried again every second, and that is no news."""
-        if self._fault != str(fault):
-            self._fault = str(fault)
-            log.warning("holds.failed", fault=fault)
+    def _log(self, error: SamaraError) -> None:
+        """Logs an error once. It is retried every second and would fill the log."""
+        if self._error != str(error):
+            self._error = str(error)
+            log.warning("holds.failed", fault=error)
 
     async def _pause(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(EVERY):
+            async with asyncio.timeout(INTERVAL):
                 await self._due.wait()
         self._due.clear()
 
-    async def _reread(self) -> None:
-        with suppress(SamaraError):
-            await self._read_answers()
-
     async def _read_answers(self) -> None:
-        for key, word in await self._answers():
-            self._post(HoldAnswered(key, word))
+        for key, answer in await self._answers():
+            self._post(HoldAnswered(key, answer))
 
     async def _answers(self) -> list[tuple[Key, Answer]]:
-        """Held sets that somebody has released or discarded."""
+        """Reads the ConfigMap. Returns the answers that apply to the sets held now."""
         try:
             config_map = decode(await self._client.get(address(self._ref)))
         except NotFound:
             self._written, self._unknown, self._version = {}, {}, ""
             return []
-        told, self._version = entries(config_map), config_map["metadata"]["resourceVersion"]
-        self._found, self._unknown = config_map.get("data") or {}, unknown(config_map)
-        found: list[tuple[Key, Answer]] = []
-        for key, hold in self._holds.held.items():
-            word, _, of = (told[str(key)].answer if str(key) in told else "").partition(" ")
-            if word and self._is_said_of(hold, of):
-                found.append((key, "discard" if word == "discard" else "release"))
-        return found
+        by_key, self._version = records(config_map), config_map["metadata"]["resourceVersion"]
+        self._read, self._unknown = config_map.get("data") or {}, unknown(config_map)
+        answers: list[tuple[Key, Answer]] = []
+        for key, held in self._guard.held.items():
+            answer, _, digest = (by_key[str(key)].answer if str(key) in by_key else "").partition(" ")
+            if answer and self._applies_to(held, digest):
+                answers.append((key, "discard" if answer == "discard" else "release"))
+        return answers
 
-    def _is_said_of(self, hold: Hold, digest: str) -> bool:
-        """A word is for the set that was written down when it was said, and for what is left of that by now."""
-        shown = self._shown.get(hold.key, hold)
-        return digest == hold.digest or (digest == shown.digest and hold.refs <= shown.refs)
+    def _applies_to(self, held: HeldSet, digest: str) -> bool:
+        """True if an answer was given for this set, or for a recorded set of which this one is the rest."""
+        recorded = self._recorded.get(held.key, held)
+        return digest == held.digest or (digest == recorded.digest and held.refs <= recorded.refs)
 
     async def _write(self) -> None:
-        """Writes only where a set came, changed or went."""
-        shown = {hold.key: hold for hold in self._holds.held.values()}
-        self._texts = {key: text for key, text in self._texts.items() if key in shown}
-        held = {entry_name(hold.key): self._text(hold) for hold in self._holds.held.values()}
-        waiting = {entry_name(key) for key in self._holds.remembered}
-        ended = self._holds.ended()
-        texts = {**self._unknown, **{name: text for name, text in self._found.items() if name in waiting}}
-        texts |= {**held, **self._ended(ended)}
+        """Writes if a set is new, has changed or has ended."""
+        held = {held.key: held for held in self._guard.held.values()}
+        self._texts = {key: text for key, text in self._texts.items() if key in held}
+        remembered = {record_name(key) for key in self._guard.remembered}
+        deleted = self._guard.deleted_namespaces()
+        texts = {**self._unknown, **{name: text for name, text in self._read.items() if name in remembered}}
+        texts |= {record_name(key): self._text(held_set) for key, held_set in held.items()}
+        texts |= self._deleted_text(deleted)
         if texts != self._written:
             await self._send(texts)
-            self._written, self._shown = texts, shown
-        if keys := self._holds.written(ended):
+            self._written, self._recorded = texts, held
+        if keys := self._guard.mark_recorded(deleted):
             self._post(HoldsStored(keys))
 
-    def _ended(self, ended: dict[str, float]) -> dict[str, str]:
-        known = {name: each for name, each in self._stamps.items() if ended.get(name) == each[0]}
-        self._stamps = {name: known.get(name) or (when, self._stamp(when)) for name, when in ended.items()}
+    def _deleted_text(self, deleted: dict[str, float]) -> dict[str, str]:
+        known = {name: stamp for name, stamp in self._stamps.items() if deleted.get(name) == stamp[0]}
+        self._stamps = {name: known.get(name) or (when, self._stamp(when)) for name, when in deleted.items()}
         stamps = {name: stamp for name, (_, stamp) in self._stamps.items()}
-        return {ENDED: json.dumps(stamps, sort_keys=True)} if stamps else {}
+        return {DELETED: json.dumps(stamps, sort_keys=True)} if stamps else {}
 
-    def _text(self, hold: Hold) -> str:
-        """The same text for the same set: times that only jitter are no news."""
-        digest, text = self._texts.get(hold.key, ("", ""))
-        if digest != hold.digest:
-            entry = Entry(hold.key, hold.count, self._stamp(hold.since), self._stamp(hold.until), hold.digest)
-            text = json.dumps(asdict(entry), sort_keys=True)
-            self._texts[hold.key] = (hold.digest, text)
+    def _text(self, held: HeldSet) -> str:
+        """The record of a set, kept while the set stays. Its times jitter and would cause a write each second."""
+        digest, text = self._texts.get(held.key, ("", ""))
+        if digest != held.digest:
+            record = HoldRecord(held.key, held.count, self._stamp(held.since), self._stamp(held.until), held.digest)
+            text = json.dumps(asdict(record), sort_keys=True)
+            self._texts[held.key] = (held.digest, text)
         return text
 
-    def _stamp(self, moment: float) -> str:
-        left = self._holds.left(moment)
-        if left > _FOREVER:
+    def _stamp(self, when: float) -> str:
+        """A time of the guard's clock as the time of day."""
+        remaining = self._guard.seconds_until(when)
+        if remaining > _FOREVER:
             return "forever"
-        return datetime.fromtimestamp(time.time() + left, UTC).strftime(_TIME)
+        return datetime.fromtimestamp(time.time() + remaining, UTC).strftime(_TIME)
 
     async def _send(self, texts: dict[str, str]) -> None:
-        meta = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}
-        sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": texts}
+        metadata = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}
+        config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
         if self._version:
-            meta["resourceVersion"] = self._version
-            raw = await self._client.request("PUT", address(self._ref), encode(sent), params=OUR_WRITES)
+            metadata["resourceVersion"] = self._version
+            raw = await self._client.request("PUT", address(self._ref), encode(config_map), params=OUR_WRITES)
         else:
-            raw = await self._client.request(
-                "POST", collection(CONFIG_MAP, self._ref.namespace), encode(sent), params=OUR_WRITES
-            )
+            path = collection(CONFIG_MAP, self._ref.namespace)
+            raw = await self._client.request("POST", path, encode(config_map), params=OUR_WRITES)
         self._version = decode(raw)["metadata"]["resourceVersion"]
 
 
-async def answer(client: Client, namespace: str, key: str, word: str) -> Entry | None:
-    """Says `release` or `discard` of a held set; None where nothing of that key is held."""
+async def post_answer(client: Client, namespace: str, key: str, word: str) -> HoldRecord | None:
+    """Records the answer `release` or `discard` for a held set; None if no deletion of that key is held."""
     ref = Ref(CONFIG_MAP, namespace, NAME)
     while True:
         try:
             config_map = decode(await client.get(address(ref)))
         except NotFound:
             return None
-        entry = entries(config_map).get(key)
-        if entry is None:
+        record = records(config_map).get(key)
+        if record is None:
             return None
-        said = replace(entry, answer=f"{word} {entry.set}")
-        config_map["data"][entry_name(key)] = json.dumps(asdict(said), sort_keys=True)
+        answered = replace(record, answer=f"{word} {record.set}")
+        config_map["data"][record_name(key)] = json.dumps(asdict(answered), sort_keys=True)
         try:
             await client.request("PUT", address(ref), encode(config_map), params=OUR_WRITES)
         except (Conflict, AlreadyExists):
             continue
-        return said
+        return answered

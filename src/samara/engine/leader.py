@@ -1,4 +1,4 @@
-"""Leader election by a Lease: one writer at a time, a warm standby beside it."""
+"""Leader election by a Lease, so that only one process writes and the others stand by."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ NAME = "samara"
 
 
 def boot_time() -> float:
-    """Seconds that go on while the machine sleeps: a suspended leader must know that its time is over."""
+    """Seconds on a clock that runs while the machine sleeps. Otherwise a leader would still write after a suspend."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
 
 class LeaderElector:
-    """Who leads. No write may be sent after `deadline` by our own clock."""
+    """Owns the Lease of this process, and says whether it leads. `app` runs it.
+
+    No write may be sent after `deadline` by our own clock. It never ends the process itself.
+    """
 
     def __init__(
         self,
@@ -46,12 +49,14 @@ class LeaderElector:
         self.progress = clock()
         """When the Lease was last read or written."""
         self._releasing = False
-        self._told = ""
-        """Why the last try failed: the same is told once, however long it lasts."""
+        self._error = ""
+        """Why the last attempt failed, so that a lasting error is logged once; empty after a success."""
         self._seen: tuple[str, str] = ("", "")
+        """Resource version and holder of the Lease when it was last read."""
         self._seen_at = clock()
+        """When these changed."""
 
-    def may_write(self) -> bool:
+    def is_leader(self) -> bool:
         return self._clock() < self.deadline
 
     def stalled(self) -> str | None:
@@ -59,7 +64,7 @@ class LeaderElector:
         return f"the lease has been out of reach for {quiet:.0f} s" if quiet > 2 * self._duration else None
 
     def refused(self) -> str | None:
-        return f"the lease can be neither taken nor renewed: {self._told}" if self._told else None
+        return f"the lease can be neither taken nor renewed: {self._error}" if self._error else None
 
     async def acquire(self) -> None:
         """Returns when we lead."""
@@ -69,18 +74,18 @@ class LeaderElector:
             await asyncio.sleep(min(1.0, self._duration / 5))
         log.info("lease.acquired", identity=self._identity)
 
-    async def keep(self) -> None:
-        """Renews until that fails for too long, and then returns: whoever calls ends the process."""
-        while self.may_write():
+    async def renew_until_lost(self) -> None:
+        """Renews until the deadline passes without success. The caller must then end the process."""
+        while self.is_leader():
             await asyncio.sleep(self._renew / 5)
             if not await self._try_once() and self._clock() >= self.deadline:
                 break
         if self._releasing:
-            await asyncio.Event().wait()  # let go, not lost: the process ends anyway
+            await asyncio.Event().wait()  # we gave up the Lease, so it is not lost; the process is ending
         log.warning("lease.lost", identity=self._identity)
 
     async def release(self) -> None:
-        """Lets a standby take over at once."""
+        """Gives up the Lease, so that a standby takes over at once."""
         self._releasing, self.deadline = True, float("-inf")
         try:
             async with asyncio.timeout(3):
@@ -90,7 +95,7 @@ class LeaderElector:
             log.debug("lease.not-released", fault=fault)
 
     async def _give_up(self) -> bool:
-        """False where our own last renewal came between."""
+        """False if our own last renewal changed the Lease in between."""
         lease = decode(await self._client.get(address(self._ref)))
         if lease["spec"].get("holderIdentity") != self._identity:
             return True
@@ -107,45 +112,45 @@ class LeaderElector:
             async with asyncio.timeout(max(0.5, self._renew / 2)):
                 held = await self._take()
         except (Conflict, AlreadyExists):
-            return False  # perhaps by our own write, whose answer was late: the next look says whose it is
+            return False  # perhaps our own write, whose answer was late: the next read shows who holds it
         except (SamaraError, TimeoutError) as fault:
             self._failed(str(fault) or "timed out")
             return False
-        self._told = ""
+        self._error = ""
         if held and not self._releasing:
             self.deadline = began + self._renew
-        elif self.may_write():  # somebody took it from us
+        elif self.is_leader():  # another process took the Lease
             self.deadline = float("-inf")
         return held
 
-    def _failed(self, why: str) -> None:
-        tell = log.debug if why == self._told else log.warning
-        self._told = why
-        tell("lease.failed", fault=why)
+    def _failed(self, error: str) -> None:
+        report = log.debug if error == self._error else log.warning
+        self._error = error
+        report("lease.failed", fault=error)
 
     async def _take(self) -> bool:
         try:
             lease = decode(await self._client.get(address(self._ref)))
         except NotFound:
             lease = None
-        self.progress = self._clock()  # whoever cannot write it is reached all the same: a restart would not help
-        if self._releasing:  # an empty holder is our own doing: it is not for us
+        self.progress = self._clock()  # also if we may not write it: a restart would not help then
+        if self._releasing:  # we emptied the holder ourselves, and must not take it again
             return False
         if lease is None:
             await self._create()
             return True
         spec = lease.setdefault("spec", {})
-        mine = spec.get("holderIdentity") == self._identity
-        if not mine and not self._is_over(lease):
+        is_ours = spec.get("holderIdentity") == self._identity
+        if not is_ours and not self._is_over(lease):
             return False
-        changes = 0 if mine else 1
-        spec |= self._spec(spec.get("acquireTime") if mine else None)
+        changes = 0 if is_ours else 1
+        spec |= self._spec(spec.get("acquireTime") if is_ours else None)
         spec["leaseTransitions"] = spec.get("leaseTransitions", 0) + changes
         await self._put(lease)
         return True
 
     def _is_over(self, lease: dict[str, Any]) -> bool:
-        """Judged by our own clock since we last saw it change, never by the other's."""
+        """True if the Lease has not changed for its duration by our clock. Clocks of other machines may differ."""
         spec = lease["spec"]
         state = (lease["metadata"]["resourceVersion"], spec.get("holderIdentity") or "")
         if state != self._seen:

@@ -1,4 +1,4 @@
-"""How many writes may be in flight at once: no more than raise the rate, and half as many after a refusal for load."""
+"""Decides how many writes may be in flight: as few as reach the full rate, and half as many after an overload."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_PAUSE = 5.0
 _SAME_OVERLOAD = 0.5
 """Refusals within so many seconds are answers to writes that were sent together, and halve the limit once."""
 _RECENT = 10.0
-"""Two namespaces that fail within so many seconds point at the server."""
+"""If two namespaces fail within so many seconds, the server is overloaded."""
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ WINDOW = 600.0
 MAX_REPAIRS = 5
 """Repairs of an address within the window; then it is repaired once in each window."""
 _RECREATE_EVERY = 10.0
-"""Seconds. A missing copy is created sooner than a wrong one is corrected, because its users have nothing meanwhile."""
+"""Seconds between two creates of a contested copy. A missing copy is worse for its users than a wrong one."""
 FREE_DELETIONS = 2
 """Deletions at an address within the window that do not wait."""
 PATIENCE = 30.0
-"""Seconds that a further one waits."""
+"""Seconds that a further deletion waits."""
 _MAX_ADDRESSES = 10_000
 """About how many addresses are remembered."""
 
@@ -29,14 +29,14 @@ Intent = tuple[str, int, frozenset[tuple[str, str]]] | None
 
 
 class Throttled(NamedTuple):
-    """Why a repair has to wait, and for how many seconds."""
+    """The reason why a repair has to wait, and for how many seconds."""
 
     message: str
     retry_in: float
 
 
 class _Edit(NamedTuple):
-    """Somebody else changed a copy, or an object with an overlay."""
+    """A change by another client to a copy, or to an object with an overlay."""
 
     manager: str
     """The field manager; empty if unknown."""
@@ -45,39 +45,41 @@ class _Edit(NamedTuple):
 
 
 class DriftLimiter:
-    """Counts, per address, how often we reverted a change by somebody else.
+    """Counts, per address, how often we reverted a change by another client. The controller asks it before each write.
 
-    A write that the source newly wants is no repair: it is sent at once and does not count.
+    A write that follows an edit of the source is no repair: it is sent at once and does not count.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._wanted: dict[Ref, _Wanted] = {}
-        """What the last repair restored."""
+        """The state that the last repair restored."""
         self._edits: dict[Ref, _Edit] = {}
-        """Edits by others since the copy was last right."""
+        """Edits by other clients since the copy was last right."""
         self._repairs: dict[Ref, deque[float]] = {}
         self._contested: set[Ref] = set()
         """Addresses with `MAX_REPAIRS` repairs within one window."""
         self._limit = _MAX_ADDRESSES
 
     def observe_edit(self, change: Change, owner: OwnerOf, view: View) -> None:
-        """Takes a change that we did not make."""
+        """Records a change that we did not make. A quiet window ends a contest."""
         old = change.old
         if old is None or old.deleting or (owner(old, view) is None and not old.applied_keys):
             return
         ref = change.ref if change.ref.kind == NAMESPACE else namespace_ref(change.ref.namespace)
         namespace = view.get(ref)
-        if namespace is None or namespace.deleting:  # the copy goes with its namespace
+        if namespace is None or namespace.deleting:  # the namespace is deleted with its copies
             return
         manager = change.new.last_manager if change.new is not None else ""
+        if change.ref in self._contested and self._clock() - self._repairs[change.ref][-1] > WINDOW:
+            self._contested.discard(change.ref)
         first = self._edits.get(change.ref)
         self._edits[change.ref] = _Edit(manager, self._clock(), old if first is None else first.before)
         if len(self._edits) > self._limit:
             self._forget()
 
     def _forget(self) -> None:
-        """Drops addresses that nothing happened to within the window: their namespaces may be gone."""
+        """Drops addresses without an edit or repair within the window. Their namespaces may not exist any more."""
         since = self._clock() - WINDOW
         self._edits = {ref: edit for ref, edit in self._edits.items() if edit.when > since}
         self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
@@ -90,24 +92,22 @@ class DriftLimiter:
         self._edits.pop(ref, None)
 
     def throttle(self, write: Write) -> Throttled | None:
-        """Why a write has to wait, if it has. On a contested address one repair is sent in each window."""
+        """Why a write must wait; None if it may be sent. A contested address gets one repair per window."""
         edit = self._edits.get(write.ref)
         if edit is None or write.ref not in self._contested or not _reverts(write, edit):
             return None
         if self._wanted[write.ref] != _wanted_by(write):
             return None
         last = self._repairs[write.ref][-1]
-        if edit.when - last > WINDOW:  # it was left alone for a whole window
-            self._contested.discard(write.ref)
         is_missing = isinstance(write, Create)
         remaining = last + (_RECREATE_EVERY if is_missing else WINDOW) - self._clock()
         if remaining <= 0:
             return None
         if is_missing:
             return Throttled("somebody deletes this copy again and again; it is made every ten seconds now", remaining)
-        what = "what is inherited here" if isinstance(write, Apply) else "this copy"
-        who = edit.manager or "somebody"
-        return Throttled(f"{who} changes {what} again and again; it is repaired every ten minutes now", remaining)
+        target = "what is inherited here" if isinstance(write, Apply) else "this copy"
+        editor = edit.manager or "somebody"
+        return Throttled(f"{editor} changes {target} again and again; it is repaired every ten minutes now", remaining)
 
     def record_repair(self, write: Write) -> str | None:
         """Notes a write that succeeded. Returns the field manager whose edit it reverted; None if it reverted none."""
@@ -130,8 +130,8 @@ class DriftLimiter:
 class FlapDamper:
     """Delays the third deletion of a copy within ten minutes until the copy has been unwanted for half a minute.
 
-    Labels may flap, and with them the targets of a source. If the source itself was edited, nothing is delayed: a
-    person wants it so.
+    Labels of namespaces may flap, and with them the targets of a source. After an edit of the source nothing is
+    delayed, because a person intended the deletion. The deletion gate asks it; it sends nothing itself.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -150,18 +150,22 @@ class FlapDamper:
             self._due.pop(oldest, None)
 
     def reset(self, ref: Ref) -> None:
-        """The copy is wanted and there."""
+        """The copy is wanted and exists."""
         self._due.pop(ref, None)
 
+    def note_unwanted(self, ref: Ref, source: Object | None) -> None:
+        """A plan deletes this copy. If that has to wait, the wait starts with the first such plan."""
+        if self._times(ref, source) >= FREE_DELETIONS:
+            self._due.setdefault(ref, self._clock() + PATIENCE)
+
     def remaining(self, ref: Ref, source: Object | None) -> float:
-        """Seconds that a deletion still has to wait. The first question starts the time."""
+        """Seconds that a deletion noted by `note_unwanted` still has to wait."""
         if self._times(ref, source) < FREE_DELETIONS:
             return 0.0
-        now = self._clock()
-        return max(0.0, self._due.setdefault(ref, now + PATIENCE) - now)
+        return max(0.0, self._due[ref] - self._clock())
 
     def _times(self, ref: Ref, source: Object | None) -> int:
-        """How often a copy was deleted within the window, with the intent that its source has now."""
+        """How often a copy was deleted within the window since the last edit of its source."""
         when, intent, times = self._removed.get(ref, (-WINDOW, None, 0))
         is_over = self._clock() - when >= WINDOW or intent is None or intent != intent_of(source)
         return 0 if is_over else times
@@ -191,6 +195,6 @@ def _reverts(write: Write, edit: _Edit) -> bool:
     """
     if not isinstance(write, Apply):
         return isinstance(write, Update | Create | Recreate)
-    have, before, wanted = write.live, edit.before, write.overlay
-    changes = ((wanted.labels, before.labels, have.labels), (wanted.annotations, before.annotations, have.annotations))
+    live, before, wanted = write.live, edit.before, write.overlay
+    changes = ((wanted.labels, before.labels, live.labels), (wanted.annotations, before.annotations, live.annotations))
     return any(was.get(key) == value != now.get(key) for want, was, now in changes for key, value in want.items())

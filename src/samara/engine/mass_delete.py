@@ -1,4 +1,4 @@
-"""Removals that the brake holds: counted before they are made, and kept where a restart does not forget them."""
+"""Counts deletions before they are sent, and holds those of a plan that exceed the mass-delete limit."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, must_hold, too_many_namespaces
+from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, exceeds_limit, too_many_namespaces
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.writes import Delete
 
 
 @dataclass(frozen=True)
-class Hold:
-    """One source's removals that wait; times are of the clock that the holds were given."""
+class HeldSet:
+    """The deletions of one source that wait. Times are those of the guard's clock."""
 
     key: str
     refs: frozenset[Ref]
@@ -30,209 +30,237 @@ class Hold:
 
 
 def digest_of(refs: Iterable[Ref]) -> str:
-    """Names a set of places, so that a release is for the set it was given for."""
+    """Identifies a set of addresses, so that an answer applies only to the set that it was given for."""
     lines = "\n".join(sorted(f"{ref.kind} {ref.path}" for ref in refs))
     return hashlib.sha256(lines.encode()).hexdigest()[:24]
 
 
-def _namespaces(refs: Iterable[Ref]) -> bool:
-    """True where Namespaces are to go, with all that is in them: never by time alone."""
+def _has_namespaces(refs: Iterable[Ref]) -> bool:
+    """True if Namespaces are among them. Deleting these deletes their contents, so time alone never releases them."""
     return any(ref.kind == NAMESPACE for ref in refs)
 
 
 class MassDeleteGuard:
-    """Decides which deletes of a plan may go now. One per process; the leader keeps it in the cluster too."""
+    """Owns the counts of recent deletions and the held sets. One per process.
+
+    The deletion gate asks it about the deletions of each plan; the hold store keeps its state in a ConfigMap. It sends
+    nothing itself.
+    """
 
     def __init__(
-        self, brake: MassDeleteLimit | None, hold: float, clock: Callable[[], float], *, awaits_record: bool = True
+        self, limit: MassDeleteLimit | None, hold: float, clock: Callable[[], float], *, awaits_record: bool = True
     ) -> None:
-        """`awaits_record` is False for commands that only foretell: nothing is recorded for them."""
+        """`hold`: seconds after which a held set is released by itself.
+
+        `awaits_record`: False for commands that only forecast. Nothing is recorded for them.
+        """
         self._awaits_record = awaits_record
-        self._brake = brake
-        self._for = hold
+        self._limit = limit
+        self._hold_seconds = hold
         self._clock = clock
-        self.held: dict[Key, Hold] = {}
-        self.remembered: set[str] = set()
-        """Keys that were held before a restart: held again, whatever the counts say now."""
-        self._free: dict[Key, dict[str, frozenset[Ref]]] = {}
-        """What may go without being counted, by namespace: a slice must not look through all of them."""
+        self.held: dict[Key, HeldSet] = {}
+        self._remembered: set[str] = set()
+        self._released: dict[Key, dict[str, frozenset[Ref]]] = {}
+        """Deletions that are not counted, by namespace: a slice must not search those of all namespaces."""
         self._discarded: set[Ref] = set()
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
-        """When each copy was last let go, the oldest first: a delete that is planned anew counts once."""
+        """When each copy was last deleted, oldest first. A delete that is planned again counts once."""
         self._by_namespace: OrderedDict[str, OrderedDict[Ref, float]] = OrderedDict()
-        """The same for all sources of a namespace; the one that has let something go last is the last."""
+        """The same for all sources of a namespace. The namespace with the latest deletion is last."""
         self._namespaces: OrderedDict[Ref, float] = OrderedDict()
-        """The Namespaces that were let go, whoever wanted them gone."""
-        self._written: set[str] = set()
-        self._unwritten: set[Key] = set()
+        """When each Namespace was last deleted, over all sources."""
+        self._recorded: set[str] = set()
+        """Namespaces whose deletion the ConfigMap records."""
+        self._unrecorded: set[Key] = set()
+        """Keys with deletions of Namespaces that wait for the record."""
 
-    def judge(
-        self, key: Key, deletes: Sequence[Delete], has: int, all_has: int, paused: frozenset[Ref] = frozenset()
+    @property
+    def remembered(self) -> frozenset[str]:
+        """Keys that an earlier process held and this one has not planned yet. They are held whatever their counts."""
+        return frozenset(self._remembered)
+
+    def restore(self, held: Iterable[str], deleted: Mapping[str, float]) -> None:
+        """Takes the state of an earlier process: the held keys, and how many seconds ago each Namespace was deleted."""
+        self._remembered = set(held)
+        now = self._clock()
+        for name, age in sorted(deleted.items(), key=lambda item: -item[1]):
+            self._namespaces[namespace_ref(name)] = now - max(0.0, age)
+
+    def check(
+        self, key: Key, deletes: Sequence[Delete], copies: int, copies_of_all: int, paused: frozenset[Ref] = frozenset()
     ) -> Sequence[Delete]:
-        """The deletes of a plan that may be sent; `has` counts the source's copies, `all_has` its namespace's.
+        """The deletes of a plan that may be sent now; the others are held.
 
-        What is `paused` is no part of the plan, and still to go: a pause is no answer to the brake.
+        `copies` counts those of the source, `copies_of_all` those of all sources of its namespace.
+        `paused` deletions are not sent but still counted, so that a pause does not end a hold.
         """
         refs = frozenset(delete.ref for delete in deletes)
-        self._let_stay(key, refs | paused)
-        if not refs or self._brake is None:
+        self._drop_unplanned(key, refs | paused)
+        if not refs or self._limit is None:
             return deletes
-        if self._are_free(key.all_namespaces, refs):
+        if self._are_released(key.all_namespaces, refs):
             return deletes
-        if self._must_hold(key.all_namespaces, refs, has, all_has):
-            return self._hold(key, refs)
-        return self._passed(key.all_namespaces, deletes)
+        self._expire(key)
+        if self._must_hold(key.all_namespaces, refs, copies, copies_of_all):
+            self._hold(key, refs)
+            return ()
+        return self._pass(key.all_namespaces, deletes)
 
-    def _let_stay(self, key: Key, refs: frozenset[Ref]) -> None:
-        """What is not to be removed any more is not held any more; a slice speaks of its own namespace alone."""
+    def _drop_unplanned(self, key: Key, refs: frozenset[Ref]) -> None:
+        """Ends the hold of deletions that are no longer planned. A slice decides about its own namespace only."""
         if key.namespace is None and not refs:
-            self._forget(key)
-        self._hold_again(key, refs)
+            self._end(key)
+        self._drop_released(key, refs)
         if key.namespace is None:
             return
         held = self.held.get(key.all_namespaces)
-        stay = (
-            [ref for ref in held.refs if ref.namespace == key.namespace and ref not in refs] if held is not None else ()
-        )
-        if held is not None and stay:
-            left = held.refs.difference(stay)
-            self.held[key.all_namespaces] = replace(held, refs=left, count=len(left))
-            if not left:
+        if held is None:
+            return
+        dropped = [ref for ref in held.refs if ref.namespace == key.namespace and ref not in refs]
+        if dropped:
+            remaining = held.refs.difference(dropped)
+            self.held[key.all_namespaces] = replace(held, refs=remaining, count=len(remaining))
+            if not remaining:
                 del self.held[key.all_namespaces]
 
-    def _hold_again(self, key: Key, refs: frozenset[Ref]) -> None:
-        """A release is for the set that was held then: what is gone, or wanted again, is out of it."""
-        free = self._free.get(key.all_namespaces, {})
-        for namespace in [key.namespace] if key.namespace is not None else list(free):
-            here = free.get(namespace, frozenset())
-            if not here <= refs:
-                self._discarded -= here - refs
-                free[namespace] = here & refs
+    def _drop_released(self, key: Key, refs: frozenset[Ref]) -> None:
+        """A release applies to the set that was held. A copy that is deleted or wanted again leaves that set."""
+        released = self._released.get(key.all_namespaces, {})
+        for namespace in [key.namespace] if key.namespace is not None else list(released):
+            in_namespace = released.get(namespace, frozenset())
+            if not in_namespace <= refs:
+                self._discarded -= in_namespace - refs
+                released[namespace] = in_namespace & refs
 
-    def _are_free(self, key: Key, refs: frozenset[Ref]) -> bool:
-        free = self._free.get(key, {})
-        return all(ref in free.get(ref.namespace, ()) for ref in refs)
+    def _are_released(self, key: Key, refs: frozenset[Ref]) -> bool:
+        released = self._released.get(key, {})
+        return all(ref in released.get(ref.namespace, ()) for ref in refs)
 
-    def _must_hold(self, key: Key, refs: frozenset[Ref], has: int, all_has: int) -> bool:
-        assert self._brake is not None
-        if key in self.held or str(key) in self.remembered:
+    def _expire(self, key: Key) -> None:
+        """Drops deletions that no longer count."""
+        now = self._clock()
+        _drop_before(now - WINDOW, self._namespaces)
+        _drop_before(now - WINDOW, self._by_source.get(key.all_namespaces))
+        _drop_before(now - BURST, self._by_namespace.get(key.source.namespace))
+
+    def _must_hold(self, key: Key, refs: frozenset[Ref], copies: int, copies_of_all: int) -> bool:
+        assert self._limit is not None
+        if key in self.held or str(key) in self._remembered:
             return True
-        if _namespaces(refs):
-            recent = self._others(self._namespaces, refs, WINDOW)
-            return too_many_namespaces(self._brake, recent, len(refs))
-        gone = self._others(self._by_source.get(key), refs, WINDOW)
-        burst = self._others(self._by_namespace.get(key.source.namespace), refs, BURST)
-        return must_hold(self._brake, gone, len(refs), has) or must_hold(self._brake, burst, len(refs), all_has)
+        if _has_namespaces(refs):
+            return too_many_namespaces(self._limit, _count_others(self._namespaces, refs), len(refs))
+        recent = _count_others(self._by_source.get(key), refs)
+        burst = _count_others(self._by_namespace.get(key.source.namespace), refs)
+        return exceeds_limit(self._limit, recent, len(refs), copies) or exceeds_limit(
+            self._limit, burst, len(refs), copies_of_all
+        )
 
-    def _others(self, times: OrderedDict[Ref, float] | None, refs: frozenset[Ref], window: float) -> int:
-        """How many copies besides these were let go lately."""
-        if times is None:
-            return 0
-        while times and next(iter(times.values())) < self._clock() - window:
-            times.popitem(last=False)
-        return len(times) - sum(ref in times for ref in refs)
-
-    def _hold(self, key: Key, refs: frozenset[Ref]) -> Sequence[Delete]:
+    def _hold(self, key: Key, refs: frozenset[Ref]) -> None:
         held = self.held.get(key.all_namespaces)
         if held is None:
             now = self._clock()
-            held = Hold(str(key), frozenset(), 0, now, inf if _namespaces(refs) else now + self._for)
-            self.remembered.discard(str(key))
-        both = refs if key.namespace is None else held.refs | refs
-        self.held[key.all_namespaces] = replace(held, refs=both, count=len(both))
-        return ()
+            until = inf if _has_namespaces(refs) else now + self._hold_seconds
+            held = HeldSet(str(key), frozenset(), 0, now, until)
+            self._remembered.discard(str(key))
+        refs = refs if key.namespace is None else held.refs | refs
+        self.held[key.all_namespaces] = replace(held, refs=refs, count=len(refs))
 
-    def _passed(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
+    def _pass(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
+        """Counts deletes that are within the limit. Those of Namespaces wait until they are recorded."""
         now = self._clock()
         for times in (
             self._by_source.setdefault(key, OrderedDict()),
             self._by_namespace.setdefault(key.source.namespace, OrderedDict()),
-            *((self._namespaces,) if _namespaces(delete.ref for delete in deletes) else ()),
+            *((self._namespaces,) if _has_namespaces(delete.ref for delete in deletes) else ()),
         ):
-            self._others(times, frozenset(), WINDOW)
             for delete in deletes:
                 times[delete.ref] = now
                 times.move_to_end(delete.ref)
         self._by_namespace.move_to_end(key.source.namespace)
-        self._forget_quiet()
-        return [delete for delete in deletes if self._is_written(key, delete.ref)]
+        self._forget_quiet_namespaces()
+        recorded = [delete for delete in deletes if self._is_recorded(delete.ref)]
+        if len(recorded) < len(deletes):
+            self._unrecorded.add(key)
+        return recorded
 
-    def _forget_quiet(self) -> None:
-        """Namespaces come and go: of one that has let nothing go for as long as a burst counts nothing is kept."""
-        while not self._others(next(iter(self._by_namespace.values())), frozenset(), BURST):
+    def _forget_quiet_namespaces(self) -> None:
+        """Drops namespaces without a recent deletion. Otherwise deleted namespaces would be kept forever."""
+        since = self._clock() - BURST
+        while next(reversed(next(iter(self._by_namespace.values())).values()), 0.0) < since:
             self._by_namespace.popitem(last=False)
 
-    def _is_written(self, key: Key, ref: Ref) -> bool:
-        """False for a Namespace that has to wait: who ends right after its deletion must not forget it."""
-        if ref.kind != NAMESPACE or not self._awaits_record or ref.name in self._written:
-            return True
-        self._unwritten.add(key)
-        return False
+    def _is_recorded(self, ref: Ref) -> bool:
+        """False for a Namespace whose deletion must wait. Otherwise a restart right after it would forget it."""
+        return ref.kind != NAMESPACE or not self._awaits_record or ref.name in self._recorded
 
     def must_record(self, key: Key) -> bool:
         """True if deletions of Namespaces of this key wait until the ConfigMap records them."""
-        return key in self._unwritten
+        return key in self._unrecorded
 
-    def ended(self) -> dict[str, float]:
-        """The Namespaces that were let go lately, and when."""
-        self._others(self._namespaces, frozenset(), WINDOW)
-        return {ref.name: when for ref, when in self._namespaces.items()}
-
-    def recall(self, ages: Mapping[str, float]) -> None:
-        """Takes what was written down before this process started: how long ago each Namespace was let go."""
-        now = self._clock()
-        for name, age in sorted(ages.items(), key=lambda each: -each[1]):
-            self._namespaces[namespace_ref(name)] = now - max(0.0, age)
-
-    def written(self, names: Iterable[str]) -> list[Key]:
-        """Says which Namespaces are written down now; returns the keys that waited for it."""
-        self._written = set(names)
-        waited, self._unwritten = list(self._unwritten), set()
+    def mark_recorded(self, names: Iterable[str]) -> list[Key]:
+        """The ConfigMap records the deletions of these Namespaces now. Returns the keys that waited for it."""
+        self._recorded = set(names)
+        waited, self._unrecorded = list(self._unrecorded), set()
         return waited
 
-    def free(self, key: Key, discard: bool = False) -> None:
-        """Lets a held set go: its time is over, or somebody has released it, or wants it kept as orphans."""
+    def deleted_namespaces(self) -> dict[str, float]:
+        """When each Namespace was deleted within the window."""
+        since = self._clock() - WINDOW
+        return {ref.name: when for ref, when in self._namespaces.items() if when >= since}
+
+    def release(self, key: Key, discard: bool = False) -> None:
+        """Ends a hold because its time is over or a person released it. `discard`: its copies become orphans."""
         held = self.held.pop(key, None)
         if held is None:
             return
         by_namespace: dict[str, set[Ref]] = {}
         for ref in held.refs:
             by_namespace.setdefault(ref.namespace, set()).add(ref)
-        self._free[key] = {namespace: frozenset(refs) for namespace, refs in by_namespace.items()}
+        self._released[key] = {namespace: frozenset(refs) for namespace, refs in by_namespace.items()}
         if discard:
             self._discarded |= held.refs
 
     def is_discarded(self, ref: Ref) -> bool:
         return ref in self._discarded
 
-    def _forget(self, key: Key) -> None:
-        """Nothing is to be removed any more: the change was undone, or all is done."""
-        self.held.pop(key, None)
-        self._discarded.difference_update(*self._free.pop(key, {}).values())
-        self.remembered.discard(str(key))
-
-    def gone(self, key: Key) -> None:
-        """Nothing is left of a key that could be held or counted."""
-        self._forget(key)
+    def forget(self, key: Key) -> None:
+        """Neither the source of a key nor a copy is left."""
+        self._end(key)
         self._by_source.pop(key, None)
 
-    def settle(self, planned: Iterable[Key], is_planned: Callable[[str], bool]) -> None:
-        """All has been planned that can be: what was held before a restart and is no key any more is forgotten.
+    def _end(self, key: Key) -> None:
+        """No deletion of a key is planned any more: its change was undone, or all its deletions were sent."""
+        self.held.pop(key, None)
+        self._discarded.difference_update(*self._released.pop(key, {}).values())
+        self._remembered.discard(str(key))
 
-        Of a vocabulary that is off, or waits, nothing was planned: what it held is held when it is served again.
+    def settle(self, planned: Iterable[Key], is_planned: Callable[[str], bool]) -> None:
+        """Everything was planned once: forgets remembered keys that no longer exist.
+
+        `is_planned` is False for a vocabulary that is disabled or waits for its kinds. Its keys stay remembered.
         """
         keys = {str(key) for key in planned}
-        self.remembered = {key for key in self.remembered if key in keys or not is_planned(key.partition("/")[0])}
+        self._remembered = {key for key in self._remembered if key in keys or not is_planned(key.partition("/")[0])}
 
     def due(self) -> list[Key]:
-        """The held sets whose time is over."""
-        return [key for key, hold in self.held.items() if hold.until <= self._clock()]
+        """The keys of held sets whose time is over."""
+        return [key for key, held in self.held.items() if held.until <= self._clock()]
 
     def next_due(self) -> float | None:
-        """How long until a held set's time is over; None where nothing is held, or only for ever."""
-        ends = [hold.until for hold in self.held.values() if hold.until != inf]
+        """Seconds until the time of a held set is over; None if time releases none."""
+        ends = [held.until for held in self.held.values() if held.until != inf]
         return max(0.0, min(ends) - self._clock()) if ends else None
 
-    def left(self, moment: float) -> float:
-        """How far a moment of our clock lies ahead."""
-        return moment - self._clock()
+    def seconds_until(self, when: float) -> float:
+        """Seconds until a time of the guard's clock; negative if it has passed."""
+        return when - self._clock()
+
+
+def _drop_before(since: float, times: OrderedDict[Ref, float] | None) -> None:
+    while times and next(iter(times.values())) < since:
+        times.popitem(last=False)
+
+
+def _count_others(times: OrderedDict[Ref, float] | None, refs: frozenset[Ref]) -> int:
+    """How many other copies were deleted lately."""
+    return 0 if times is None else len(times) - sum(ref in times for ref in refs)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from samara.core.model import Key
 from samara.core.writes import Write
-from samara.engine.outcome import Result
+from samara.engine.apply import Result
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues
@@ -44,16 +44,16 @@ class Fetched:
     """A read ended."""
 
     keys: Collection[Key]
-    """They waited for it."""
+    """The keys that waited for it."""
     delay: float = 0.0
     """Seconds after which to plan them, and what `change` triggers: the read failed, or is ahead of the watch."""
     change: Change | None = None
-    """What it changed in the cache. The watch will not report it: to the cache it is old news by then."""
+    """What it changed in the cache. The watch will not report this change, because the cache holds it already."""
 
 
 @dataclass(frozen=True, slots=True)
 class HoldAnswered:
-    """Somebody released or discarded a held set of deletions."""
+    """A user released or discarded a held set of deletions."""
 
     key: Key
     answer: Answer
@@ -72,7 +72,10 @@ Message = (
 
 
 class Inbox:
-    """A queue of messages. It is closed on a standby and drops them, because leading starts with a resync."""
+    """Owns the messages that wait for the controller.
+
+    It is closed on a standby and drops messages, because leading starts with a resync.
+    """
 
     def __init__(self) -> None:
         self._messages: deque[Message] = deque()

@@ -1,4 +1,4 @@
-"""Counts and times what happens. The state of the engine is read at scrape time instead (`web/metrics.py`)."""
+"""Counters and histograms of writes, plans and requests. State is read at scrape time instead (`web/metrics.py`)."""
 
 from __future__ import annotations
 

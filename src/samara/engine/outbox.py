@@ -24,7 +24,10 @@ class Limiter(Protocol):
 
 
 class Outbox:
-    """A write replaces an older one for the same address, so that only the newest plan is carried out."""
+    """Owns the writes that wait and those in flight. The controller fills it, the writer takes from it.
+
+    A write replaces an older one for the same address, so that only the newest plan is carried out. It sends nothing.
+    """
 
     def __init__(self, clock: Callable[[], float], limiter: Limiter) -> None:
         self._clock = clock
@@ -92,7 +95,7 @@ class Outbox:
         self._queue.add(write.key)
 
     def take(self) -> Write | None:
-        """The next write, if there is one that may be sent. It locks its address."""
+        """Takes the next write that may be sent, and locks its address; None if there is none."""
         while (key := self._queue.next(self._has_room)) is not None:
             write = self._first(key, self._urgent) or self._first(key, self._bulk)
             if not self.waiting(key):
@@ -128,7 +131,7 @@ class Outbox:
         return self._busy[namespace] < max(1, self._limiter.limit // 2)
 
     def _first(self, key: Key, all_lanes: dict[Key, NamespaceLanes]) -> Write | None:
-        """The oldest write of a source whose namespace has room and whose address is not locked."""
+        """Takes the oldest write of a source whose namespace has room and whose address is not locked."""
         lanes: NamespaceLanes = all_lanes.get(key, OrderedDict())
         while (namespace := next(filter(self._has_room, lanes), None)) is not None:
             ref = next(iter(lanes[namespace]))
@@ -143,7 +146,7 @@ class Outbox:
 
 
 class FairQueue:
-    """Sources take turns; the one that had its turn longest ago is next.
+    """Decides which source is next: the one that had its turn longest ago. Used by the outbox only.
 
     A source that waits for a busy namespace is parked with its turn in the line of that namespace. Otherwise each write
     that ends would search through all sources that wait for one slow namespace.
@@ -158,7 +161,7 @@ class FairQueue:
         """By source: the lines that it is in with its present turn."""
 
     def add(self, key: Key) -> None:
-        """A source has a new write. It is asked again, even if it was parked."""
+        """A source has a new write, and is ready even if it was parked."""
         if key not in self._turns:
             self.used(key)
         else:

@@ -1,4 +1,4 @@
-"""What concerns the process as a whole: its watchdog, fault points for crash tests, and containing our own bugs."""
+"""Parts of the process as a whole: watchdog, fault points for crash tests, containment of bugs, time of day."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from samara import log
 
 HEARTBEAT = 0.05
-"""Seconds."""
+"""Seconds between two heartbeats of the event loop."""
 RETRY_AFTER_BUG = 60.0
 """Seconds after which a key is planned again if planning it raised an error that no code expects."""
 _BLOCKED = 120.0
+"""Seconds for which `SAMARA_BLOCK_AT` blocks the event loop."""
 
 
 def cpu_wait() -> float:
-    """Seconds for which this thread has been ready to run without a processor; 0 if the system does not tell."""
+    """Seconds for which this thread was ready to run but had no processor; 0 if the system does not report it."""
     try:
         statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text(encoding="ascii")
     except OSError:
@@ -32,7 +35,11 @@ def cpu_wait() -> float:
 
 
 class Watchdog:
-    """Ends the process if the event loop stops running, so that a standby takes over."""
+    """Ends the process if the event loop does not run for `limit` seconds, so that a standby takes over.
+
+    Its thread measures the heartbeats of the loop. It never ends the process because of a slow request: those do not
+    block the loop.
+    """
 
     def __init__(self, limit: float, cpu_wait: Callable[[], float] = cpu_wait) -> None:
         self._limit = limit
@@ -40,10 +47,7 @@ class Watchdog:
         self._last_heartbeat = time.monotonic()
         self._stopped = threading.Event()
         self.longest_stall = 0.0
-        """The longest time in seconds for which the loop did not run.
-
-        Waiting for a processor does not count: on a busy machine that says nothing about this program.
-        """
+        """The longest time in seconds for which the loop did not run. Waiting for a processor does not count."""
 
     async def heartbeat(self) -> None:
         """Runs until cancelled; then the thread ends too."""
@@ -101,14 +105,28 @@ def _fail(variable: str) -> None:
 
 
 @contextmanager
-def contain(about: object, retry: Callable[[], None] | None = None) -> Iterator[None]:
-    """Catches unexpected errors about one object, so that it cannot stop the controller. `retry` queues it again."""
+def contain(about: object, retry: Callable[[], None] | None) -> Iterator[None]:
+    """Catches unexpected errors about one object, so that it cannot stop the controller.
+
+    `retry` queues the object again; None if the next event or resync does.
+    """
     try:
         yield
-    except Exception as fault:  # noqa: BLE001 - of any kind. Its text may hold a secret, so only its location is logged.
+    except Exception as fault:  # noqa: BLE001 - any. Its text may contain a secret, so only its location is logged.
         frame = traceback.extract_tb(fault.__traceback__)[-1]
         where = f"{Path(frame.filename).name}:{frame.lineno}"
         again = {} if retry is None else {"again_in": f"{RETRY_AFTER_BUG:g}s"}
         log.warning("plan.failed", about=about, fault=type(fault).__name__, at=where, **again)
         if retry is not None:
             retry()
+
+
+def utc_now() -> str:
+    """The time of day, in the form that conditions use."""
+    return _formatted(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _formatted(second: int) -> str:
+    """Cached, because a thousand writes end within a second."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

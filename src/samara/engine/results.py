@@ -1,4 +1,4 @@
-"""What the result of a write means: for the tally of its source, for retries, and for Events."""
+"""Handles the result of a write: updates the counts of its source, its retry state and its Events."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
-from samara.engine.apply import verb
+from samara.engine.apply import Outcome, Result, verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
-from samara.engine.outcome import Outcome, Result
-from samara.engine.periodic import utc_now
-from samara.engine.retry import TOLD_FROM, RetryBackoff, Wait
+from samara.engine.process import utc_now
+from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
 from samara.kube.cache import Cache
 
 
 @dataclass(slots=True)
 class FollowUp:
-    """What a result asks for."""
+    """What the controller does after a result."""
 
     requeue: list[tuple[Key, float]] = field(default_factory=list)
     """Keys to plan again, and after how many seconds."""
     refetch: list[tuple[Ref, Key, float]] = field(default_factory=list)
-    """Objects of unknown state: they are read, after so many seconds, before the keys are planned again."""
+    """Objects in an unknown state. Each is read after so many seconds, and then its key is planned again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultHandler:
-    """Each result concerns one address, and changes nothing about any other."""
+    """Called by the controller with each result. A result changes the state of its own address only."""
 
     cache: Cache
     registry: Registry
-    tallies: Mapping[Key, CopyCounts]
+    all_counts: Mapping[Key, CopyCounts]
     retry: RetryBackoff
     drift: DriftLimiter
     flaps: FlapDamper
@@ -46,8 +45,8 @@ class ResultHandler:
 
     def handle(self, done: WriteDone) -> FollowUp:
         write, result, follow_up = done.write, done.result, FollowUp()
-        if result.spared:
-            self._spared(write, follow_up)
+        if result.already_right:
+            self._kept(write, follow_up)
             return follow_up
         vocabulary = self.registry[write.key.source_type].vocabulary
         self.metrics.write_done(vocabulary, verb(write), result.outcome.value, done.seconds)
@@ -58,12 +57,12 @@ class ResultHandler:
         return follow_up
 
     def _succeeded(self, write: Write, follow_up: FollowUp) -> None:
-        tally = self.tallies.get(write.key)
+        counts = self.all_counts.get(write.key)
         if isinstance(write, Removal):
-            self._removed(write, tally, follow_up)
+            self._removed(write, counts, follow_up)
         else:
             self.flaps.reset(write.ref)
-            self._is_right(write, tally, written=True)
+            self._is_right(write, counts, written=True)
         if isinstance(write, SetFinalizer) or self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
         self.retry.forget(write.key, write.ref)
@@ -75,31 +74,31 @@ class ResultHandler:
         report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
         self.events.wrote(write)
 
-    def _spared(self, write: Write, follow_up: FollowUp) -> None:
+    def _kept(self, write: Write, follow_up: FollowUp) -> None:
         """A dry run showed that the stored copy is right. It counts as right, but as no write."""
-        self._is_right(write, self.tallies.get(write.key), written=False)
+        self._is_right(write, self.all_counts.get(write.key), written=False)
         self.retry.forget(write.key, write.ref)
         if self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))
 
     @staticmethod
-    def _is_right(write: Write, tally: CopyCounts | None, *, written: bool) -> None:
-        if tally is None:
+    def _is_right(write: Write, counts: CopyCounts | None, *, written: bool) -> None:
+        if counts is None:
             return
-        tally.mark_in_sync(write.ref)
+        counts.mark_in_sync(write.ref)
         if written and isinstance(write, Create | Update | Recreate):
-            tally.last_written = utc_now()
+            counts.mark_written(utc_now())
 
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""
         is_placed = isinstance(write, Create | Update | Recreate)
         return is_placed and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
 
-    def _removed(self, write: Removal, tally: CopyCounts | None, follow_up: FollowUp) -> None:
+    def _removed(self, write: Removal, counts: CopyCounts | None, follow_up: FollowUp) -> None:
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
-        if tally is not None:
-            tally.removals.pop(write.ref, None)
-            if write.ref in tally.exceptions.get(write.ref.namespace, ()):
+        if counts is not None:
+            counts.removals.pop(write.ref, None)
+            if write.ref in counts.exceptions.get(write.ref.namespace, ()):
                 follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
         if self._was_last(write.key):
             follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key
@@ -113,13 +112,13 @@ class ResultHandler:
 
     def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
         delay = self.retry.note(write, result)
-        wait = self.retry.of(write)
-        if wait is not None and wait.told:
-            self._report_refusal(write, wait)
+        state = self.retry.of(write)
+        if state is not None and state.is_reported:
+            self._report_refusal(write, state)
         if self._is_namespace_gone(write):
             self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
-        if result.sure:
+        if result.known_state:
             follow_up.requeue.append((slice_of(write), delay))
         else:
             follow_up.refetch.append((write.ref, write.key, delay))
@@ -129,22 +128,22 @@ class ResultHandler:
             return not isinstance(write, Create) and self.cache.get(write.ref) is None
         return bool(write.ref.namespace) and self.cache.get(namespace_ref(write.ref.namespace)) is None
 
-    def _report_refusal(self, write: Write, wait: Wait) -> None:
-        report = log.debug if wait.faults > TOLD_FROM else log.warning  # warn once; further retries log at debug
-        report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=wait.message)
-        tally = self.tallies.get(write.key)
+    def _report_refusal(self, write: Write, state: RetryState) -> None:
+        report = log.debug if state.faults > REPORT_AFTER else log.warning  # warn once; further retries log at debug
+        report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=state.message)
+        counts = self.all_counts.get(write.key)
         if isinstance(write, Apply | SetFinalizer | WriteStatus):
-            self.events.blocked(write, "Refused", wait.message)
-        elif tally is not None:
-            note_refused(write, tally, wait.message)
-            self.events.due(write.key, tally)
+            self.events.blocked(write, "Refused", state.message)
+        elif counts is not None:
+            note_refused(write, counts, state.message)
+            self.events.due(write.key, counts)
 
 
-def note_refused(write: Write, tally: CopyCounts, message: str) -> None:
+def note_refused(write: Write, counts: CopyCounts, message: str) -> None:
     if isinstance(write, Removal):
-        tally.mark_not_removed(write.ref, "refused", message)
+        counts.mark_not_removed(write.ref, "refused", message)
     elif not isinstance(write, WriteStatus):  # a status write concerns no copy
-        tally.mark_blocked(write.ref, "refused", message)
+        counts.mark_blocked(write.ref, "refused", message)
 
 
 def slice_of(write: Write) -> Key:

@@ -1,4 +1,4 @@
-"""Writes that did not go through wait here, each alone, until it makes sense to try again."""
+"""Backoff of failed writes, for each source and address on its own."""
 
 from __future__ import annotations
 
@@ -9,156 +9,172 @@ from math import ceil, inf
 
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.writes import Write
-from samara.engine.outcome import Outcome, Result
+from samara.engine.apply import Outcome, Result
 from samara.kube.errors import MOST_WAIT
 
-_FIRST = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
-_FAILED_MOST = 30.0
-_FREED_GAP = 1.0
+_FIRST_DELAY = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
+"""Seconds before the second attempt; the delay doubles with each further one."""
+_MAX_DELAY_FAILED = 30.0
+"""The longest delay in seconds of a write that was not refused."""
+_RELEASE_GAP = 1.0
+"""Seconds between two retries of a namespace that changes all the time, as a quota does."""
 _REFUSED_GAP = 0.2
-"""All retries of refused writes together: five per second."""
-TOLD_FROM = 3
-"""The first faults of the server are its own business; from this one on a person should know."""
+"""Seconds between two retries of refused writes, over all addresses: five per second."""
+REPORT_AFTER = 3
+"""Server faults in a row after which a write is reported. Most faults end before that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """What one source writes at one address, and is not tried again before its time."""
+class RetryState:
+    """The failed attempts of one source at one address, and when the next one may be made."""
 
     attempts: int
     until: float
-    told: bool
-    """True where people are told of it: the server will not have it, or has failed at it again and again."""
+    is_reported: bool
+    """True if users are told: the API server refused the write, or failed at it `REPORT_AFTER` times in a row."""
     message: str
     faults: int = 0
-    """How often in a row the server said that it could not."""
+    """Server faults in a row."""
 
 
-Spot = tuple[Key, Ref]
-"""What was refused to one source says nothing of another's write: a bad label, and a namespace that shall go."""
+Attempt = tuple[Key, Ref]
+"""A refusal concerns one source at one address: another source may write something else there."""
 
 
 class RetryBackoff:
-    """What waits: by namespace and by source, so that a change of either frees it without a look at all the rest."""
+    """Owns the retry state of every failed write. The controller asks it before each write; it sends nothing itself.
 
-    def __init__(self, most: float, clock: Callable[[], float]) -> None:
-        self._most = most
+    States are indexed by namespace and by source, so that a change of either finds its states without a search.
+    """
+
+    def __init__(self, max_delay: float, clock: Callable[[], float]) -> None:
+        self._max_delay = max_delay
         self._clock = clock
-        self._by_namespace: dict[str, dict[Spot, Wait]] = {}
-        self._by_source: dict[Ref, set[Spot]] = {}
+        self._by_namespace: dict[str, dict[Attempt, RetryState]] = {}
+        self._by_source: dict[Ref, set[Attempt]] = {}
         self._slots: dict[int, int] = {}
-        """Moments that are given away, each with one where to look on: a long wait must not delay a short one."""
-        self._pruned = 0
-        self._freed: dict[str, float] = {}
-        """When a namespace had its last turn after a change in it, or has its next."""
+        """Taken retry slots, each with a later slot at which to continue the search for a free one.
+
+        A long delay takes a slot far ahead, so it does not delay a short one.
+        """
+        self._slots_kept = 0
+        self._released: dict[str, float] = {}
+        """By namespace: when a change in it last ended its backoffs, or will end them next."""
 
     def note(self, write: Write, result: Result) -> float:
-        """Notes a failure and returns after how long to try again."""
-        spot = write.key, write.ref
+        """Records a failure. Returns the seconds after which to try again."""
+        attempt = write.key, write.ref
         before = self.of(write)
         attempts = before.attempts + 1 if before is not None else 1
         delay = self._delay(result.outcome, attempts)
         if result.outcome is Outcome.REFUSED:
-            delay = min(delay, self._next_turn(_home(write.ref)))
+            delay = min(delay, self._until_release(_namespace_of(write.ref)))
         delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
-        told = result.outcome is Outcome.REFUSED or faults >= TOLD_FROM
-        wait = Wait(attempts, self._clock() + delay, told, _message(before, result), faults)
-        self._by_namespace.setdefault(_home(write.ref), {})[spot] = wait
-        self._by_source.setdefault(write.key.source, set()).add(spot)
+        is_reported = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
+        state = RetryState(attempts, self._clock() + delay, is_reported, _message(before, result), faults)
+        self._by_namespace.setdefault(_namespace_of(write.ref), {})[attempt] = state
+        self._by_source.setdefault(write.key.source, set()).add(attempt)
         return delay
 
     def _delay(self, outcome: Outcome, attempts: int) -> float:
         if outcome is Outcome.STALE and attempts == 1:
             return 0.0
-        most = self._most if outcome is Outcome.REFUSED else min(self._most, _FAILED_MOST)
+        longest = self._max_delay if outcome is Outcome.REFUSED else min(self._max_delay, _MAX_DELAY_FAILED)
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - not a secret
-        delay: float = min(_FIRST[outcome] * 2.0 ** min(attempts - 1, 30) * jitter, most)
+        delay: float = min(_FIRST_DELAY[outcome] * 2.0 ** min(attempts - 1, 30) * jitter, longest)
         if outcome is not Outcome.REFUSED:
             return delay
         now = self._clock()
-        return self._free_slot(now + delay) - now
+        return self._take_slot(now + delay) - now
 
-    def _free_slot(self, when: float) -> float:
-        """The first moment from then on that no other refused write has."""
+    def _take_slot(self, when: float) -> float:
+        """Takes the first free slot at or after this time, and returns its time."""
         slot, passed = ceil(when / _REFUSED_GAP), []
         while slot in self._slots:
             passed.append(slot)
             slot = self._slots[slot]
         self._slots.update(dict.fromkeys((*passed, slot), slot + 1))
-        if len(self._slots) > 2 * self._pruned + 1000:
+        if len(self._slots) > 2 * self._slots_kept + 1000:
             now = self._clock() / _REFUSED_GAP
-            self._slots = {each: after for each, after in self._slots.items() if each >= now}
-            self._pruned = len(self._slots)
+            self._slots = {taken: later for taken, later in self._slots.items() if taken >= now}
+            self._slots_kept = len(self._slots)
         return slot * _REFUSED_GAP
 
-    def _next_turn(self, namespace: str) -> float:
-        """After how long a namespace has its turn, if a change there came too late for the try that just ended."""
-        turn, now = self._freed.get(namespace, 0.0), self._clock()
-        return turn - now if turn > now else inf
+    def _until_release(self, namespace: str) -> float:
+        """Seconds until a namespace is released, if it changed while the attempt that just failed was under way."""
+        release_at, now = self._released.get(namespace, 0.0), self._clock()
+        return release_at - now if release_at > now else inf
 
-    def of(self, write: Write) -> Wait | None:
-        """What is known of the last tries of a write; nothing once it has succeeded."""
-        return self._by_namespace.get(_home(write.ref), {}).get((write.key, write.ref))
+    def of(self, write: Write) -> RetryState | None:
+        """The state of a write; None if its last attempt succeeded, or if it was never sent."""
+        return self._by_namespace.get(_namespace_of(write.ref), {}).get((write.key, write.ref))
 
     @property
     def retrying(self) -> bool:
-        """True while something is to be tried again that nobody is told of yet: it may well succeed."""
+        """True while a write waits for a retry and has not been reported: it may well succeed."""
         now = self._clock()
         return any(
-            not wait.told and wait.until > now for waits in self._by_namespace.values() for wait in waits.values()
+            not state.is_reported and state.until > now
+            for states in self._by_namespace.values()
+            for state in states.values()
         )
 
     def forget(self, key: Key, ref: Ref) -> None:
-        here = self._by_namespace.get(_home(ref), {})
-        if here.pop((key, ref), None) is None:
+        """Ends the backoff of one source at one address."""
+        states = self._by_namespace.get(_namespace_of(ref), {})
+        if states.pop((key, ref), None) is None:
             return
-        if not here:
-            del self._by_namespace[_home(ref)]
+        if not states:
+            del self._by_namespace[_namespace_of(ref)]
         of_source = self._by_source[key.source]
         of_source.discard((key, ref))
         if not of_source:
             del self._by_source[key.source]
 
-    def free_namespace(self, namespace: str) -> list[tuple[Key, float]]:
-        """Something changed in a namespace: what waits there is tried now, but not at every tick of a quota."""
-        waits = self._by_namespace.get(namespace)
-        if not waits:
+    def release_namespace(self, namespace: str) -> list[tuple[Key, float]]:
+        """Something changed in a namespace: its refused writes are retried now, but at most once per second.
+
+        A quota changes with every pod. Returns the keys to plan, and after how many seconds.
+        """
+        states = self._by_namespace.get(namespace)
+        if not states:
             return []
         now = self._clock()
-        last = self._freed.get(namespace, now - _FREED_GAP)
-        when = last if last > now else max(now, last + _FREED_GAP)  # many ticks share the next turn
-        self._freed = {each: at for each, at in self._freed.items() if at > now - _FREED_GAP}
-        tried = any(wait.until < now for wait in waits.values())  # on its way: the answer may be older than the change
-        self._freed[namespace] = max(when, now + _FREED_GAP) if tried else when
-        for spot, wait in waits.items():  # the attempts stay: refused again, it waits longer
-            waits[spot] = replace(wait, until=min(wait.until, when))
-        return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in waits]
+        last = self._released.get(namespace, now - _RELEASE_GAP)
+        when = last if last > now else max(now, last + _RELEASE_GAP)  # many changes share the next release
+        self._released = {name: at for name, at in self._released.items() if at > now - _RELEASE_GAP}
+        # A write that is due may be in flight, and its answer may be older than this change: release once more.
+        is_due = any(state.until < now for state in states.values())
+        self._released[namespace] = max(when, now + _RELEASE_GAP) if is_due else when
+        for attempt, state in states.items():  # the number of attempts stays: if refused again, it waits longer
+            states[attempt] = replace(state, until=min(state.until, when))
+        return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in states]
 
     def gone(self, ref: Ref) -> None:
-        """An object is no more, and what waited to change it is over; of a Namespace, all that waited in it."""
-        for key, place in tuple(self._by_namespace.get(_home(ref), ())):
-            if ref.kind == NAMESPACE or place == ref:
-                self.forget(key, place)
+        """An object was deleted: forgets the writes to it and, for a Namespace, all writes in it."""
+        for key, address in tuple(self._by_namespace.get(_namespace_of(ref), ())):
+            if ref.kind == NAMESPACE or address == ref:
+                self.forget(key, address)
 
-    def free_source(self, source: Ref) -> None:
-        """A source changed: what was refused before may be taken now."""
-        for spot in tuple(self._by_source.get(source, ())):
-            self.forget(*spot)
+    def release_source(self, source: Ref) -> None:
+        """A source changed: the API server may accept its writes now."""
+        for attempt in tuple(self._by_source.get(source, ())):
+            self.forget(*attempt)
 
 
-def _home(ref: Ref) -> str:
-    """The namespace whose change frees an address: of a Namespace it is the Namespace itself."""
+def _namespace_of(ref: Ref) -> str:
+    """The namespace whose change may let a write succeed; for a Namespace, its own name."""
     return ref.namespace or ref.name
 
 
-def _faults(before: Wait | None, result: Result) -> int:
-    """A server that is overloaded or out of reach says nothing of the write: the row goes on."""
+def _faults(before: RetryState | None, result: Result) -> int:
+    """Server faults in a row. An overloaded or unreachable server shows nothing about the write, so it ends no row."""
     row = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
-    return row + result.broken
+    return row + result.server_fault
 
 
-def _message(before: Wait | None, result: Result) -> str:
-    """What people are told stays what the server said of this write."""
-    says_nothing = result.outcome is Outcome.FAILED and not result.broken
-    return before.message if before is not None and before.faults and says_nothing else result.message
+def _message(before: RetryState | None, result: Result) -> str:
+    """The API server's last message about this write. "Unreachable" must not replace it while the row goes on."""
+    is_uninformative = result.outcome is Outcome.FAILED and not result.server_fault
+    return before.message if before is not None and before.faults and is_uninformative else result.message

@@ -1,4 +1,4 @@
-"""Decides when the status of a source is written: once a second while its writes go on, and once when they are done."""
+"""Decides when the status of a source is written: once a second while its writes go on, and once at their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from samara.core.registry import Registry
 from samara.core.status import status_to_write
 from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
-from samara.engine.periodic import utc_now
+from samara.engine.process import utc_now
 from samara.kube.cache import Cache
 
 EVERY = 1.0
@@ -23,35 +23,35 @@ BATCH = 0.02
 
 
 class StatusReporter:
-    """Knows which statuses are stale, and yields the writes that are due. It sends nothing itself."""
+    """Owns the set of stale statuses, and yields the writes of those that are due. It sends nothing itself."""
 
     def __init__(
         self,
         cache: Cache,
         registry: Registry,
-        tallies: Mapping[Key, CopyCounts],
+        all_counts: Mapping[Key, CopyCounts],
         is_busy: Callable[[Key], bool],
         clock: Callable[[], float],
         now: Callable[[], str] = utc_now,
     ) -> None:
         self._cache = cache
         self._registry = registry
-        self._tallies = tallies
+        self._counts = all_counts
         self._is_busy = is_busy
         """True while writes of a source are planned, waiting or in flight."""
         self._clock = clock
         self._now = now
         self.stale: set[Key] = set()
         self._check_at = 0.0
-        """When to look next for stale statuses that are due."""
+        """When to check next which stale statuses are due."""
         self._ready: deque[Key] = deque()
-        """Stale ones found due that `due` has not yielded yet."""
+        """Statuses that are due and that `due` has not yielded yet."""
         self._since: dict[Key, float] = {}
-        """When the writes that go on began, or were last reported."""
+        """When the writes under way began, or when their status was last written."""
         self._contests: dict[Key, deque[float]] = {}
 
     def touch(self, key: Key) -> None:
-        """The tally of a source may have changed."""
+        """The counts of a source may have changed, so its status is stale."""
         if self._registry[key.source_type].status is None:
             return
         if not self.stale:
@@ -61,7 +61,7 @@ class StatusReporter:
             self._since.setdefault(key.all_namespaces, self._clock())
 
     def contested(self, key: Key) -> None:
-        """Somebody else wrote this status. It is corrected five times in ten minutes, and else with the next plan.
+        """Another client wrote this status. It is corrected five times in ten minutes, then by the next plan.
 
         Two versions of this program may word a status differently and would otherwise overwrite each other forever.
         """
@@ -79,7 +79,7 @@ class StatusReporter:
         while self._ready:
             key = self._ready.popleft()
             self.stale.discard(key)
-            report = self.report(key)
+            report = self.take_report(key)
             if report is not None:
                 yield report
 
@@ -93,20 +93,20 @@ class StatusReporter:
         self._since.pop(key, None)
         return True
 
-    def report(self, key: Key) -> WriteStatus | None:
-        """The status write of a source, unless its status is right."""
-        source, tally, source_type = (
+    def take_report(self, key: Key) -> WriteStatus | None:
+        """Builds the status write of a source; None if its status is right. Restarts the second until the next one."""
+        source, counts, source_type = (
             self._cache.get(key.source),
-            self._tallies.get(key),
+            self._counts.get(key),
             self._registry[key.source_type],
         )
-        if source is None or tally is None or paused_by(source, source_type, self._cache):
+        if source is None or counts is None or paused_by(source, source_type, self._cache):
             self._since.pop(key, None)
             self._contests.pop(key, None)
             return None
         if key in self._since:
             self._since[key] = self._clock()
-        # The source may be newer than the plan that the tally counts: report the generation of that plan.
-        counted = replace(source, generation=tally.generation(source))
-        status = status_to_write(source_type.status, counted, self._cache, tally, self._now())
+        # The source may be newer than the plan that the counts counts: report the generation of that plan.
+        counted = replace(source, generation=counts.generation(source))
+        status = status_to_write(source_type.status, counted, self._cache, counts, self._now())
         return None if status is None else WriteStatus(key, source.ref, source, status)

@@ -1,4 +1,4 @@
-"""From a change of an object to the keys that must be planned. Pure: nothing here changes the cache."""
+"""Finds the keys that must be planned after a change of an object. Nothing here changes any state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samara.kube.cache import Cache, Change
 
 
 class Triggers(NamedTuple):
-    """What to do about one change."""
+    """The consequences of one change."""
 
     keys: tuple[Key, ...] = ()
     """To be planned."""
@@ -90,7 +90,7 @@ def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tup
 
 
 def _of_unheld(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
-    """An object that the cache held no content of came or went: it may have been a source, or stood at an address."""
+    """An object without content in the cache changed: a former source, or an object at a target address."""
     former = (Key(source_type.name, ref) for source_type in registry.source_types)
     yield from (key for key in former if has_copies(cache, key))
     for claim in cache.claimants(ref):

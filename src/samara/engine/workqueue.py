@@ -11,7 +11,7 @@ from samara.core.model import Key
 
 
 class WorkQueue:
-    """Each key at most once, oldest first. A key of a whole source covers all slices of it."""
+    """Owns the keys to plan: each at most once, oldest first. The key of a source covers all its slices."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

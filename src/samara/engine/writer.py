@@ -1,4 +1,4 @@
-"""Sends planned writes, as many at a time as the API server bears, and posts their results."""
+"""Sends planned writes, as many at a time as the concurrency limit allows, and posts their results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Callable
 from samara import log
 from samara.core.model import Key, Ref
 from samara.core.writes import Create, Delete, Write
-from samara.engine.apply import Applier
+from samara.engine.apply import Applier, Outcome, Result
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped
 from samara.engine.outbox import Outbox
-from samara.engine.outcome import Outcome, Result
 from samara.kube.cache import Cache
 
 STORAGE_FULL = (
@@ -20,13 +19,16 @@ STORAGE_FULL = (
     "defragmented, or has a larger quota, and its alarm is disarmed"
 )
 FULL_FOR = 60.0
-"""Seconds for which the store counts as full after a write found it so: there may be no further write to try."""
+"""Seconds for which the storage counts as full after a failed write. No later write may show that it has room."""
 
 
 class Writer:
-    """Decides when a write is sent, never whether. An address stays locked until its result has been handled."""
+    """Decides when a write is sent, but not whether. The controller pumps it.
 
-    def __init__(  # noqa: PLR0913 - the parts of a write
+    An address stays locked until the result of its write has been handled.
+    """
+
+    def __init__(  # noqa: PLR0913 - the components that carry out a write
         self,
         outbox: Outbox,
         limiter: ConcurrencyLimiter,
@@ -66,10 +68,11 @@ class Writer:
     def stop_verifying(self) -> None:
         """From now on updates are sent without the dry run that a restart needs (see `Applier.perform`)."""
         self._verify = False
+        self._applier.forget_verified()
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can be written now, if so."""
+        """Why no write can succeed now; None if writes can."""
         return STORAGE_FULL if self._clock() < self._full_until else None
 
     @property
@@ -114,7 +117,7 @@ class Writer:
         else:
             self.limiter.succeeded(seconds)
         was_full = self.obstacle is not None
-        if result.full:
+        if result.storage_full:
             self._full_until = self._clock() + FULL_FOR
             if not was_full:
                 log.warning("writes.paused", why=STORAGE_FULL)
@@ -123,7 +126,7 @@ class Writer:
             log.info("writes.resumed")
 
     def _next(self) -> Write | None:
-        """A write that may be sent now, if there is one; it counts as under way."""
+        """Takes the next write that may be sent, which then counts as under way; None if there is none."""
         self.pause = 0.0
         while self._running < self.limiter.limit and self._may_write() and not self._stopped:
             self.pause = self.limiter.wait()
@@ -144,5 +147,5 @@ class Writer:
 
 
 def _took_space(write: Write, result: Result) -> bool:
-    """True if a result proves that the store has room. A delete needs none, and a spared write stored nothing."""
-    return result.outcome is Outcome.DONE and not result.spared and not isinstance(write, Delete)
+    """True if a result proves that the storage has room. A delete needs none, and a copy that was right stored none."""
+    return result.outcome is Outcome.DONE and not result.already_right and not isinstance(write, Delete)

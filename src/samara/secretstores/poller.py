@@ -53,14 +53,14 @@ class SecretPoller:
     def __init__(
         self,
         readings: Readings,
-        source_types: frozenset[str],
+        vocabularies: frozenset[str],
         timings: PollTimings,
         *,
         post: Callable[[SecretValues], None],
         count_call: Callable[[str, str], None],
     ) -> None:
         self.readings = readings
-        self.source_types = source_types
+        self.vocabularies = vocabularies
         """The source types whose paths are read."""
         self.subscribed = asyncio.Event()
         """Set once a source has subscribed to anything."""

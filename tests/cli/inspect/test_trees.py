@@ -18,7 +18,7 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("namespaces", "name", "told"),
+    ("namespaces", "name", "fault_text"),
     [
         ([namespace("a", parent="gone")], "a", "its parent gone does not exist"),
         ([namespace("a", template="gone")], "a", "its template gone does not exist"),
@@ -40,10 +40,10 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
         ),
     ],
 )
-def test_a_fault_is_told_where_it_is(namespaces: list[Namespace], name: str, told: str) -> None:
+def test_fault_is_shown_at_its_namespace(namespaces: list[Namespace], name: str, fault_text: str) -> None:
     forest = build_forest(namespaces)
-    assert [fault for fault in forest.nodes[name].faults if fault.startswith(told)] != []
-    assert any(told in line for line in drawn(forest))
+    assert [fault for fault in forest.nodes[name].faults if fault.startswith(fault_text)] != []
+    assert any(fault_text in line for line in drawn(forest))
     assert forest.as_json() != []
 
 
@@ -68,16 +68,16 @@ def test_trees_without_faults_have_none() -> None:
 def test_a_loop_is_cut_in_the_nested_form() -> None:
     forest = build_forest([namespace("a", parent="b"), namespace("b", parent="a"), namespace("c", parent="a")])
     [top] = forest.as_json()
-    assert (top["name"], [each["name"] for each in top["children"]]) == ("a", ["b", "c"])
-    assert [each["children"] for each in top["children"]] == [[], []]
+    assert (top["name"], [child["name"] for child in top["children"]]) == ("a", ["b", "c"])
+    assert [child["children"] for child in top["children"]] == [[], []]
 
 
 def test_copies_are_counted_in_the_namespaces_directly_below() -> None:
     forest = build_forest(
         [namespace("r", type="root"), *(namespace(name, parent="r") for name in "abc"), namespace("d", parent="a")]
     )
-    found = [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("b", "db"), obj("x", "db", "update")]
-    add_propagations(forest, SECRET, found)
+    objects = [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("b", "db"), obj("x", "db", "update")]
+    add_propagations(forest, SECRET, objects)
     [propagation] = forest.nodes["r"].propagations
     assert (propagation.present, propagation.missing, propagation.others) == (1, ("c",), ("b",))
     [copy] = forest.nodes["a"].propagations
@@ -86,14 +86,14 @@ def test_copies_are_counted_in_the_namespaces_directly_below() -> None:
     assert "    │   │   Secret db: update, from r; copies 0 of 1; missing in d" in drawn(forest)
 
 
-def test_a_copy_from_a_namespace_that_is_upstream_no_more_is_told() -> None:
+def test_copy_from_a_namespace_that_is_no_longer_upstream_is_shown() -> None:
     forest = build_forest([namespace("r", type="root"), namespace("s", type="root"), namespace("a", parent="s")])
     add_propagations(forest, SECRET, [obj("a", "db", "create", "r")])
     assert forest.nodes["a"].propagations[0].as_json()["stale"] is True
     assert "            Secret db: create, from r, which is neither its parent nor its template" in drawn(forest)
 
 
-def test_a_mode_that_means_nothing_is_told() -> None:
+def test_unknown_mode_is_shown() -> None:
     forest = build_forest([namespace("r", type="root"), namespace("a", parent="r")])
     add_propagations(forest, SECRET, [obj("r", "db", "always\x1b[31m")])
     assert forest.nodes["r"].propagations[0].as_json()["copies"] is None
@@ -102,7 +102,7 @@ def test_a_mode_that_means_nothing_is_told() -> None:
     assert "\x1b" not in line
 
 
-def test_a_namespace_that_is_being_deleted_misses_nothing() -> None:
+def test_terminating_namespace_has_no_missing_copies() -> None:
     going = Namespace("a", {f"{KEY}/parent": "r"}, is_terminating=True)
     forest = build_forest([namespace("r", type="root"), going])
     add_propagations(forest, SECRET, [obj("r", "db", "update")])
@@ -131,12 +131,12 @@ def test_ten_thousand_namespaces_are_drawn_within_seconds() -> None:
     ]
     begun = time.process_time()
     forest = build_forest(namespaces)
-    add_propagations(forest, SECRET, [obj(each.name, "db", "update", "r") for each in namespaces])
+    add_propagations(forest, SECRET, [obj(member.name, "db", "update", "r") for member in namespaces])
     assert len(drawn(forest)) == 20_000
     assert len(forest.as_json()) == 1
     assert time.process_time() - begun < 3
 
 
-def test_a_root_is_shown_whatever_it_is() -> None:
+def test_requested_root_is_shown_even_outside_of_any_tree() -> None:
     assert drawn(build_forest([namespace("plain")], "plain"), "plain") == ["└── plain (plain)"]
     assert build_forest([namespace("plain")]).nodes == {}

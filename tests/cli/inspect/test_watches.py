@@ -10,7 +10,7 @@ from samara.core.model import KindName
 from samara.kube.errors import SamaraError
 
 
-def test_the_watches_of_the_originals_file_are_read_and_the_rest_is_left_to_whoever_serves_it() -> None:
+def test_only_the_watches_of_the_originals_file_are_read() -> None:
     text = "watches: [{version: v1, kind: Secret}, {group: apps, version: v1, kind: Deployment}]\nsomething: new\n"
     assert parse_watches(text, "ConfigMap x") == (KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment"))
     assert parse_watches("", "ConfigMap x") == ()
@@ -18,7 +18,7 @@ def test_the_watches_of_the_originals_file_are_read_and_the_rest_is_left_to_whoe
 
 
 @pytest.mark.parametrize("text", ["watches: 3", "watches: [{kind: 3}]", "[", "- a"])
-def test_a_file_that_cannot_be_read_is_one_line_that_names_it(text: str) -> None:
+def test_unreadable_file_is_one_line_that_names_it(text: str) -> None:
     with pytest.raises(SamaraError, match=r"^ConfigMap x: ") as fault:
         parse_watches(text, "ConfigMap x")
     assert "\n" not in str(fault.value)

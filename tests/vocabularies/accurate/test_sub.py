@@ -602,15 +602,15 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_release
     for name in "abcde":
         world.delete(at_sub(name))
         deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
-        sent += [write.ref.name for write in holds.judge(key(name), deletes, 1, 5)]
+        sent += [write.ref.name for write in holds.check(key(name), deletes, 1, 5)]
     assert sent == ["a", "b", "c"]
     assert {hold.until for hold in holds.held.values()} == {inf}
     clock.now += 10 * WINDOW
     assert holds.due() == []
     held = [write for write in plan_of(key("d"), world, RULES).writes if isinstance(write, Delete)]
-    assert holds.judge(key("d"), held, 1, 5) == ()
-    holds.free(key("d"))
-    assert list(holds.judge(key("d"), held, 1, 5)) == held
+    assert holds.check(key("d"), held, 1, 5) == ()
+    holds.release(key("d"))
+    assert list(holds.check(key("d"), held, 1, 5)) == held
 
 
 def test_row_25_after_ten_minutes_three_more_namespaces_may_be_deleted() -> None:
@@ -624,7 +624,7 @@ def test_row_25_after_ten_minutes_three_more_namespaces_may_be_deleted() -> None
         clock.now += WINDOW / 2
         world.delete(at_sub(name))
         deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
-        assert list(holds.judge(key(name), deletes, 1, 4)) == deletes
+        assert list(holds.check(key(name), deletes, 1, 4)) == deletes
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "operator"])

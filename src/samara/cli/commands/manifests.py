@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
-from samara.cli.installed import Installed, home_of
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, note
-from samara.cli.session import settings_if_any
+from samara.cli.session import Installed, operator_namespace_of, settings_if_any
 from samara.settings import Settings, parse
 
 
@@ -39,12 +38,12 @@ def command(
     """
     settings, installed = wait_for(settings_if_any(cluster, config))
     settings, text = _written(settings, installed, config)
-    namespace = home_of(cluster.namespace, installed)
-    made = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
+    namespace = operator_namespace_of(cluster.namespace, installed)
+    printed = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
     if output == "json":
-        click.echo(as_list(made))
+        click.echo(as_list(printed))
     else:
-        click.echo(as_yaml(made), nl=False)
+        click.echo(as_yaml(printed), nl=False)
 
 
 def _written(settings: Settings, installed: Installed | None, config: str | None) -> tuple[Settings, str]:

@@ -6,10 +6,9 @@ import click
 from click.core import ParameterSource
 
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
-from samara.cli.installed import home_of
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, emit
-from samara.cli.session import settings_if_any
+from samara.cli.session import operator_namespace_of, settings_if_any
 from samara.settings import Settings
 
 
@@ -26,11 +25,11 @@ def command(context: click.Context, cluster: Cluster, explain: bool, config: str
         is_chosen = context.get_parameter_source("output") is not ParameterSource.DEFAULT
         _explain(settings, output if is_chosen else "table")
         return
-    made = objects(settings, home_of(cluster.namespace, installed))
+    printed = objects(settings, operator_namespace_of(cluster.namespace, installed))
     if output == "json":
-        click.echo(as_list(made))
+        click.echo(as_list(printed))
     else:
-        click.echo(as_yaml(made), nl=False)
+        click.echo(as_yaml(printed), nl=False)
 
 
 def _explain(settings: Settings, form: str) -> None:

@@ -6,10 +6,10 @@ import click
 
 from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
-from samara.cli.session import Session, session
+from samara.cli.session import Session, open_session
 from samara.core.names import quoted
 from samara.core.registry import Registry
-from samara.engine.hold_store import Entry, answer
+from samara.engine.hold_store import HoldRecord, post_answer
 from samara.kube.errors import ConfigError
 
 FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
@@ -36,28 +36,29 @@ def _check_form(key: str) -> None:
         raise click.UsageError(f"KEY: expected {FORM}, found {quoted(key)}")
 
 
-async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> Entry:
-    async with session(cluster, config) as at:
-        said = await answer(at.client, at.home, key, "discard" if discard else "release")
-        if said is None:
-            _check_words(key, at.registry)
-            raise ConfigError(await _not_held(at, key))
-        return said
+async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> HoldRecord:
+    async with open_session(cluster, config) as session:
+        namespace = session.operator_namespace
+        record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
+        if record is None:
+            _check_names(key, session.registry)
+            raise ConfigError(await _not_held(session, key))
+        return record
 
 
-def _check_words(key: str, registry: Registry) -> None:
+def _check_names(key: str, registry: Registry) -> None:
+    """Raises a usage error if the key names a vocabulary or kind that does not exist."""
     vocabulary, kind, *_ = key.split("/")
-    known = sorted(
-        {each for source_type in registry.source_types for each in (source_type.name, source_type.vocabulary)}
-    )
+    source_types = registry.source_types
+    known = sorted({name for source_type in source_types for name in (source_type.name, source_type.vocabulary)})
     if vocabulary not in known:
         raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}")
-    kinds = sorted({each.name for each in registry.kinds})
+    kinds = sorted({known_kind.name for known_kind in registry.kinds})
     if kind not in kinds:
         raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}")
 
 
-async def _not_held(at: Session, key: str) -> str:
-    held = sorted(await at.held())
-    found = f"held are: {', '.join(held)}" if held else "nothing is held"
-    return f"expected a key that the brake holds in namespace {at.home}, found {key}; {found}"
+async def _not_held(session: Session, key: str) -> str:
+    keys = sorted(await session.held_deletions())
+    held = f"held are: {', '.join(keys)}" if keys else "nothing is held"
+    return f"expected a key that the brake holds in namespace {session.operator_namespace}, found {key}; {held}"

@@ -1,191 +1,196 @@
-"""`samara status`: every source, how its copies are, and what the brake holds."""
+"""`samara status`: every source with the state of its copies, and the deletions that the brake holds."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from samara.cli.advice import advise
-from samara.cli.inspect.outcome import counted, place
-from samara.cli.inspect.reported import as_told
+from samara.cli.advice import advise, fault_reason
+from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
+from samara.cli.inspect.forecast import address_as_json, count_copies
+from samara.cli.inspect.reported import merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, hint, plural, table
-from samara.cli.session import Picture, Session, picture, session
+from samara.cli.session import Session, open_session
 from samara.cli.watch import until_interrupted, watch_flag, watched
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import Fault
 from samara.core.model import Key
 from samara.core.names import sample
 from samara.core.policy import paused_by
 from samara.core.writes import Plan
-from samara.engine.hold_store import Entry
+from samara.engine.hold_store import HoldRecord
 
-Shape = dict[str, Any]
-_SAMPLE = 3
+Json = dict[str, Any]
+_MAX_NAMES = 3
 _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
 @click.command("status", cls=Command)
-@click.option("--all", "each", is_flag=True, help="One row per source and per held key, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, however many there are.")
 @watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, each: bool, watch: bool, config: str | None, output: str) -> None:
+def command(cluster: Cluster, show_all: bool, watch: bool, config: str | None, output: str) -> None:
     """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
 
-    def tell(shape: Shape) -> None:
-        emit(lambda: shape, output, lambda: _show(shape, each))
+    def show(answer: Json) -> None:
+        emit(lambda: answer, output, lambda: _show(answer, show_all))
 
     if watch:
-        until_interrupted(_watch(cluster, config, output, tell))
+        until_interrupted(_watch(cluster, config, output, show))
     else:
-        tell(wait_for(_once(cluster, config)))
+        show(wait_for(_once(cluster, config)))
 
 
-async def _once(cluster: Cluster, config: str | None) -> Shape:
-    async with session(cluster, config) as at:
-        return await _status(at)
+async def _once(cluster: Cluster, config: str | None) -> Json:
+    async with open_session(cluster, config) as session:
+        return await _status(session)
 
 
-async def _watch(cluster: Cluster, config: str | None, output: str, tell: Callable[[Shape], None]) -> None:
-    async with session(cluster, config) as at:
-        await watched(lambda: _status(at), tell, lambda shape: shape, output)
+async def _watch(cluster: Cluster, config: str | None, output: str, show: Callable[[Json], None]) -> None:
+    async with open_session(cluster, config) as session:
+        await watched(lambda: _status(session), show, lambda answer: answer, output)
 
 
-async def _status(at: Session) -> Shape:
-    held = await at.held()
-    seen = await as_told(at, await picture(at))
-    return {"sources": _sources(at, seen), "held": [_held(entry) for _, entry in sorted(held.items())]}
+async def _status(session: Session) -> Json:
+    held = await session.held_deletions()
+    cluster = await plan_cluster(session)
+    cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
+    return {"sources": _sources(session, cluster), "held": [_held(entry) for _, entry in sorted(held.items())]}
 
 
-def _held(entry: Entry) -> Shape:
+def _held(entry: HoldRecord) -> Json:
     return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
 
 
-def _sources(at: Session, seen: Picture) -> list[Shape]:
-    return [_source(at, seen, key, plan) for key, plan in seen.plans.items() if key.source in _served(seen, key)]
+def _sources(session: Session, cluster: ClusterPlans) -> list[Json]:
+    plans = cluster.plans.items()
+    return [_source(session, cluster, key, plan) for key, plan in plans if _exists(cluster, key)]
 
 
-def _served(seen: Picture, key: Key) -> Any:
-    return seen.shot.cache.sources(key.source_type)
+def _exists(cluster: ClusterPlans, key: Key) -> bool:
+    """False for a source that only marks of copies name."""
+    return key.source in cluster.snapshot.cache.sources(key.source_type)
 
 
-def _source(at: Session, seen: Picture, key: Key, plan: Plan) -> Shape:
-    tally = counted(seen, key, plan, at.rules)
+def _source(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
+    counts = count_copies(cluster, key, plan, session.policy)
     return {
-        "vocabulary": seen.title(key),
-        **place(key.source),
-        "wanted": tally.wanted,
-        "right": tally.in_sync,
-        "pending": tally.pending,
-        "blocked": tally.blocked,
-        "reasons": [*_blocked(tally), *_faults(seen, key, plan, tally)],
+        "vocabulary": cluster.vocabulary(key),
+        **address_as_json(key.source),
+        "wanted": counts.wanted,
+        "right": counts.in_sync,
+        "pending": counts.pending,
+        "blocked": counts.blocked,
+        "reasons": [*_blocked(counts), *_faults(cluster, key, plan, counts)],
     }
 
 
-def _blocked(tally: CopyCounts) -> list[Shape]:
+def _blocked(counts: CopyCounts) -> list[Json]:
     return [
-        {"reason": reason, "count": len(found), "sample": sorted(ref.namespace or ref.name for ref in found)[:_SAMPLE]}
-        for reason, found in sorted(tally.problems().items())
+        {
+            "reason": reason,
+            "count": len(refs),
+            "sample": sorted(ref.namespace or ref.name for ref in refs)[:_MAX_NAMES],
+        }
+        for reason, refs in sorted(counts.problems().items())
     ]
 
 
-def _faults(seen: Picture, key: Key, plan: Plan, tally: CopyCounts) -> list[Shape]:
-    """What is wrong with the source itself: the sample says what, as there is no namespace to name."""
-    faults = [(fault_word(each), each.message) for each in plan.faults]
-    told: list[Shape] = [
-        {"reason": word, "count": 1, "sample": [message]}
-        for word, message in faults
-        if word != "no-namespace" or word not in tally.by_reason()  # of that the place itself tells
+def _faults(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
+    """Faults of the source itself. The sample is the message, because a fault is in no namespace."""
+    faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
+    reasons: list[Json] = [
+        {"reason": reason, "count": 1, "sample": [message]}
+        for reason, message in faults
+        if reason != "no-namespace" or reason not in counts.by_reason()  # the copies show that one already
     ]
-    source = seen.shot.cache.get(key.source)
-    rests = paused_by(source, seen.registry[key.source_type], seen.shot.cache) if source is not None else ""
-    if rests and not plan.blocked:
-        told.append({"reason": "held", "count": 0, "sample": [rests]})
-    return told
+    cache, source = cluster.snapshot.cache, cluster.snapshot.cache.get(key.source)
+    paused = paused_by(source, cluster.registry[key.source_type], cache) if source is not None else ""
+    if paused and not plan.blocked:
+        reasons.append({"reason": "held", "count": 0, "sample": [paused]})
+    return reasons
 
 
-def fault_word(fault: Fault) -> str:
-    """A fault's reason as reasons are written here: `FetchError` is `fetch-error`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.reason).lower()
+# tables
 
 
-# for people
-
-
-def _show(shape: Shape, each: bool) -> None:
-    sources: list[Shape] = shape["sources"]
+def _show(answer: Json, show_all: bool) -> None:
+    sources: list[Json] = answer["sources"]
     if not sources:
         click.echo("No sources.")
     else:
-        groups = [[source] for source in sources] if each else folded(sources, id, _alike)
+        groups = [[source] for source in sources] if show_all else folded(sources, id, _by_reasons)
         headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
         table(headers, [_row(group) for group in groups])
         hint(len(sources), len(groups), "sources")
-        reasons = [why["reason"] for source in sources for why in source["reasons"]]
+        reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
         advise(reasons)
         if reasons:
             click.echo("`samara why KIND/NAME -n NAMESPACE` explains one place, and `samara plan` shows every message.")
-    if shape["held"]:
+    if answer["held"]:
         click.echo()
-        _show_held(shape["held"], each)
+        _show_held(answer["held"], show_all)
 
 
-def _show_held(held: list[Shape], each: bool) -> None:
-    groups = [[one] for one in held] if each else folded(held, id, _alike_held, _home)
+def _show_held(held: list[Json], show_all: bool) -> None:
+    groups = [[entry] for entry in held] if show_all else folded(held, id, _by_source_and_end, _by_source_namespace)
     table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
     hint(len(held), len(groups), "held sets")
     sets = plural(len(held), "set")
     click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
 
 
-def _home(held: Shape) -> Hashable:
+def _by_source_namespace(held: Json) -> Hashable:
     """The vocabulary and the namespace of the source."""
     return tuple(held["key"].split("/")[:3:2])
 
 
-def _alike_held(held: Shape) -> Hashable:
-    return _home(held), held["until"]
+def _by_source_and_end(held: Json) -> Hashable:
+    return _by_source_namespace(held), held["until"]
 
 
-def _held_row(group: Sequence[Shape]) -> tuple[object, ...]:
+def _held_row(group: Sequence[Json]) -> tuple[object, ...]:
     removals = f"{sum(held['count'] for held in group):,}"
     since, until = ([held[name] for held in group] for name in ("since", "until"))
     ends = " to ".join(dict.fromkeys((min(until), max(until))))
     return sample(held["key"] for held in group), removals, min(since), ends
 
 
-def _alike(source: Shape) -> Hashable:
-    """Too many to list: of one vocabulary and kind, with the same to be said of them."""
-    pending = source["pending"] > 0
-    return source["vocabulary"], source["kind"], pending, tuple(sorted(why["reason"] for why in source["reasons"]))
+def _by_reasons(source: Json) -> Hashable:
+    """Groups too many sources by vocabulary and kind, and by what is wrong with them."""
+    is_pending = source["pending"] > 0
+    reasons = tuple(sorted(reason["reason"] for reason in source["reasons"]))
+    return source["vocabulary"], source["kind"], is_pending, reasons
 
 
-def _row(group: Sequence[Shape]) -> tuple[object, ...]:
+def _row(group: Sequence[Json]) -> tuple[object, ...]:
     first = group[0]
-    counts = tuple(f"{sum(each[name] for each in group):,}" for name in _COUNTS)
-    reasons = "; ".join(f"{why['reason']} ({why['count']:,}): {_sampled(why)}" for why in _merged(group))
-    return (first["vocabulary"], first["kind"], sample(_path(each) for each in group), *counts, reasons)
+    counts = tuple(f"{sum(source[name] for source in group):,}" for name in _COUNTS)
+    reasons = "; ".join(
+        f"{reason['reason']} ({reason['count']:,}): {_sampled(reason)}" for reason in _merged_reasons(group)
+    )
+    return (first["vocabulary"], first["kind"], sample(_path(source) for source in group), *counts, reasons)
 
 
-def _path(source: Shape) -> str:
+def _path(source: Json) -> str:
     return f"{source['namespace']}/{source['name']}" if source["namespace"] else str(source["name"])
 
 
-def _merged(group: Sequence[Shape]) -> list[Shape]:
-    """The reasons of several sources, each once."""
-    found: dict[str, Shape] = {}
-    for why in (why for source in group for why in source["reasons"]):
-        same = found.setdefault(why["reason"], {"reason": why["reason"], "count": 0, "sample": []})
-        same["count"] += why["count"]
-        same["sample"] = list(dict.fromkeys([*same["sample"], *why["sample"]]))[:_SAMPLE]
-    return list(found.values())
+def _merged_reasons(group: Sequence[Json]) -> list[Json]:
+    """The reasons of several sources, each reason once."""
+    merged: dict[str, Json] = {}
+    for reason in (reason for source in group for reason in source["reasons"]):
+        total = merged.setdefault(reason["reason"], {"reason": reason["reason"], "count": 0, "sample": []})
+        total["count"] += reason["count"]
+        total["sample"] = list(dict.fromkeys([*total["sample"], *reason["sample"]]))[:_MAX_NAMES]
+    return list(merged.values())
 
 
-def _sampled(why: Shape) -> str:
-    more = why["count"] - len(why["sample"])
-    return sample(why["sample"], _SAMPLE) + (f" and {more:,} more" if more > 0 else "")
+def _sampled(reason: Json) -> str:
+    more = reason["count"] - len(reason["sample"])
+    return sample(reason["sample"], _MAX_NAMES) + (f" and {more:,} more" if more > 0 else "")

@@ -35,11 +35,11 @@ _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 @click.command("tree", cls=Command)
 @click.argument("root", required=False)
-@click.option("--all", "each", is_flag=True, help="Every namespace and object, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="Every namespace and object, however many there are.")
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, root: str | None, each: bool, config: str | None, output: str) -> None:
+def command(cluster: Cluster, root: str | None, show_all: bool, config: str | None, output: str) -> None:
     """Namespace trees and templates, or what lies below ROOT, with what flows along them.
 
     Shown are the labels and annotations that each namespace has inherited, the objects that are passed on, and where
@@ -49,7 +49,7 @@ def command(cluster: Cluster, root: str | None, each: bool, config: str | None, 
     with progress() as show_progress:
         show_progress("reading namespaces, and what flows along them")
         forest = wait_for(_read_forest(cluster, root, config))
-    emit(lambda: {"trees": forest.as_json(root)}, output, lambda: show(forest, root, each))
+    emit(lambda: {"trees": forest.as_json(root)}, output, lambda: show(forest, root, show_all))
 
 
 async def _read_forest(cluster: Cluster, root: str | None, config: str | None) -> Forest:
@@ -77,12 +77,12 @@ async def _objects(client: Client, kind: Kind) -> list[Object]:
         return []
 
 
-def show(forest: Forest, root: str | None = None, each: bool = True) -> None:
+def show(forest: Forest, root: str | None = None, show_all: bool = True) -> None:
     if not forest.tops and root is None:
         click.echo("No trees and no templates.")
         return
     styles = _styles() if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    lines = ("".join(styles.get(style, str)(text) for text, style in line) for line in drawing(forest, root, each))
+    lines = ("".join(styles.get(style, str)(text) for text, style in line) for line in drawing(forest, root, show_all))
     click.echo("\n".join(lines))  # in one write: a flush after every line took longer than all the rest
 
 
@@ -94,10 +94,10 @@ def _styles() -> dict[str, Callable[[str], str]]:
     }
 
 
-def drawing(forest: Forest, root: str | None = None, each: bool = True) -> Iterator[list[Part]]:
-    """The lines, in parts with a style. A large tree is folded unless `each` is set."""
+def drawing(forest: Forest, root: str | None = None, show_all: bool = True) -> Iterator[list[Part]]:
+    """The lines, in parts with a style. A large tree is folded unless `show_all` is set."""
     tops = forest.tops if root is None else [root]
-    most = sys.maxsize if each or len(forest.nodes) <= _MAX_UNFOLDED else _MAX_FOLDED
+    most = sys.maxsize if show_all or len(forest.nodes) <= _MAX_UNFOLDED else _MAX_FOLDED
     folding = Folding(forest, most)
     for branch in draw_branches(
         folding.shown("", tops), lambda name: folding.shown(name, forest.children.get(name, ()))

@@ -1,4 +1,4 @@
-"""`samara uninstall`: takes back what would block a cluster without an operator, and the copies where that is meant."""
+"""`samara uninstall`: removes what would block a cluster without an operator, and with --copies the copies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import click
 
 from samara.cli.deploy.removal import Leftovers, Removal
-from samara.cli.inspect.orphan_removal import must_stay, perform
-from samara.cli.inspect.orphan_scan import Orphan, is_own_source, of_source_types
-from samara.cli.installed import found_in
+from samara.cli.inspect.cluster_plans import ClusterPlans, take_full_snapshot
+from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, must_stay, perform
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note, plural
-from samara.cli.session import Picture, Session, session, whole_snapshot
+from samara.cli.session import Session, find_operator_namespace, open_session
 from samara.core.metadata_keys import ADOPTED
 from samara.core.model import NAMESPACE
 from samara.kube.client import Client, unrestricted
@@ -31,62 +30,64 @@ def command(cluster: Cluster, copies: bool, yes: bool, config: str | None) -> No
     Before that the operator's Deployment is stopped, in the namespace -n (else where its settings are). Custom
     resources and their definitions stay. Shows it all first, and asks.
     """
-    wait_for(_with_copies(cluster, config, yes) if copies else _without(cluster, yes))
+    wait_for(_with_copies(cluster, config, yes) if copies else _without_copies(cluster, yes))
 
 
-async def _without(cluster: Cluster, yes: bool) -> None:
+async def _without_copies(cluster: Cluster, yes: bool) -> None:
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
-        home = cluster.namespace or await found_in(client, access.namespace)
-        removal = Removal(client, home)
-        found = await removal.find()
-        _show([*_steps(found, home), "Copies stay; --copies deletes them."])
-        if not found:
+        namespace = cluster.namespace or await find_operator_namespace(client, access.namespace)
+        removal = Removal(client, namespace)
+        leftovers = await removal.find()
+        _show([*_steps(leftovers, namespace), "Copies stay; --copies deletes them."])
+        if not leftovers:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
-            await removal.perform(found)
+            await removal.perform(leftovers)
             click.echo("Removed.")
 
 
 async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
-    async with session(cluster, config) as at:
-        at.must_be_proven()
-        home = cluster.namespace or at.home
-        removal = Removal(at.client, home)
-        found = await removal.find()
-        seen = await _seen(at)
-        going = _going(seen)
-        _show([*_steps(found, home), *_about_copies(going)])
-        if not found and not going:
+    async with open_session(cluster, config) as session:
+        session.require_proven_settings()
+        namespace = cluster.namespace or session.operator_namespace
+        removal = Removal(session.client, namespace)
+        leftovers = await removal.find()
+        listed = await _list_copies(session)
+        copies = _copies_to_remove(listed)
+        _show([*_steps(leftovers, namespace), *_copy_steps(copies)])
+        if not leftovers and not copies:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
-            await removal.perform(found)
-            await perform(at, seen, going, "copy", "copies")
+            await removal.perform(leftovers)
+            await perform(session, listed, copies, "copy", "copies")
             click.echo("Removed.")
 
 
-async def _seen(at: Session) -> Picture:
+async def _list_copies(session: Session) -> ClusterPlans:
+    """The cluster without plans: which copies a source wants does not matter here."""
     try:
-        shot = await whole_snapshot(at)
+        snapshot = await take_full_snapshot(session)
     except ServerFault as fault:
         raise ConfigError(
             f"expected to read all copies first, found: {fault}; run `samara uninstall` without --copies, then with it"
         ) from fault
-    return Picture(shot, shot.cache.registry, {})
+    return ClusterPlans(snapshot, snapshot.cache.registry, {})
 
 
-def _going(seen: Picture) -> list[Orphan]:
-    """Every copy that we made. A namespace is never one of them: people live in it."""
-    marked = [live for ref, live in sorted(seen.shot.marked.items()) if ref.kind != NAMESPACE and not live.deleting]
-    copies = [each for live in marked if not is_own_source(seen, live) for each in of_source_types(seen, live)]
-    ours = [each for each in copies if each.ours]
-    going = [each for each in ours if not must_stay(seen, each)]
-    if len(going) < len(ours):
-        staying = plural(len(ours) - len(going), "copy", "copies")
+def _copies_to_remove(cluster: ClusterPlans) -> list[Orphan]:
+    """Every copy that we made. Namespaces are left out, because they hold objects of other people."""
+    marked = [live for ref, live in sorted(cluster.snapshot.marked.items()) if ref.kind != NAMESPACE]
+    candidates = [live for live in marked if not live.deleting and not is_own_source(cluster, live)]
+    copies = [copy for live in candidates if (copy := as_orphan(cluster, live)) is not None]
+    ours = [copy for copy in copies if copy.ours]
+    removable = [copy for copy in ours if not must_stay(cluster, copy)]
+    if len(removable) < len(ours):
+        staying = plural(len(ours) - len(removable), "copy", "copies")
         note(f"{staying} stay, as they are paused or of a source that cannot be read")
     if len(ours) < len(copies):
         note(f"{plural(len(copies) - len(ours), 'marked object')} stay, as we did not mark them")
-    return going
+    return removable
 
 
 def _show(lines: list[str]) -> None:
@@ -94,22 +95,22 @@ def _show(lines: list[str]) -> None:
         click.echo(line)
 
 
-def _steps(found: Leftovers, home: str) -> Iterator[str]:
-    if found.deployment:
-        yield f"Stops the Deployment {home}/samara."
-    for ref in found.configurations:
+def _steps(leftovers: Leftovers, namespace: str) -> Iterator[str]:
+    if leftovers.deployment:
+        yield f"Stops the Deployment {namespace}/samara."
+    for ref in leftovers.configurations:
         yield f"Deletes the {ref.kind.name} {ref.name}."
-    for name in found.conversions:
+    for name in leftovers.conversions:
         yield f"Has {name} converted by no webhook any more."
-    for kind, count in found.finalizers.items():
+    for kind, count in leftovers.finalizers.items():
         yield f"Takes our finalizer off {plural(count, kind.name)}."
-    for kind in found.unreadable:
+    for kind in leftovers.unreadable:
         yield f"Takes our finalizer off every {kind.name}; they can be counted only when their conversion has gone."
 
 
-def _about_copies(going: list[Orphan]) -> Iterator[str]:
-    deleted = [each for each in going if ADOPTED not in each.live.annotations]
-    for title, count in sorted(Counter(each.source_type.vocabulary for each in deleted).items()):
-        yield f"Deletes {plural(count, 'copy', 'copies')} of {title}."
-    if len(deleted) < len(going):
-        yield f"Gives back {plural(len(going) - len(deleted), 'adopted object')}, without our marks."
+def _copy_steps(copies: list[Orphan]) -> Iterator[str]:
+    deleted = [copy for copy in copies if ADOPTED not in copy.live.annotations]
+    for vocabulary, count in sorted(Counter(copy.source_type.vocabulary for copy in deleted).items()):
+        yield f"Deletes {plural(count, 'copy', 'copies')} of {vocabulary}."
+    if len(deleted) < len(copies):
+        yield f"Gives back {plural(len(copies) - len(deleted), 'adopted object')}, without our marks."

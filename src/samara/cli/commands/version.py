@@ -23,8 +23,8 @@ _TIMEOUT = 3.0
 @kubectl_flags
 def command(cluster: Cluster, output: str) -> None:
     """The version, the vocabularies, and the server's version if it can be reached."""
-    shape = {"version": __version__, "vocabularies": list(STRUCTS), "server": wait_for(_server(cluster))}
-    emit(lambda: shape, output, lambda: _show(shape))
+    answer = {"version": __version__, "vocabularies": list(STRUCTS), "server": wait_for(_server(cluster))}
+    emit(lambda: answer, output, lambda: _show(answer))
 
 
 async def _server(cluster: Cluster) -> str | None:
@@ -35,7 +35,7 @@ async def _server(cluster: Cluster) -> str | None:
         return None
 
 
-def _show(shape: dict[str, Any]) -> None:
-    click.echo(f"samara {shape['version']}")
-    click.echo(f"vocabularies: {', '.join(shape['vocabularies'])}")
-    click.echo(f"server: {shape['server'] or 'not reached'}")
+def _show(answer: dict[str, Any]) -> None:
+    click.echo(f"samara {answer['version']}")
+    click.echo(f"vocabularies: {', '.join(answer['vocabularies'])}")
+    click.echo(f"server: {answer['server'] or 'not reached'}")

@@ -1,21 +1,23 @@
-"""`samara why`: why an object is, or is not, in a namespace. The answer comes from the same plan function."""
+"""`samara why`: why an object is, or is not, in a namespace. The answer comes from the operator's own plan function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
 
+from samara import crds
 from samara.cli.advice import ADVICE
+from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
+from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.namespace_only import Local, local_answer
 from samara.cli.inspect.orphan_scan import has_parents
-from samara.cli.inspect.outcome import Outcome, awaiting, outcome, place
-from samara.cli.inspect.reported import as_told
-from samara.cli.inspect.secret_values import is_unread
+from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, note
-from samara.cli.session import Picture, Session, picture, session, snapshot
+from samara.cli.session import Session, open_session
 from samara.core.desired import Copy, Desired
 from samara.core.model import Key, Kind, Object, Ref, namespace_ref
 from samara.core.plan import prepare
@@ -28,31 +30,29 @@ from samara.kube.snapshot import Snapshot
 
 
 class Answer(NamedTuple):
-    """What one source has to do with the place."""
+    """How one source concerns the object."""
 
     vocabulary: str
     source: str
     wanted: bool | None
     rule: str
-    """A sentence: what asks for the copy, and what happens next."""
+    """A sentence: why the source wants the object or does not, and what happens next."""
     decision: str | None = None
     """The name of the rule that decided. None if no rule concerns this address, or if the sources could not be read."""
     blocked: dict[str, str] | None = None
 
 
-SHORT = {
+BUILT_IN_SHORT_NAMES = {
     "configmaps": "cm",
-    "fishysecrets": "fishy",
     "limitranges": "limits",
     "namespaces": "ns",
     "networkpolicies": "netpol",
     "persistentvolumeclaims": "pvc",
-    "resourcedistributions": "distributor",
     "resourcequotas": "quota",
     "serviceaccounts": "sa",
     "services": "svc",
 }
-"""What people type for a kind, as kubectl takes it."""
+"""The short names that kubectl accepts. Those of custom resources are in their definitions."""
 
 
 @click.command("why", cls=Command)
@@ -67,157 +67,166 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
     """
     if "/" not in what.strip("/"):
         raise click.UsageError(f"expected KIND/NAME such as secret/db, found {what!r}")
-    shape = wait_for(_why(cluster, config, what))
-    emit(lambda: shape, output, lambda: _show(shape))
+    answer = wait_for(_why(cluster, config, what))
+    emit(lambda: answer, output, lambda: _show(answer))
 
 
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
-    where = cluster.access().namespace
-    async with session(cluster.anywhere, config) as at:
-        ref = named(what, where, at.registry)
+    namespace = cluster.access().namespace
+    async with open_session(cluster.anywhere, config) as session:
+        ref = parse_ref(what, namespace, session.registry)
         try:
-            unread: list[str] = []
-            shot = await snapshot(at, unread.append)
+            unread_notes: list[str] = []
+            snapshot = await take_snapshot(session, note_unread=unread_notes.append)
         except Forbidden as fault:
-            return _locally(ref, await local_answer(at.client, at.registry, ref, str(fault)))
-        if ref.kind in shot.unknown:
-            return _locally(ref, await local_answer(at.client, at.registry, ref, _hidden(shot, ref)))
-        await shot.read_all([ref] if shot.cache.exists_unread(ref) else [])
-        return await _answered(at, await as_told(at, await picture(at, shot)), ref, unread)
+            return _as_json_of_local(ref, await local_answer(session.client, session.registry, ref, str(fault)))
+        if ref.kind in snapshot.unknown:
+            fault_text = _unlisted_sources(snapshot, ref)
+            return _as_json_of_local(ref, await local_answer(session.client, session.registry, ref, fault_text))
+        await snapshot.read_all([ref] if snapshot.cache.exists_unread(ref) else [])
+        cluster_plans = await plan_cluster(session, snapshot)
+        reported = replace(cluster_plans, plans=await merge_reported(session, cluster_plans.plans))
+        return await _answer_from_plans(session, reported, ref, unread_notes)
 
 
-def _hidden(shot: Snapshot, ref: Ref) -> str:
-    """Why some sources that may want a place could not be listed; nothing where all could."""
-    source_types = (each for each in shot.cache.registry.source_types if ref.kind in each.kinds)
-    resources = (each.resource for each in source_types if each.resource is not None)
-    return "; ".join(shot.unknown[kind] for kind in dict.fromkeys((ref.kind, *resources)) if kind in shot.unknown)
+def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
+    """Why some sources that may want the object could not be listed. Empty if all could."""
+    source_types = (
+        source_type for source_type in snapshot.cache.registry.source_types if ref.kind in source_type.kinds
+    )
+    resources = (source_type.resource for source_type in source_types if source_type.resource is not None)
+    kinds = dict.fromkeys((ref.kind, *resources))
+    return "; ".join(snapshot.unknown[kind] for kind in kinds if kind in snapshot.unknown)
 
 
-def named(what: str, namespace: str, registry: Registry) -> Ref:
-    """The address that a person wrote as KIND/NAME: `secret/db`, `Secrets/db`, `v1/Secret/db`, `cm/ca`."""
-    word, _, name = what.rpartition("/")
-    kind = next((kind for kind in registry.kinds if word.lower() in _words(kind)), None)
+def parse_ref(text: str, namespace: str, registry: Registry) -> Ref:
+    """The address in KIND/NAME as users write it: `secret/db`, `Secrets/db`, `v1/Secret/db`, `cm/ca`."""
+    kind_name, _, name = text.rpartition("/")
+    kind = next((kind for kind in registry.kinds if kind_name.lower() in _names(kind)), None)
     if kind is None:
         kinds = ", ".join(kind.name.lower() for kind in registry.kinds)
-        raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {word!r}")
+        raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {kind_name!r}")
     return Ref(kind, namespace if kind.namespaced else "", name)
 
 
-def _words(kind: Kind) -> set[str]:
+def _names(kind: Kind) -> set[str]:
     group = f".{kind.group}" if kind.group else ""
-    words = (kind.name, kind.plural, str(kind), f"{kind.plural}{group}", SHORT.get(kind.plural, kind.plural))
-    return {each.lower() for each in words}
+    names = {kind.name, kind.plural, str(kind), f"{kind.plural}{group}", *crds.short_names(kind)}
+    return {name.lower() for name in names | {BUILT_IN_SHORT_NAMES.get(kind.plural, kind.plural)}}
 
 
-async def _answered(at: Session, seen: Picture, ref: Ref, unread: list[str]) -> dict[str, Any]:
-    cache = seen.shot.cache
-    there = await seen.shot.read(ref)
+async def _answer_from_plans(
+    session: Session, cluster: ClusterPlans, ref: Ref, unread_notes: list[str]
+) -> dict[str, Any]:
+    cache = cluster.snapshot.cache
+    live = await cluster.snapshot.read(ref)
     keys = [*cache.claimants(ref)]
-    owner = None if there is None else seen.registry.owner(there, cache)
-    if owner is not None and owner not in keys and owner.source.kind not in seen.shot.unknown:
+    owner = None if live is None else cluster.registry.owner(live, cache)
+    if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unknown:
         keys.append(owner)
-    for text in unread if any(is_unread(key, cache, seen.registry) for key in keys) else ():
-        at.say(text)
-    found = outcome(seen, await at.brake())
-    answers = [_answer(at, seen, key, ref, found) for key in keys]
-    hidden = _hidden(seen.shot, ref)
-    if hidden and not any(answer.wanted for answer in answers):
-        return _locally(ref, await local_answer(at.client, at.registry, ref, hidden), answers)
-    return _shape(ref, there is not None, answers)
+    for text in unread_notes if any(is_unread(key, cache, cluster.registry) for key in keys) else ():
+        session.note_once(text)
+    planned = first_writes(cluster, await session.mass_delete_guard())
+    answers = [_answer(session, cluster, key, ref, planned) for key in keys]
+    unlisted = _unlisted_sources(cluster.snapshot, ref)
+    if unlisted and not any(answer.wanted for answer in answers):
+        local = await local_answer(session.client, session.registry, ref, unlisted)
+        return _as_json_of_local(ref, local, answers)
+    return _as_json(ref, live is not None, answers)
 
 
-def _stop(blocked: Iterable[Blocked], key: Key, ref: Ref, seen: Picture) -> Blocked | None:
-    """What stands against a place: where that is nothing, or only that nothing is known, the source's own fault.
-
-    A source that asks for one object only has no fault that does not concern it.
-    """
-    own = [each for each in blocked if each.key == key]
-    here = next((each for each in own if each.ref == ref), None)
-    source = next((each for each in own if each.ref == key.source), None)
-    explained = here.reason == "invalid" if here is not None else not seen.registry[key.source_type].per_namespace
-    return source if source is not None and explained else here
-
-
-def _shape(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:
-    return {
-        "object": place(ref),
-        "present": present,
-        "wanted": any(answer.wanted for answer in answers),
-        "answers": [answer._asdict() for answer in answers],
-    }
-
-
-def _answer(at: Session, seen: Picture, key: Key, ref: Ref, found: Outcome) -> Answer:
-    plan = seen.plans.get(key, Plan())
-    source = seen.shot.cache.get(key.source)
-    blocked = _stop(found.blocked, key, ref, seen)
-    stop = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
-    waits = ref in awaiting(seen, key, plan, at.rules)
-    write = next((each for each in plan.writes if each.ref == ref or waits), None)
-    decision = _decision(plan, found, ref, blocked, waits)
-    told = Answer(seen.title(key), key.source.path, waits or ref in plan.desired, "", decision, stop)
+def _answer(session: Session, cluster: ClusterPlans, key: Key, ref: Ref, planned: PlannedWrites) -> Answer:
+    plan = cluster.plans.get(key, Plan())
+    source_type, source = cluster.registry[key.source_type], cluster.snapshot.cache.get(key.source)
+    blocked = _find_blocked(planned.blocked, key, ref, cluster)
+    blocked_json = None if blocked is None else {"reason": blocked.reason, "message": blocked.message}
+    is_waiting = ref in waiting_for_finalizer(cluster, key, plan, session.policy)
+    write = next((write for write in plan.writes if write.ref == ref or is_waiting), None)
+    decision = _decision(plan, planned, ref, blocked, is_waiting)
+    is_wanted = is_waiting or ref in plan.desired
+    answer = Answer(cluster.vocabulary(key), key.source.path, is_wanted, "", decision, blocked_json)
     if key.source == ref:
-        return told._replace(rule=f"it is itself a source, with {len(plan.desired)} copies wanted elsewhere")
+        return answer._replace(rule=f"it is itself a source, with {len(plan.desired)} copies wanted elsewhere")
+    next_step = _next_step(write, blocked)
+    cause = _cause(key, source, cluster)
     if source is None:
-        return told._replace(rule=f"{_cause(key, source, seen)}; {_fate(write, stop)}")
-    if stop is not None and not seen.registry[key.source_type].per_namespace:
-        return told._replace(wanted=True, rule=f"{key.source} asks for it; {_fate(write, stop)}")
-    copies = [copy for copy in _want(at, seen, key, ref).copies if copy.ref == ref]
-    cause = _cause(key, source, seen)
-    if spared := _spared(at, seen, key, copies):
-        return told._replace(rule=f"{cause} selects among all, and {spared}; {_fate(write, stop)}")
-    if has_parents(seen.registry[key.source_type]):
-        return told._replace(rule=_flow(cause, key, ref, told.wanted, _fate(write, stop)))
-    return told._replace(rule=_rule(cause, ref, told.wanted, any(copy.by_name for copy in copies), _fate(write, stop)))
+        return answer._replace(rule=f"{cause}; {next_step}")
+    if blocked is not None and not source_type.per_namespace:
+        return answer._replace(wanted=True, rule=f"{key.source} asks for it; {next_step}")
+    copies = [copy for copy in _desired(session, cluster, key, ref).copies if copy.ref == ref]
+    if exclusion := _exclusion(session, cluster, key, copies):
+        return answer._replace(rule=f"{cause} selects among all, and {exclusion}; {next_step}")
+    if has_parents(source_type):
+        return answer._replace(rule=_tree_rule(cause, key, ref, is_wanted, next_step))
+    is_named = any(copy.by_name for copy in copies)
+    return answer._replace(rule=_target_rule(cause, ref, is_wanted, is_named, next_step))
 
 
-def _decision(plan: Plan, found: Outcome, ref: Ref, blocked: Blocked | None, waits: bool) -> str | None:
+def _find_blocked(blocked: Iterable[Blocked], key: Key, ref: Ref, cluster: ClusterPlans) -> Blocked | None:
+    """What blocks the object: the fault of its source if that is why its content is missing, else what is in its way.
+
+    If a source asks for one object only, every fault of the source concerns that object.
+    """
+    of_key = [outcome for outcome in blocked if outcome.key == key]
+    of_copy = next((outcome for outcome in of_key if outcome.ref == ref), None)
+    of_source = next((outcome for outcome in of_key if outcome.ref == key.source), None)
+    is_explained = (
+        of_copy.reason == "invalid" if of_copy is not None else not cluster.registry[key.source_type].per_namespace
+    )
+    return of_source if of_source is not None and is_explained else of_copy
+
+
+def _decision(plan: Plan, planned: PlannedWrites, ref: Ref, blocked: Blocked | None, is_waiting: bool) -> str | None:
     """The rule that decided about the address. Only if there is none: what is wrong with the source itself."""
-    rules = [step.rule for step in plan.steps if step.ref == ref or (waits and isinstance(step.outcome, SetFinalizer))]
-    faults = [step.rule for step in found.steps if step.outcome is blocked] if blocked is not None else []
+    rules = [
+        step.rule for step in plan.steps if step.ref == ref or (is_waiting and isinstance(step.outcome, SetFinalizer))
+    ]
+    faults = [step.rule for step in planned.steps if step.outcome is blocked] if blocked is not None else []
     return next(iter((*rules, *faults)), None)
 
 
-def _want(at: Session, seen: Picture, key: Key, ref: Ref) -> Desired:
-    prepared = prepare(seen.registry.part(key, ref.namespace), seen.shot.cache, seen.registry, at.rules)
+def _desired(session: Session, cluster: ClusterPlans, key: Key, ref: Ref) -> Desired:
+    part = cluster.registry.part(key, ref.namespace)
+    prepared = prepare(part, cluster.snapshot.cache, cluster.registry, session.policy)
     return Desired() if isinstance(prepared, Plan) else prepared[1]
 
 
-def _spared(at: Session, seen: Picture, key: Key, copies: list[Copy]) -> str:
-    """Why a namespace is not meant although all are: it is protected, or wants nothing."""
-    cache, source_type = seen.shot.cache, seen.registry[key.source_type]
-    homes = [(copy, cache.get(namespace_ref(copy.ref.namespace))) for copy in copies]
-    policy = source_type.policy
-    refusals = (refusal(copy, key.source, home, policy, at.rules) for copy, home in homes if home is not None)
-    return next((each.message for each in refusals if each is not None and each.excludes), "")
+def _exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: list[Copy]) -> str:
+    """Why a namespace is no target although the source selects all: it is protected, or it wants no copies."""
+    cache, policy = cluster.snapshot.cache, cluster.registry[key.source_type].policy
+    for copy in copies:
+        namespace = cache.get(namespace_ref(copy.ref.namespace))
+        refused = None if namespace is None else refusal(copy, key.source, namespace, policy, session.policy)
+        if refused is not None and refused.excludes:
+            return refused.message
+    return ""
 
 
-def _cause(key: Key, source: Object | None, seen: Picture) -> str:
+def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
     if source is None:
-        still = seen.shot.cache.exists_unread(key.source)
-        return f"its mark names {key.source}, which {'asks for no copies any more' if still else 'is gone'}"
-    metadata_keys = seen.registry[key.source_type].source.metadata_keys
-    asks = sorted(metadata_keys.intersection((*source.annotations, *source.labels)))
-    return f"{', '.join(asks)} on {key.source}" if asks else str(key.source)
+        exists = cluster.snapshot.cache.exists_unread(key.source)
+        return f"its mark names {key.source}, which {'asks for no copies any more' if exists else 'is gone'}"
+    metadata_keys = cluster.registry[key.source_type].source.metadata_keys
+    requests = sorted(metadata_keys.intersection((*source.annotations, *source.labels)))
+    return f"{', '.join(requests)} on {key.source}" if requests else str(key.source)
 
 
-def _flow(cause: str, key: Key, ref: Ref, wanted: bool | None, fate: str) -> str:
-    """Along a tree neither the namespace is named nor are all of them meant."""
-    reaches = "reaches" if wanted else "does not reach"
-    return f"{cause} {reaches} namespace {ref.namespace}: it goes to what hangs on {key.source.namespace}; {fate}"
+def _tree_rule(cause: str, key: Key, ref: Ref, is_wanted: bool, next_step: str) -> str:
+    """For a tree: its source neither names namespaces nor selects among all."""
+    reaches = "reaches" if is_wanted else "does not reach"
+    return f"{cause} {reaches} namespace {ref.namespace}: it goes to what hangs on {key.source.namespace}; {next_step}"
 
 
-def _rule(cause: str, ref: Ref, wanted: bool | None, named: bool, fate: str) -> str:
+def _target_rule(cause: str, ref: Ref, is_wanted: bool, is_named: bool, next_step: str) -> str:
     if not ref.kind.namespaced:
-        return f"{cause} {'asks' if wanted else 'does not ask'} for {ref}; {fate}"
-    if not wanted:
-        return f"{cause} does not ask for a copy in namespace {ref.namespace}; {fate}"
-    how = f"names namespace {ref.namespace}" if named else f"selects namespace {ref.namespace} among all"
-    return f"{cause} {how}; {fate}"
+        return f"{cause} {'asks' if is_wanted else 'does not ask'} for {ref}; {next_step}"
+    if not is_wanted:
+        return f"{cause} does not ask for a copy in namespace {ref.namespace}; {next_step}"
+    how = f"names namespace {ref.namespace}" if is_named else f"selects namespace {ref.namespace} among all"
+    return f"{cause} {how}; {next_step}"
 
 
-def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
-    """What happens to the place next."""
+def _next_step(write: Write | None, blocked: Blocked | None) -> str:
     if blocked is not None:
         return "blocked"
     if write is None:
@@ -227,29 +236,41 @@ def _fate(write: Write | None, blocked: dict[str, str] | None) -> str:
     return f"to {verb(write)}: {write.why}"
 
 
-def _locally(ref: Ref, found: Local, known: Sequence[Answer] = ()) -> dict[str, Any]:
-    """The answer to somebody who may not read all sources: of those that are known, from the marks, and what is not."""
-    told_of = {(answer.vocabulary, answer.source) for answer in known}
-    marks = [Answer(each.vocabulary, each.origin, None, each.rule) for each in found.marks]
-    answers = [*known, *(each for each in marks if (each.vocabulary, each.source) not in told_of)]
-    for each in found.unread:
-        note(f"could not be read: {each}")
-    told = {**_shape(ref, found.present, answers), "wanted": None}
-    return {**told, "events": list(found.events), "unread": list(found.unread)}
+# JSON and text
 
 
-def _show(shape: dict[str, Any]) -> None:
-    at = shape["object"]
-    there = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[shape["present"]]
+def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:
+    return {
+        "object": address_as_json(ref),
+        "present": present,
+        "wanted": any(answer.wanted for answer in answers),
+        "answers": [answer._asdict() for answer in answers],
+    }
+
+
+def _as_json_of_local(ref: Ref, local: Local, from_plans: Sequence[Answer] = ()) -> dict[str, Any]:
+    """For users who may not read all sources: the answers from plans, then from marks, and what could not be read."""
+    answered = {(answer.vocabulary, answer.source) for answer in from_plans}
+    from_marks = [Answer(mark.vocabulary, mark.origin, None, mark.rule) for mark in local.marks]
+    answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
+    for unread in local.unread:
+        note(f"could not be read: {unread}")
+    answer = {**_as_json(ref, local.present, answers), "wanted": None}
+    return {**answer, "events": list(local.events), "unread": list(local.unread)}
+
+
+def _show(answer: dict[str, Any]) -> None:
+    ref = answer["object"]
+    present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
     wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
-    where = f" in namespace {at['namespace']}" if at["namespace"] else ""
-    click.echo(f"{at['kind']} {at['name']}{where} {there}; {wanted[shape['wanted']]}.")
-    for answer in shape["answers"]:
-        click.echo(f"  {answer['vocabulary']} from {answer['source']}: {answer['rule']}")
-        if answer["decision"]:
-            click.echo(f"    decided by: {answer['decision']}")
-        if answer["blocked"]:
-            click.echo(f"    blocked ({answer['blocked']['reason']}): {answer['blocked']['message']}")
-            click.echo(f"    what to do: {ADVICE[answer['blocked']['reason']]}")
-    for event in shape.get("events", ()):
+    where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""
+    click.echo(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
+    for source in answer["answers"]:
+        click.echo(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
+        if source["decision"]:
+            click.echo(f"    decided by: {source['decision']}")
+        if source["blocked"]:
+            click.echo(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
+            click.echo(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+    for event in answer.get("events", ()):
         click.echo(f"  Event {event}")

@@ -1,1 +1,1 @@
-"""What an installation in a cluster is made of, and how it is taken back."""
+"""The objects of an installation in a cluster, and their removal."""

@@ -44,7 +44,7 @@ class Installation:
 
     settings: Settings
     text: str
-    """The settings as they were written: the operator reads this text."""
+    """The text of the settings, which the operator reads."""
     namespace: str
     image: str = IMAGE
     observe: bool = False
@@ -128,11 +128,11 @@ def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]
         ("PrometheusRule", NAME): installation.monitoring,
     }
     base = yaml.safe_load_all((files(__package__) / BASE).read_text(encoding="utf-8"))
-    found = [_filled_in(obj, installation) for obj in base]
-    for obj in found:
+    rendered = [_filled_in(obj, installation) for obj in base]
+    for obj in rendered:
         if obj["kind"] == "Deployment":
             obj["spec"]["template"]["spec"]["containers"][0]["args"] += _more_arguments(installation)
-    return [obj for obj in found if included.get((obj["kind"], obj["metadata"]["name"]), True)]
+    return [obj for obj in rendered if included.get((obj["kind"], obj["metadata"]["name"]), True)]
 
 
 def _filled_in(value: Any, installation: Installation) -> Any:

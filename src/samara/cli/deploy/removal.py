@@ -57,7 +57,7 @@ class Leftovers:
 
 
 class Removal:
-    """Finds what an installation has left, and removes it. Objects that are gone meanwhile are skipped."""
+    """Finds what an installation has left, and removes it. Skips objects that are gone in the meantime."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
@@ -66,27 +66,27 @@ class Removal:
 
     async def find(self) -> Leftovers:
         """Raises if an operator runs that no Deployment of ours has started."""
-        found = Leftovers(deployment=await self._has_replicas())
+        leftovers = Leftovers(deployment=await self._has_replicas())
         leader = await self._leader()
-        if leader and not found.deployment:
+        if leader and not leftovers.deployment:
             raise ConfigError(_still_running(self._lease, leader))
-        found.configurations = [ref async for ref, _ in self._configurations()]
-        found.conversions = [name for name in crds.shipped() if _calls_us(await self._get(Ref(CRD, "", name)))]
+        leftovers.configurations = [ref async for ref, _ in self._configurations()]
+        leftovers.conversions = [name for name in crds.shipped() if _calls_us(await self._get(Ref(CRD, "", name)))]
         for kind in await self._stored_kinds():
             try:
                 count = len([metadata async for metadata in self._with_finalizers(kind)])
             except ServerFault as fault:
-                found.unreadable[kind] = str(fault)
+                leftovers.unreadable[kind] = str(fault)
             else:
-                found.finalizers |= {kind: count} if count else {}
-        return found
+                leftovers.finalizers |= {kind: count} if count else {}
+        return leftovers
 
-    async def perform(self, found: Leftovers) -> None:
-        if found.deployment:
+    async def perform(self, leftovers: Leftovers) -> None:
+        if leftovers.deployment:
             await self._stop()
         async for ref, uid in self._configurations():
             await self._delete(ref, uid)
-        for name in found.conversions:
+        for name in leftovers.conversions:
             await _retry(partial(self._remove_conversion, name))
         for kind in await self._stored_kinds():
             await _retry(partial(self._remove_finalizers, kind))
@@ -98,7 +98,7 @@ class Removal:
         return live is not None and live["spec"].get("replicas") != 0
 
     async def _leader(self) -> str:
-        """The holder of the Lease. Empty if nobody renews it."""
+        """The holder of the Lease. Empty if it has expired."""
         spec: Json = (await self._get(self._lease) or {}).get("spec") or {}
         return str(spec["holderIdentity"]) if is_live(spec) else ""
 
@@ -150,22 +150,22 @@ class Removal:
 
     async def _stored_kinds(self) -> list[Kind]:
         """The installed custom resources, in the version in which they are stored: reading it needs no conversion."""
-        found = []
+        stored = []
         for kind in custom_resources():
             live = await self._get(Ref(CRD, "", f"{kind.plural}.{kind.group}"))
             if live is not None:
                 version = next(version["name"] for version in live["spec"]["versions"] if version.get("storage"))
-                found.append(Kind(kind.group, version, kind.name, kind.plural, kind.namespaced))
-        return found
+                stored.append(Kind(kind.group, version, kind.name, kind.plural, kind.namespaced))
+        return stored
 
     # requests
 
     async def _get(self, ref: Ref) -> Json | None:
         try:
-            found: Json = decode(await self._client.get(address(ref)))
+            obj: Json = decode(await self._client.get(address(ref)))
         except NotFound:
             return None
-        return found
+        return obj
 
     async def _patch(self, ref: Ref, patch: Json) -> None:
         await self._client.request("PATCH", address(ref), encode(patch), params=OUR_WRITES, content_type=MERGE_PATCH)

@@ -1,4 +1,4 @@
-"""The rights that an installation needs, each with its reason: the operator's, and those of people.
+"""The rights that an installation needs, each with its reason: those of the operator and those of users.
 
 They follow from the settings. A vocabulary that is not served needs none.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
-from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, served
+from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, named_vocabularies, served
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
@@ -29,8 +29,6 @@ GROUP = "rbac.authorization.k8s.io"
 NAME = "samara"
 WATCH = ("list", "watch")
 READ = ("get", *WATCH)
-APPLY = ("create", "patch", "delete")
-"""Without `update`: the operator applies labels and annotations to Namespaces and replaces none."""
 ALL = (*READ, "create", "update", "patch", "delete")
 CREATE_REASON = "RBAC cannot limit a create to a name"
 Json = dict[str, Any]
@@ -108,7 +106,7 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     return [
         Rule(NAMESPACE, WATCH, "to know which namespaces there are, which are being deleted, and what they accept"),
         Rule(QUOTA, WATCH, "to retry a copy at once when a full quota has room"),
-        *_copies(source_types),
+        *_copies(settings, source_types),
         *(rule for source_type in source_types for rule in _custom_resources(source_type, source_types)),
         *_originals(settings),
         *_definitions(source_types),
@@ -121,15 +119,16 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     ]
 
 
-def _copies(source_types: tuple[SourceType, ...]) -> list[Rule]:
+def _copies(settings: Settings, source_types: tuple[SourceType, ...]) -> list[Rule]:
     """Copies are in any namespace."""
+    vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
+    declared = {kind: rights for vocabulary in vocabularies for kind, rights in vocabulary.kind_rights.items()}
     custom = {source_type.resource for source_type in source_types}
     copied = dict.fromkeys(kind for source_type in source_types for kind in source_type.kinds if kind not in custom)
     rules = []
     for kind in copied:
-        if kind == NAMESPACE:
-            reason = "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels"
-            rules.append(Rule(kind, APPLY, reason))
+        if kind in declared:
+            rules.append(Rule(kind, *declared[kind]))
         else:
             names = _vocabularies(source_type for source_type in source_types if kind in source_type.kinds)
             reason = f"sources and copies of {names} can be in any namespace; copies are created, corrected and deleted"
@@ -142,7 +141,8 @@ def _custom_resources(source_type: SourceType, source_types: tuple[SourceType, .
     kind = source_type.resource
     if kind is None:
         return []
-    reason = f"to read the custom resources of {_vocabularies(each for each in source_types if each.resource == kind)}"
+    readers = (reader for reader in source_types if reader.resource == kind)
+    reason = f"to read the custom resources of {_vocabularies(readers)}"
     if source_type.finalizer:
         rules = [Rule(kind, (*READ, "patch"), f"{reason}, and to add and remove the finalizer")]
     else:
@@ -166,7 +166,7 @@ def _originals(settings: Settings) -> list[Rule]:
 
 
 def _definitions(source_types: tuple[SourceType, ...]) -> list[Rule]:
-    resources = {each.resource: each for each in source_types if each.resource is not None}
+    resources = {source_type.resource: source_type for source_type in source_types if source_type.resource is not None}
     names = crds.needed(resources)
     converted = crds.needed(kind for kind, source_type in resources.items() if source_type.admission is not None)
     reason = "while a definition is being deleted, no copy of its objects is deleted"
@@ -213,24 +213,23 @@ def own_rules(settings: Settings) -> list[Rule]:
     return rules
 
 
-# people
+# users
 
 
 def aggregated_roles(settings: Settings) -> list[Json]:
     """Roles that the API server adds to its own `admin`, `edit` and `view`.
 
-    They are for custom resources whose reach is a tree of namespaces, such as SubNamespaces: the tree limits what their
-    authors can do. Others reach further than their own namespace, so each cluster decides who may write them.
+    They are for custom resources whose reach is the tree of their own namespace, such as SubNamespaces. Others reach
+    further, so each cluster decides who may write them.
     """
-    limited = [source_type for source_type in served_source_types(settings) if source_type.hierarchy is not None]
-    kinds = [source_type.resource for source_type in limited if source_type.resource is not None]
-    return [role for kind in kinds for role in _roles_for(kind)]
+    vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
+    return [role for vocabulary in vocabularies for kind in vocabulary.namespaced_reach for role in _roles_for(kind)]
 
 
 def _roles_for(kind: Kind) -> list[Json]:
     def role(name: str, verbs: tuple[str, ...], *into: str) -> Json:
         rules = (Rule(kind, verbs, ""), Rule(kind, ("get",), "", subresource="status"))
-        labels = {f"{GROUP}/aggregate-to-{each}": "true" for each in into}
+        labels = {f"{GROUP}/aggregate-to-{built_in}": "true" for built_in in into}
         return _role("ClusterRole", {"name": f"{NAME}-{kind.name.lower()}-{name}-role"}, rules, labels)
 
     return [role("editor", ALL, "admin", "edit"), role("viewer", READ, "view")]

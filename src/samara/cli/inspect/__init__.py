@@ -1,1 +1,1 @@
-"""What several commands find out about a cluster before they print it."""
+"""Reads and computes the state of a cluster for several commands. The commands print it."""

@@ -1,4 +1,4 @@
-"""What a write changes in an object: which keys, and their sizes. Never a value."""
+"""Lists the keys that a write changes in an object, and their sizes. Never a value."""
 
 from __future__ import annotations
 
@@ -7,29 +7,16 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from samara.core.desired import UNAVAILABLE, Template
-from samara.core.metadata import merged, metadata_after_apply, released
-from samara.core.model import ANNOTATIONS, LABELS, SECRET, Content, Field, Object
+from samara.core.model import SECRET, Content, Field, Object
 from samara.core.registry import Registry
-from samara.core.writes import (
-    Apply,
-    Create,
-    Delete,
-    KeepAsOrphan,
-    Recreate,
-    Release,
-    SetFinalizer,
-    Update,
-    Write,
-    WriteStatus,
-)
+from samara.core.simulate import NAME_LABEL, simulate_write
+from samara.core.writes import Create, Delete, SetFinalizer, Write, WriteStatus
 from samara.kube.codec import decode
 
 _MAPS = ("data", "binaryData")
-_OPEN = frozenset({"type", "immutable"})
+_PUBLIC = frozenset({"type", "immutable"})
 """Fields whose values are no secret."""
-
-Words = Mapping[str, str]
+_CHANGES = {"+": "added", "-": "removed", "~": "changed"}
 
 
 class Change(NamedTuple):
@@ -45,112 +32,90 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         name = f"{self.field} {self.key}" if self.key else self.field
         sizes = [f"{size:,} byte{'' if size == 1 else 's'}" for size in (self.before, self.after) if size is not None]
-        told = self.detail or " → ".join(sizes)
-        return f"{self.sign} {name}{f': {told}' if told else ''}"
+        detail = self.detail or " → ".join(sizes)
+        return f"{self.sign} {name}{f': {detail}' if detail else ''}"
 
-    def shape(self) -> dict[str, Any]:
-        named = {"+": "added", "-": "removed", "~": "changed"}
-        found = {"change": named[self.sign], **self._asdict()}
-        return {name: value for name, value in found.items() if name != "sign" and value not in ("", None)}
-
-
-class _State(NamedTuple):
-    content: Content
-    labels: Words
-    annotations: Words
-
-
-_ABSENT = _State(Content(), {}, {})
+    def as_json(self) -> dict[str, Any]:
+        values = {"change": _CHANGES[self.sign], **self._asdict()}
+        return {name: value for name, value in values.items() if name != "sign" and value not in ("", None)}
 
 
 def changes(write: Write, registry: Registry) -> tuple[Change, ...]:
-    before, after = _states(write, registry)
+    before = None if isinstance(write, Create) else write.live
+    # An object that is deleted may stay until a finalizer is removed. The diff shows the end of it.
+    after = None if isinstance(write, Delete) else simulate_write(write, registry[write.key.source_type], now="")
     return (
-        *_contents(before.content, after.content, write.ref.kind == SECRET),
-        *_words("label", before.labels, after.labels),
-        *_words("annotation", before.annotations, after.annotations),
-        *_others(write),
+        *_content_changes(_content(before), _content(after), is_secret=write.ref.kind == SECRET),
+        *_metadata_changes("label", _labels(before), _labels(after)),
+        *_metadata_changes("annotation", _annotations(before), _annotations(after)),
+        *_other_changes(write),
     )
 
 
-def _others(write: Write) -> Iterator[Change]:
+def _content(obj: Object | None) -> Content:
+    return Content() if obj is None else obj.content
+
+
+def _labels(obj: Object | None) -> Mapping[str, str]:
+    """Without the label that the API server sets by itself."""
+    return {} if obj is None else {key: value for key, value in obj.labels.items() if key != NAME_LABEL}
+
+
+def _annotations(obj: Object | None) -> Mapping[str, str]:
+    return {} if obj is None else obj.annotations
+
+
+def _other_changes(write: Write) -> Iterator[Change]:
     if isinstance(write, SetFinalizer):
         yield Change("+" if write.add else "-", "finalizer", write.finalizer)
     elif isinstance(write, WriteStatus):
         yield Change("~", "status")
 
 
-def _states(write: Write, registry: Registry) -> tuple[_State, _State]:
-    match write:
-        case Create(copy=copy):
-            return _ABSENT, _new(copy.template)
-        case Delete(live=live):
-            return _now(live), _ABSENT
-        case Update(copy=copy, live=live, key=key) | Recreate(copy=copy, live=live, key=key):
-            ownership = registry[key.source_type].ownership
-            words = (merged(where, copy.template, live, ownership) for where in (LABELS, ANNOTATIONS))
-            return _now(live), _State(_new(copy.template).content, *words)
-        case Release(live=live, key=key):
-            source_type = registry[key.source_type]
-            kept = released(live, source_type.ownership, source_type.source.metadata_keys)
-            return _now(live), _State(live.content, *kept)
-        case Apply(overlay=overlay, live=live):
-            return _now(live), _State(live.content, *metadata_after_apply(overlay, live))
-        case KeepAsOrphan(live=live) | SetFinalizer(live=live) | WriteStatus(live=live):
-            return _now(live), _now(live)
-
-
-def _now(live: Object) -> _State:
-    return _State(live.content, live.labels, live.annotations)
-
-
-def _new(template: Template) -> _State:
-    content = Content() if template.content is UNAVAILABLE else template.content
-    return _State(content, template.labels, template.annotations)
-
-
-def _contents(before: Content, after: Content, coded: bool) -> Iterator[Change]:
-    for name in sorted({each.name for each in (*before.fields, *after.fields)}):
+def _content_changes(before: Content, after: Content, *, is_secret: bool) -> Iterator[Change]:
+    for name in sorted({field.name for field in (*before.fields, *after.fields)}):
         old, new = before.get(name), after.get(name)
         if old == new:
             continue
         if name in _MAPS:
-            yield from _entries(name, _map(old), _map(new), coded or name == "binaryData")
+            yield from _entry_changes(name, _decoded(old), _decoded(new), is_base64=is_secret or name == "binaryData")
         else:
-            yield Change(_sign(old, new), name, detail=_values(old, new) if name in _OPEN else "")
+            yield Change(_sign(old, new), name, detail=_values(old, new) if name in _PUBLIC else "")
 
 
-def _map(field: Field | None) -> dict[str, str]:
+def _decoded(field: Field | None) -> dict[str, str]:
     return dict(decode(field.raw) or {}) if field is not None and field.raw is not None else {}
 
 
 def _values(old: Field | None, new: Field | None) -> str:
-    shown = [str(decode(each.raw)) for each in (old, new) if each is not None and each.raw is not None]
-    return " → ".join(shown)
+    values = [str(decode(field.raw)) for field in (old, new) if field is not None and field.raw is not None]
+    return " → ".join(values)
 
 
 def _sign(old: object | None, new: object | None) -> str:
     return "~" if old is not None and new is not None else "-" if new is None else "+"
 
 
-def _entries(name: str, old: Words, new: Words, coded: bool) -> Iterator[Change]:
-    for key in sorted({*old, *new}):
-        if old.get(key) != new.get(key):
-            before, after = (_size(words.get(key), coded) for words in (old, new))
-            yield Change(_sign(old.get(key), new.get(key)), name, key, before, after)
+def _entry_changes(
+    name: str, before: Mapping[str, str], after: Mapping[str, str], *, is_base64: bool
+) -> Iterator[Change]:
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            yield Change(_sign(old, new), name, key, _size(old, is_base64), _size(new, is_base64))
 
 
-def _size(value: str | None, coded: bool) -> int | None:
+def _size(value: str | None, is_base64: bool) -> int | None:
     if value is None:
         return None
     try:
-        return len(base64.b64decode(value)) if coded else len(value.encode())
+        return len(base64.b64decode(value)) if is_base64 else len(value.encode())
     except (binascii.Error, ValueError):
         return len(value)
 
 
-def _words(name: str, old: Words, new: Words) -> Iterator[Change]:
+def _metadata_changes(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
     """Keys only: an annotation's value can be a secret too."""
-    for key in sorted({*old, *new}):
-        if old.get(key) != new.get(key):
-            yield Change(_sign(old.get(key), new.get(key)), name, key)
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            yield Change(_sign(before.get(key), after.get(key)), name, key)

@@ -1,4 +1,4 @@
-"""What can be said of a copy whose sources may not be read: its marks, and the Events of its namespace."""
+"""Explains an object from its marks and from the Events of its namespace, for users who may not read its sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samara.kube.client import Client, address, collection
 from samara.kube.codec import Codec, decode
 from samara.kube.errors import Forbidden, NotFound
 
-_MOST = 20
+_MAX_EVENTS = 20
 
 
 class Mark(NamedTuple):
@@ -24,16 +24,17 @@ class Mark(NamedTuple):
 
 
 class Local(NamedTuple):
-    """None where something could not be read."""
+    """What one namespace tells about an object. `unread` names what could not be read."""
 
     present: bool | None
+    """None if the object could not be read."""
     marks: tuple[Mark, ...]
     events: tuple[str, ...]
     unread: tuple[str, ...]
 
 
 async def local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> Local:
-    """`fault` says why the sources, or some of them, could not be read."""
+    """`fault` is why the sources, or some of them, could not be read."""
     unread = [f"the sources, and who wants this place ({fault})"]
     present: bool | None = None
     marks: tuple[Mark, ...] = ()
@@ -61,37 +62,35 @@ def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
     if live is None:
         return ()
     owner = registry.owner(live, Cache(registry, built=Codec(registry.managers).content, readings=NO_READINGS))
-    found = []
+    marks = []
     for source_type in registry.source_types:
         origin = marked_origin(live, source_type)
         if origin is None:
             continue
         if owner is not None and owner.source_type == source_type.name:
+            origin = owner.source.path
             by = "we set them" if is_recorded(live, source_type.ownership) else "somebody else set them"
-            found.append(
-                Mark(source_type.vocabulary, owner.source.path, f"its marks name {owner.source} as its source; {by}")
-            )
+            rule = f"its marks name {owner.source} as its source; {by}"
         else:
-            found.append(
-                Mark(source_type.vocabulary, origin, "it carries marks that do not make it a copy under these settings")
-            )
-    return tuple(found)
+            rule = "it carries marks that do not make it a copy under these settings"
+        marks.append(Mark(source_type.vocabulary, origin, rule))
+    return tuple(marks)
 
 
 def marked_origin(live: Object, source_type: SourceType) -> str | None:
-    """What the marks on an object say, in their own words; None where it carries none of this vocabulary."""
+    """The value of the first mark of a source type on an object. None if it has no such mark."""
     marks = sorted(source_type.ownership.marks)
-    told = [words[mark] for words in (live.annotations, live.labels) for mark in marks if mark in words]
-    return told[0] if told else None
+    values = [metadata[mark] for metadata in (live.annotations, live.labels) for mark in marks if mark in metadata]
+    return values[0] if values else None
 
 
 async def _events(client: Client, ref: Ref) -> tuple[str, ...]:
     if not ref.namespace:
         return ()
-    chosen = f"involvedObject.name={ref.name},involvedObject.kind={ref.kind.name}"
+    selector = f"involvedObject.name={ref.name},involvedObject.kind={ref.kind.name}"
     items: list[dict[str, Any]] = decode(
-        await client.get(collection(EVENT, ref.namespace), {"fieldSelector": chosen, "limit": "500"})
+        await client.get(collection(EVENT, ref.namespace), {"fieldSelector": selector, "limit": "500"})
     )["items"]
     ours = [item for item in items if (item.get("source") or {}).get("component") == "samara"]
     ours.sort(key=lambda item: item.get("lastTimestamp") or "")
-    return tuple(f"{item.get('reason', '')}: {item.get('message', '')}" for item in ours[-_MOST:])
+    return tuple(f"{item.get('reason', '')}: {item.get('message', '')}" for item in ours[-_MAX_EVENTS:])

@@ -1,77 +1,209 @@
-"""Objects that carry marks: of which vocabulary they are, whose copies they say they are, and whether we made them."""
+"""Objects with marks that no source wants: which vocabulary and source their marks name, and their removal by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
+from samara.cli.inspect.cluster_plans import ClusterPlans
+from samara.cli.inspect.forecast import address_as_json
 from samara.cli.inspect.namespace_only import marked_origin
-from samara.cli.inspect.outcome import place
-from samara.cli.session import Picture
-from samara.core.model import Key, Object, Ref
+from samara.cli.output import note, plural, progress
+from samara.cli.session import Session
+from samara.core.metadata_keys import ADOPTED
+from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.names import sample
 from samara.core.ownership import ByMark, is_recorded
+from samara.core.policy import is_paused, paused_by
 from samara.core.source_type import SourceType
+from samara.core.writes import Delete, Release
+from samara.engine.apply import Applier, Outcome
+from samara.engine.mass_delete import MassDeleteGuard
+from samara.engine.process import FaultPoints
+from samara.kube.errors import ConfigError, Forbidden
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A copy by its marks that nothing wants."""
+    """A copy by its marks that no source wants."""
 
     live: Object
     source_type: SourceType
     key: Key
-    """Its source, or what its marks say of one that these settings do not know."""
+    """Its source. If these settings do not know that source, the key is built from the text of the mark."""
     origin: str
     ours: bool
 
-    def shape(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         return {
-            **place(self.live.ref),
+            **address_as_json(self.live.ref),
             "vocabulary": self.source_type.vocabulary,
             "origin": self.origin,
             "ours": self.ours,
         }
 
 
-def of_source_types(seen: Picture, live: Object) -> Iterator[Orphan]:
-    """A marked object as the first vocabulary sees it whose mark it carries."""
-    for source_type in seen.registry.source_types:
-        told = marked_origin(live, source_type)
-        if told is not None and not _is_disowned(live, source_type):
-            origin = source_type.ownership.source_of(live, seen.shot.cache)
-            key = Key(source_type.name, origin or _told_source(live, source_type, told))
+def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
+    """A marked object as an orphan of the first source type whose mark it has. None if it is a copy of none."""
+    for source_type in cluster.registry.source_types:
+        mark = marked_origin(live, source_type)
+        if mark is not None and not _is_disowned(live, source_type):
+            source = source_type.ownership.source_of(live, cluster.snapshot.cache)
+            key = Key(source_type.name, source or _source_in_mark(live, source_type, mark))
             is_ours = is_recorded(live, source_type.ownership)
-            yield Orphan(live, source_type, key, origin.path if origin else told, is_ours)
-            return
+            return Orphan(live, source_type, key, source.path if source else mark, is_ours)
+    return None
 
 
 def _is_disowned(live: Object, source_type: SourceType) -> bool:
-    """True for an object that was only created and belongs to its namespace since then, whatever carries its mark."""
+    """True for an object in create mode: it belongs to its namespace, although it has a mark."""
     return isinstance(source_type.ownership, ByMark) and source_type.ownership.disowned(live)
 
 
-def _told_source(live: Object, source_type: SourceType, told: str) -> Ref:
-    """What a mark means: a path, or the namespace of a source of the same name."""
-    namespace, _, name = told.rpartition("/")
+def _source_in_mark(live: Object, source_type: SourceType, mark: str) -> Ref:
+    """A mark is a path, or the namespace of a source with the same name as the copy."""
+    namespace, _, name = mark.rpartition("/")
     if source_type.resource is not None:
         return Ref(source_type.resource, namespace, name)
-    return Ref(live.ref.kind, namespace, name) if namespace else Ref(live.ref.kind, told, live.ref.name)
+    return Ref(live.ref.kind, namespace, name) if namespace else Ref(live.ref.kind, mark, live.ref.name)
 
 
-def is_own_source(seen: Picture, live: Object) -> bool:
-    """True for what asks by itself; a link of a chain asks only because it is a copy.
+def is_own_source(cluster: ClusterPlans, live: Object) -> bool:
+    """True if the object requests copies by itself. A link of a chain is a source only because it is a copy.
 
-    What was made to be handed on is a copy all the same, though people may ask by it.
+    Copies that may be sources, such as the Secret of a FishySecret, are copies although people can request copies of
+    them.
     """
-    cache, registry = seen.shot.cache, seen.registry
+    cache, registry = cluster.snapshot.cache, cluster.registry
     ownerships = (source_type.ownership for source_type in registry.source_types)
     if any(ownership.copies_may_be_sources and is_recorded(live, ownership) for ownership in ownerships):
         return False
-    asking = (registry[key.source_type] for key in registry.sources(live, cache))
-    return any(not has_parents(each) or each.ownership.source_of(live, cache) is None for each in asking)
+    source_types = (registry[key.source_type] for key in registry.sources(live, cache))
+    return any(
+        not has_parents(source_type) or source_type.ownership.source_of(live, cache) is None
+        for source_type in source_types
+    )
 
 
 def has_parents(source_type: SourceType) -> bool:
     """True for a source type whose copies go down a tree of namespaces: a copy is the source of the next ones."""
     return source_type.hierarchy is not None and source_type.hierarchy.parent is not None
+
+
+# removal
+
+
+async def remove(session: Session, cluster: ClusterPlans, orphans: list[Orphan], yes: bool) -> None:
+    """Removes the orphans that we made and that the brake lets pass. Asks first, unless `yes` is set."""
+    removable = [orphan for orphan in orphans if orphan.ours and not must_stay(cluster, orphan)]
+    guard = await _guard(session)
+    held_keys = frozenset(guard.remembered)
+    allowed = _allowed(guard, cluster, removable)
+    refs = {orphan.live.ref for orphan in allowed}
+    held = [orphan for orphan in removable if orphan.live.ref not in refs]
+    _announce(len(orphans) - len(removable), allowed, held)
+    if allowed and (yes or click.confirm(f"Remove {plural(len(allowed), 'orphan')}?", abort=True, err=True)):
+        await perform(session, cluster, allowed)
+    if held:
+        raise ConfigError(_why_held(held, held_keys))
+
+
+def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
+    """True if its namespace or its source is paused. A source that cannot be read may be paused."""
+    cache, ref = cluster.snapshot.cache, orphan.key.source
+    if ref.kind in cluster.snapshot.unknown:
+        return True
+    namespace, source = cache.get(namespace_ref(orphan.live.ref.namespace)), cache.get(ref)
+    is_source_paused = source is not None and paused_by(source, cluster.registry[orphan.key.source_type], cache)
+    return bool(is_source_paused) or (namespace is not None and is_paused(namespace))
+
+
+async def _guard(session: Session) -> MassDeleteGuard:
+    try:
+        return await session.mass_delete_guard(must_read=True)
+    except Forbidden as fault:
+        raise ConfigError(
+            f"expected to read first what the brake holds, found: {fault}; nothing was removed"
+        ) from fault
+
+
+def _allowed(guard: MassDeleteGuard, cluster: ClusterPlans, removable: list[Orphan]) -> list[Orphan]:
+    """The orphans that the brake lets pass, counted as the operator counts.
+
+    Adopted objects always pass, because they are not deleted.
+    """
+    marked = (as_orphan(cluster, live) for live in cluster.snapshot.marked.values())
+    counts = Counter(orphan.key for orphan in marked if orphan is not None and orphan.ours)
+    namespace_counts = Counter[str]()
+    for key, count in counts.items():
+        namespace_counts[key.source.namespace] += count
+    groups: dict[Key, list[Orphan]] = defaultdict(list)
+    for orphan in removable:
+        groups[orphan.key].append(orphan)
+    allowed: list[Orphan] = []
+    for key, orphans in sorted(groups.items(), key=lambda group: str(group[0])):
+        deletes = [Delete(key, orphan.live.ref, orphan.live) for orphan in orphans if not _is_adopted(orphan)]
+        passed = {
+            delete.ref for delete in guard.check(key, deletes, counts[key], namespace_counts[key.source.namespace])
+        }
+        namespace_counts[key.source.namespace] -= len(passed)
+        allowed += [orphan for orphan in orphans if _is_adopted(orphan) or orphan.live.ref in passed]
+    return allowed
+
+
+def _is_adopted(orphan: Orphan) -> bool:
+    return ADOPTED in orphan.live.annotations
+
+
+def _announce(others: int, allowed: list[Orphan], held: list[Orphan]) -> None:
+    why = "not marked by us, paused, or of a source that cannot be read"
+    stay = f"; {plural(others, 'other')} stay: {why}" if others else ""
+    click.echo(f"{plural(len(allowed), 'orphan')} to remove, {len(held):,} held by the brake{stay}.", err=True)
+
+
+def _why_held(held: list[Orphan], held_keys: Collection[str]) -> str:
+    """`held_keys` are those that the operator holds already. Only a release lets them go on."""
+    by_operator = [orphan for orphan in held if str(orphan.key) in held_keys]
+    by_limit = [orphan for orphan in held if str(orphan.key) not in held_keys]
+    reasons = []
+    if by_operator:
+        release = sample({f"`samara release {orphan.key}`" for orphan in by_operator})
+        reasons.append(f"{_counted(by_operator)} stay: the operator holds their removal; {release} lets it go on")
+    if by_limit:
+        reasons.append(
+            f"{_counted(by_limit)} stay: expected no more than the brake lets pass at once (setting massDelete), found"
+            " more; remove them by namespace with -n, or give --config with another massDelete"
+        )
+    return "; ".join(reasons)
+
+
+def _counted(orphans: Iterable[Orphan]) -> str:
+    """The number of the orphans, and a sample of their sources."""
+    sources = [f"{orphan.source_type.vocabulary} {orphan.origin}" for orphan in orphans]
+    return f"{plural(len(sources), 'orphan')} of {sample(set(sources))}"
+
+
+async def perform(
+    session: Session, cluster: ClusterPlans, orphans: list[Orphan], one: str = "orphan", many: str = ""
+) -> None:
+    """Deletes by uid and resource version. Adopted objects stay and lose our marks."""
+    snapshot = cluster.snapshot
+    applier = Applier(session.client, snapshot.codec, snapshot.cache, cluster.registry, FaultPoints())
+    failures: list[str] = []
+    with progress() as show_progress:
+        for number, orphan in enumerate(orphans, 1):
+            show_progress(f"removing {number:,} of {len(orphans):,}")
+            verb = Release if _is_adopted(orphan) else Delete
+            result = await applier.perform(verb(orphan.key, orphan.live.ref, orphan.live), verify=False)
+            if result.outcome is not Outcome.DONE:
+                failures.append(f"{orphan.live.ref} stays: {result.message}")
+    for failure in failures:
+        note(failure)
+    removed = len(orphans) - len(failures)
+    click.echo(f"Removed {plural(removed, one, many)}.", err=True)
+    if failures:
+        raise ConfigError(f"expected to remove {len(orphans):,}, removed {removed:,}; look again with `samara orphans`")

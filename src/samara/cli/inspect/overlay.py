@@ -5,26 +5,29 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from samara.admission.webhooks import LABEL, MUTATING
 from samara.cli.files import Text, documents
-from samara.cli.inspect.admitted import admitted, changed_plurals
-from samara.cli.inspect.simulate import NAMED, invented_uid
 from samara.cli.output import note
 from samara.core import model as kinds
+from samara.core.admission import PatchOperation, Request
 from samara.core.kinds import canonical_base64
 from samara.core.model import NAMESPACE, SECRET, Kind, Object, Ref, namespace_ref
-from samara.kube.client import address
+from samara.core.registry import Registry
+from samara.core.simulate import NAME_LABEL, invented_uid
+from samara.kube.client import Client, address, collection
 from samara.kube.codec import decode
-from samara.kube.errors import ConfigError, NotFound
+from samara.kube.errors import ConfigError, Forbidden, NotFound
 from samara.kube.snapshot import Snapshot
 
-_ASIDE = frozenset({"apiVersion", "kind", "metadata", "status"})
-Say = Callable[[str], None]
+_NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
+_FINALIZERS = "/metadata/finalizers"
+Note = Callable[[str], None]
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -51,27 +54,27 @@ class _Existing:
     """True if the cluster has no such object."""
 
 
-async def overlay_manifests(shot: Snapshot, files: Iterable[Text], namespace: str, say: Say = note) -> None:
+async def overlay_manifests(snapshot: Snapshot, files: Iterable[Text], namespace: str, warn: Note = note) -> None:
     """Puts the manifests into the snapshot's cache, Namespaces first.
 
     If an object is given twice, the second manifest is applied to the result of the first.
     """
-    served = {(kind.group, kind.name): kind for kind in shot.cache.registry.kinds}
-    manifests = [manifest for file in files for manifest in _manifests(file, served, namespace, say)]
+    served = {(kind.group, kind.name): kind for kind in snapshot.cache.registry.kinds}
+    manifests = [manifest for file in files for manifest in _manifests(file, served, namespace, warn)]
     objects: list[Object] = []
     applied: dict[Ref, _Existing] = {}
-    plurals = await changed_plurals(shot.client) if manifests else frozenset()
+    plurals = await _mutated_plurals(snapshot.client) if manifests else frozenset()
     for manifest in sorted(manifests, key=lambda manifest: manifest.ref.kind != NAMESPACE):
-        obj = await _object(shot, manifest, applied, plurals, say)
+        obj = await _object(snapshot, manifest, applied, plurals, warn)
         if obj is not None:
-            shot.cache.put(obj)
+            snapshot.cache.put(obj)
             objects.append(obj)
     # Twice: the cache skips objects that concern no source, and a later manifest may be a source that claims them.
     for obj in objects:
-        shot.cache.put(obj)
+        snapshot.cache.put(obj)
 
 
-def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str, say: Say) -> Iterable[Manifest]:
+def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str, warn: Note) -> Iterable[Manifest]:
     for body in documents(file):
         if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
             raise ConfigError(f"{file.name}: expected objects with apiVersion and kind, found something else")
@@ -80,37 +83,37 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
         if kind is None:
-            say(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
+            warn(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
         elif not isinstance(meta, dict) or not isinstance(name, str):
             raise ConfigError(f"{file.name}: expected metadata.name of a {kind.name}, found none")
         else:
-            where = str(meta.get("namespace") or namespace) if kind.namespaced else ""
-            yield Manifest(file.name, Ref(kind, where, name), body)
+            own_namespace = str(meta.get("namespace") or namespace) if kind.namespaced else ""
+            yield Manifest(file.name, Ref(kind, own_namespace, name), body)
 
 
 async def _object(
-    shot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], say: Say
+    snapshot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], warn: Note
 ) -> Object | None:
     ref = manifest.ref
-    if not shot.cache.has_synced(ref.kind):
-        say(f"{manifest} is left out: {shot.unknown.get(ref.kind) or _unserved(ref.kind)}")
+    if not snapshot.cache.has_synced(ref.kind):
+        warn(f"{manifest} is left out: {snapshot.unknown.get(ref.kind) or _unserved(ref.kind)}")
         return None
-    if ref.kind.namespaced and shot.cache.get(namespace_ref(ref.namespace)) is None:
-        say(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
+    if ref.kind.namespaced and snapshot.cache.get(namespace_ref(ref.namespace)) is None:
+        warn(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
-    existing = applied.get(ref) or await _read_existing(shot, ref)
+    existing = applied.get(ref) or await _read_existing(snapshot, ref)
     body = _applied(manifest, existing)
     if existing.body and ref.kind == SECRET and body["type"] != existing.body.get("type"):
-        say(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
+        warn(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
         return None
     applied[ref] = _Existing(body, manifest.body, existing.is_new)
-    obj = shot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
-    return admitted(obj, shot.cache.registry, plurals) if existing.is_new else obj
+    obj = snapshot.codec.object(ref.kind, msgspec.json.encode(body, order="sorted"))
+    return _with_our_defaults(obj, snapshot.cache.registry, plurals) if existing.is_new else obj
 
 
-async def _read_existing(shot: Snapshot, ref: Ref) -> _Existing:
+async def _read_existing(snapshot: Snapshot, ref: Ref) -> _Existing:
     try:
-        live = decode(await shot.client.get(address(ref)))
+        live = decode(await snapshot.client.get(address(ref)))
     except NotFound:
         return _Existing({}, {}, is_new=True)
     return _Existing(live, _last(live), is_new=False)
@@ -123,14 +126,16 @@ def _unserved(kind: Kind) -> str:
 def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
     """The object after a three-way merge: keys of the last applied manifest that the new one lacks are dropped."""
     live, last = existing.body, existing.last
-    meta, old = manifest.body["metadata"], last.get("metadata") or {}
-    there = live.get("metadata") or _invented(manifest)
-    words = {
-        where: _three_way(there.get(where), old.get(where), _strings(manifest, f"metadata.{where}", meta.get(where)))
-        for where in ("labels", "annotations")
+    meta, last_meta = manifest.body["metadata"], last.get("metadata") or {}
+    old_meta = live.get("metadata") or _new_metadata(manifest)
+    merged = {
+        name: _three_way(
+            old_meta.get(name), last_meta.get(name), _strings(manifest, f"metadata.{name}", meta.get(name))
+        )
+        for name in ("labels", "annotations")
     }
-    version = str(int(there["resourceVersion"]) + 1)
-    body: dict[str, Any] = {**live, "metadata": {**there, **words, "resourceVersion": version}}
+    version = str(int(old_meta["resourceVersion"]) + 1)
+    body: dict[str, Any] = {**live, "metadata": {**old_meta, **merged, "resourceVersion": version}}
     match manifest.ref.kind:
         case kinds.SECRET:
             data = _three_way(live.get("data"), last.get("data"), _data(manifest))
@@ -140,29 +145,29 @@ def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
                 now = _strings(manifest, name, manifest.body.get(name))
                 body[name] = _three_way(live.get(name), last.get(name), now)
         case kinds.NAMESPACE:
-            body["metadata"]["labels"] = {**words["labels"], NAMED: manifest.ref.name}
+            body["metadata"]["labels"] = {**merged["labels"], NAME_LABEL: manifest.ref.name}
             return body
         case _:
-            spec = {name: value for name, value in manifest.body.items() if name not in _ASIDE}
+            spec = {name: value for name, value in manifest.body.items() if name not in _NOT_SPEC}
             if not live or any(live.get(name) != value for name, value in spec.items()):
-                body["metadata"]["generation"] = int(there.get("generation") or 0) + 1
+                body["metadata"]["generation"] = int(old_meta.get("generation") or 0) + 1
             return body | spec
     if manifest.body.get("immutable") is not None:
         body["immutable"] = bool(manifest.body["immutable"])
     return {name: value for name, value in body.items() if value or name not in ("data", "binaryData")}
 
 
-def _invented(manifest: Manifest) -> dict[str, Any]:
+def _new_metadata(manifest: Manifest) -> dict[str, Any]:
     """The metadata that the server sets on a new object."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kind, namespace, name = manifest.ref
-    where = {"namespace": namespace} if kind.namespaced else {}
+    in_namespace = {"namespace": namespace} if kind.namespaced else {}
     given = manifest.body["metadata"].get("finalizers")
-    if not isinstance(given or [], list) or not all(isinstance(each, str) for each in given or ()):
+    if not isinstance(given or [], list) or not all(isinstance(finalizer, str) for finalizer in given or ()):
         raise ConfigError(f"{manifest}: metadata.finalizers: expected a list of names, found something else")
     finalizers = {"finalizers": given} if given else {}
     own = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
-    return {"name": name, **where, **finalizers, **own}
+    return {"name": name, **in_namespace, **finalizers, **own}
 
 
 def _last(live: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,19 +189,51 @@ def _strings(manifest: Manifest, path: str, value: Any) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         raise ConfigError(f"{manifest}: {path}: expected a mapping, found a {type(value).__name__}")
-    for key, each in value.items():
-        if each is not None and not isinstance(each, str):
-            raise ConfigError(f"{manifest}: {path}.{key}: expected text in quotes, found a {type(each).__name__}")
-    return {str(key): each or "" for key, each in value.items()}
+    for key, text in value.items():
+        if text is not None and not isinstance(text, str):
+            raise ConfigError(f"{manifest}: {path}.{key}: expected text in quotes, found a {type(text).__name__}")
+    return {str(key): text or "" for key, text in value.items()}
 
 
 def _data(manifest: Manifest) -> dict[str, str]:
     """The data of a Secret as the server stores it: with stringData, in canonical base64."""
-    coded = _strings(manifest, "data", manifest.body.get("data"))
+    encoded = _strings(manifest, "data", manifest.body.get("data"))
     plain = _strings(manifest, "stringData", manifest.body.get("stringData"))
-    for key, text in coded.items():
+    for key, text in encoded.items():
         try:
-            coded[key] = canonical_base64(text)
+            encoded[key] = canonical_base64(text)
         except ValueError:
             raise ConfigError(f"{manifest}: data.{key}: expected base64, found something else") from None
-    return coded | {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+    return encoded | {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+
+
+# our own webhooks
+
+
+async def _mutated_plurals(client: Client) -> frozenset[str]:
+    """The plural names of kinds that our webhooks in this cluster change. Empty if they may not be read."""
+    try:
+        raw = await client.get(collection(MUTATING), {"labelSelector": "=".join(LABEL)})
+    except (Forbidden, NotFound):
+        return frozenset()
+    webhooks = [webhook for item in decode(raw).get("items") or () for webhook in item.get("webhooks") or ()]
+    rules = [rule for webhook in webhooks for rule in webhook.get("rules") or ()]
+    return frozenset(plural for rule in rules for plural in rule.get("resources") or ())
+
+
+def _with_our_defaults(obj: Object, registry: Registry, plurals: frozenset[str]) -> Object:
+    """A new object as our webhooks would let it in. They add nothing but a finalizer."""
+    for operation in _default_patch(obj, registry) if obj.ref.kind.plural in plurals else ():
+        if operation.path == _FINALIZERS and isinstance(operation.value, list):
+            obj = replace(obj, finalizers=tuple(operation.value))
+    return obj
+
+
+def _default_patch(obj: Object, registry: Registry) -> list[PatchOperation]:
+    admissions = [source_type.admission for source_type in registry.source_types if source_type.admission is not None]
+    defaults = [
+        admission.default
+        for admission in admissions
+        if admission.default is not None and obj.ref.kind in admission.kinds
+    ]
+    return [operation for default in defaults for operation in default(Request("CREATE", obj, None))]

@@ -1,4 +1,4 @@
-"""Trees and templates of namespaces: who inherits from whom, what is passed on, and where a copy is missing. Pure."""
+"""Trees and templates of namespaces: inheritance, objects that are passed on, and missing copies. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Propagation(NamedTuple):
     is_stale: bool = False
     """True if the namespace does not inherit from `origin`, or not any more."""
     present: int = 0
-    """How many of the namespaces below have their copy."""
+    """The number of namespaces below that have their copy."""
     missing: tuple[str, ...] = ()
     """Namespaces below without a copy."""
     others: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def upstream(namespace: Namespace) -> str:
 
 
 def build_forest(namespaces: Iterable[Namespace], also: str = "") -> Forest:
-    """The trees and templates, with the faults of each namespace. `also` is included whatever it is."""
+    """The trees and templates, with the faults of each namespace. `also` is included even outside of any tree."""
     by_name = {namespace.name: namespace for namespace in namespaces}
     children: dict[str, list[str]] = {}
     for namespace in by_name.values():
@@ -196,7 +196,7 @@ def _upstream_faults(relation: str, above: Namespace | None, name: str, type_: s
 
 
 def add_propagations(forest: Forest, kind: Kind, objects: Iterable[Object]) -> None:
-    """Adds to every namespace the objects of a kind that are copies or are passed on, and where their copies are."""
+    """Adds to every namespace its objects of a kind that are copies or are passed on, and the state of their copies."""
     by_namespace: dict[str, dict[str, Object]] = {}
     for obj in objects:
         if obj.namespace in forest.nodes:

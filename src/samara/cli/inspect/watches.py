@@ -26,27 +26,27 @@ FILE = "config.yaml"
 
 async def watched_by_accurate(client: Client, namespace: str) -> tuple[KindName, ...] | None:
     """The kinds that the original controller watches. None if it is not installed, or may not be read."""
-    where = Ref(DEPLOYMENT, namespace, DEPLOYMENT_NAME)
+    ref = Ref(DEPLOYMENT, namespace, DEPLOYMENT_NAME)
     try:
-        deployment = decode(await client.get(address(where)))
+        deployment = decode(await client.get(address(ref)))
     except NotFound:
         return None
     except Forbidden as error:
         note(f"what the original watches could not be read: {error}")
         return None
-    name = _config_map_name(deployment, where)
+    name = _config_map_name(deployment, ref)
     try:
         config_map = decode(await client.get(address(Ref(CONFIG_MAP, namespace, name))))
     except NotFound as error:
-        raise SamaraError(f"{where}: expected the ConfigMap of its volume {VOLUME}, found none: {name}") from error
+        raise SamaraError(f"{ref}: expected the ConfigMap of its volume {VOLUME}, found none: {name}") from error
     return parse_watches((config_map.get("data") or {}).get(FILE, ""), f"ConfigMap {namespace}/{name}")
 
 
-def _config_map_name(deployment: Any, where: Ref) -> str:
+def _config_map_name(deployment: Any, ref: Ref) -> str:
     for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
         if volume.get("name") == VOLUME and volume.get("configMap"):
             return str(volume["configMap"]["name"])
-    raise SamaraError(f"{where}: expected a volume {VOLUME} of a ConfigMap, found none")
+    raise SamaraError(f"{ref}: expected a volume {VOLUME} of a ConfigMap, found none")
 
 
 def parse_watches(text: str, where: str) -> tuple[KindName, ...]:
@@ -74,7 +74,7 @@ async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tupl
 async def resolve_kinds(client: Client, names: Iterable[KindName]) -> list[Kind]:
     """The kinds as the server serves them, in the given order. A kind that it does not serve is noted on stderr."""
     wanted = list(dict.fromkeys(names))
-    found = await discover(client, wanted, {})
-    for name, why in found.missing.items():
+    discovered = await discover(client, wanted, {})
+    for name, why in discovered.missing.items():
         note(f"failed to list {name.group}/{name.version}, Kind={name.kind}: {why}")
-    return [found.kinds[name] for name in wanted if name in found.kinds]
+    return [discovered.kinds[name] for name in wanted if name in discovered.kinds]

@@ -34,6 +34,7 @@ from samara.vocabularies.fishysecret.fields import NAME as NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAME as OWNER_NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAMESPACE as OWNER_NAMESPACE
 from samara.vocabularies.fishysecret.fields import annotations_of, labels_of, owner_of
+from samara.vocabularies.fishysecret.reasons import NO_NAMESPACE, PATH_NOT_ALLOWED, REASONS
 from samara.vocabularies.fishysecret.spec import Spec, read
 from samara.vocabularies.fishysecret.status import (
     ADVICE,
@@ -162,7 +163,7 @@ class SpecCache:
                 for number, item in enumerate(spec.items)
                 if item.path in denied
             )
-            yield Fault("PathNotAllowed", message, "spec.data", mistakes)
+            yield Fault(PATH_NOT_ALLOWED, message, "spec.data", mistakes)
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
@@ -288,7 +289,7 @@ def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
     if namespace is None or namespace.deleting:
         state = "does not exist" if namespace is None else "is being deleted"
         message = f"spec.target.namespace: namespace {target.namespace} {state}; the Secret follows once it is there"
-        yield Fault("NoNamespace", message)
+        yield Fault(NO_NAMESPACE, message)
 
 
 VOCABULARY = Vocabulary(
@@ -299,5 +300,6 @@ VOCABULARY = Vocabulary(
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
+    reasons=REASONS,
     secret_store=store_config,
 )

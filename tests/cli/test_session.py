@@ -1,4 +1,4 @@
-"""Which settings a command takes that is given none: those that an administrator installed come first."""
+"""Without --config, settings that an administrator installed come first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORGED = "vocabularies: {secret-copy: {home: aaa}}\nmassDelete: null\n"
 
 
 def settings(stage: Stage, namespace: str, text: str) -> None:
-    """A ConfigMap with our label, as anybody may make one in a namespace of his."""
+    """A ConfigMap with our label, as every tenant can create one."""
     stage.namespace(namespace)
     body = {"metadata": {"name": "samara", "labels": LABELS}, "data": {"config.yaml": text}}
     stage.api.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
@@ -43,19 +43,17 @@ def copied(stage: Stage) -> None:
     operator.stop()
 
 
-def test_what_a_tenant_has_labelled_gives_way_to_what_an_administrator_installed(
-    stage: Stage, shell: Shell, bound: str
-) -> None:
+def test_settings_of_an_administrator_come_before_those_of_a_tenant(stage: Stage, shell: Shell, bound: str) -> None:
     settings(stage, "aaa", FORGED)
     settings(stage, bound, "vocabularies: {secret-copy: {}}")
     done = shell("status")
     assert "settings: from ConfigMap ops/samara" in done.err
     assert "found more than one ConfigMap with settings (aaa/samara, ops/samara)" in done.err
     for command in ("status", "plan"):
-        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "whoever asks for it gets it"
+        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "-n names it"
 
 
-def test_by_the_settings_of_anybody_nothing_is_deleted(stage: Stage, shell: Shell) -> None:
+def test_nothing_is_deleted_by_the_settings_of_a_tenant(stage: Stage, shell: Shell) -> None:
     copied(stage)
     settings(stage, "aaa", FORGED)
     (orphan,) = shell("orphans", "-o", "json").json["orphans"]
@@ -68,15 +66,15 @@ def test_by_the_settings_of_anybody_nothing_is_deleted(stage: Stage, shell: Shel
 
 
 @pytest.mark.parametrize("command", ["rbac", "manifests"])
-def test_rights_are_never_printed_for_the_namespace_of_anybody(stage: Stage, shell: Shell, command: str) -> None:
+def test_rights_are_never_printed_for_the_namespace_of_a_tenant(stage: Stage, shell: Shell, command: str) -> None:
     settings(stage, "aaa", FORGED)
     printed: list[dict[str, Any]] = list(yaml.safe_load_all(shell(command).out))
-    homes = {subject["namespace"] for each in printed for subject in each.get("subjects") or ()}
-    assert homes == {"samara"}
+    namespaces = {subject["namespace"] for manifest in printed for subject in manifest.get("subjects") or ()}
+    assert namespaces == {"samara"}
 
 
-def test_an_installation_is_found_where_it_is(stage: Stage, shell: Shell, bound: str) -> None:
+def test_installation_is_found_in_its_namespace(stage: Stage, shell: Shell, bound: str) -> None:
     settings(stage, bound, "vocabularies: {secret-copy: {}}")
     printed: list[dict[str, Any]] = list(yaml.safe_load_all(shell("rbac").out))
-    homes = {subject["namespace"] for each in printed for subject in each.get("subjects") or ()}
-    assert homes == {"ops"}
+    namespaces = {subject["namespace"] for manifest in printed for subject in manifest.get("subjects") or ()}
+    assert namespaces == {"ops"}

@@ -1,4 +1,4 @@
-"""`samara plan -f`: what if these manifests were applied?"""
+"""`samara plan -f` on a real cluster: what would the operator write if these manifests were applied?"""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ metadata: {name: new}
 """
 
 
-def test_manifests_are_laid_over_the_cluster(stage: Stage, shell: Shell) -> None:
+def test_manifests_are_planned_and_not_applied(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
-    found = shell("plan", "-f", "-", "-o", "json", stdin=manifest(FRESH)).json
-    assert [(each["verb"], each["namespace"]) for each in found["writes"]] == [("create", "a"), ("create", "new")]
+    plan = shell("plan", "-f", "-", "-o", "json", stdin=manifest(FRESH)).json
+    assert [(write["verb"], write["namespace"]) for write in plan["writes"]] == [("create", "a"), ("create", "new")]
     assert stage.secret("admin", "fresh") is None
     assert stage.api.find("/api/v1/namespaces/new") is None
 
 
-def test_string_data_and_a_missing_type_are_what_the_server_would_store(stage: Stage, shell: Shell) -> None:
+def test_string_data_and_a_missing_type_become_what_the_server_would_store(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\nstringData: {b: two, a: one}\n')
     stage.cluster.kubectl("apply", "-f", "-", input=text)
@@ -41,7 +41,7 @@ def test_string_data_and_a_missing_type_are_what_the_server_would_store(stage: S
     assert shell("plan", "-f", "-", "--exit-code", stdin=text).out == "Nothing to write.\n"
 
 
-def test_a_key_taken_out_of_an_applied_manifest_is_taken_out_of_the_copies(stage: Stage, shell: Shell) -> None:
+def test_key_removed_from_an_applied_manifest_disappears_from_the_copies(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\ndata: {b: dHdv, a: b25l}\n')
     stage.cluster.kubectl("apply", "-f", "-", input=text)
@@ -51,21 +51,21 @@ def test_a_key_taken_out_of_an_applied_manifest_is_taken_out_of_the_copies(stage
     assert [line.strip() for line in out.splitlines()][1:2] == ["- data b: 3 bytes"]
 
 
-def test_a_stranger_in_the_manifests_stands_in_the_way(stage: Stage, shell: Shell) -> None:
+def test_foreign_object_in_the_manifests_blocks_a_copy(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stranger = "apiVersion: v1\nkind: Secret\nmetadata: {name: fresh, namespace: a}\ndata: {x: eQ==}\n---\n"
-    found = shell("plan", "-f", "-", "-o", "json", stdin=stranger + manifest(FRESH)).json
-    assert [(each["namespace"], each["reason"]) for each in found["blocked"]] == [("a", "conflict")]
+    plan = shell("plan", "-f", "-", "-o", "json", stdin=stranger + manifest(FRESH)).json
+    assert [(blocked["namespace"], blocked["reason"]) for blocked in plan["blocked"]] == [("a", "conflict")]
 
 
-def test_a_manifest_without_a_namespace_gets_that_of_the_flag(stage: Stage, shell: Shell) -> None:
+def test_manifest_without_a_namespace_gets_that_of_the_flag(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     text = 'apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\n'
     assert shell("plan", "-f", "-", "-n", "admin", "--exit-code", stdin=text).code == 3
     assert shell("plan", "-f", "-", "--exit-code", stdin=text).code == 0
 
 
-def test_other_kinds_and_impossible_places_are_ignored_with_a_note(stage: Stage, shell: Shell) -> None:
+def test_other_kinds_and_missing_namespaces_are_ignored_with_a_note(stage: Stage, shell: Shell) -> None:
     text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n---\n"
     text += "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: nowhere}\n"
     done = shell("plan", "-f", "-", stdin=text)
@@ -85,7 +85,7 @@ def test_other_kinds_and_impossible_places_are_ignored_with_a_note(stage: Stage,
         "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: CANARY\n",
     ],
 )
-def test_a_bad_manifest_is_one_line_without_values(text: str, shell: Shell) -> None:
+def test_bad_manifest_is_refused_in_one_line_without_values(text: str, shell: Shell) -> None:
     assert "CANARY" not in shell("plan", "-f", "-", stdin=text).fault
 
 
@@ -107,22 +107,22 @@ data: {ca.crt: text}
 """
 
 
-def test_distributions_of_any_version_and_config_maps_are_laid_over_too(stage: Stage, shell: Shell) -> None:
+def test_distributions_of_any_version_and_config_maps_are_planned_too(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.cluster.kubectl("apply", "-f", "-", input=shell("crds").out)
     stage.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     try:
-        found = shell("plan", "-f", "-", "--diff", "-o", "json", stdin=DISTRIBUTED).json
-        told = [(each["kind"], each["namespace"], each["name"], each["vocabulary"]) for each in found["writes"]]
-        assert told == [
+        plan = shell("plan", "-f", "-", "--diff", "-o", "json", stdin=DISTRIBUTED).json
+        writes = [(write["kind"], write["namespace"], write["name"], write["vocabulary"]) for write in plan["writes"]]
+        assert writes == [
             ("v1/Secret", "a", "held", "resource-distribution"),
             ("apps.kruise.io/v1beta1/ResourceDistribution", "", "held", "resource-distribution"),
             ("v1/ConfigMap", "a", "bundle", "sync-to"),
         ]
         added = [
             (line["field"], line["key"], line["after"])
-            for each in found["writes"]
-            for line in each["diff"][:1]
+            for write in plan["writes"]
+            for line in write["diff"][:1]
             if "key" in line
         ]
         assert added == [("data", "password", 3), ("data", "ca.crt", 4)]

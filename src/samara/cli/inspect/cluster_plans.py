@@ -1,0 +1,87 @@
+"""Lists a cluster, and plans every source in it as the operator would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from samara.assembly import store_config
+from samara.cli.inspect.reported import read_secret_paths, with_operator_readings
+from samara.cli.output import progress
+from samara.cli.session import Session
+from samara.core.model import Key
+from samara.core.names import sample
+from samara.core.queries import SecretPath, SecretReading
+from samara.core.registry import Registry
+from samara.core.writes import Plan
+from samara.kube.discovery import listable
+from samara.kube.snapshot import Snapshot, list_cluster
+
+EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+"""Never copied, and more numerous than all other objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlans:
+    """A snapshot of a cluster, and the plan of every key in it."""
+
+    snapshot: Snapshot
+    registry: Registry
+    plans: dict[Key, Plan]
+
+    def vocabulary(self, key: Key) -> str:
+        return self.registry[key.source_type].vocabulary
+
+
+async def take_snapshot(
+    session: Session, registry: Registry | None = None, note_unread: Callable[[str], None] | None = None
+) -> Snapshot:
+    """Lists every kind of the registry. `note_unread` takes the note about a secret manager that cannot be read."""
+    config = store_config(session.settings, session.operator_namespace)
+    note_unread = note_unread or session.note_once
+    read_paths = _no_paths if config is None else partial(read_secret_paths, session.client, config, note_unread)
+    with progress() as show_progress:
+        snapshot = await list_cluster(
+            session.client,
+            registry or session.registry,
+            session.operator_namespace,
+            read_paths,
+            lambda kind: show_progress(f"reading {kind}"),
+        )
+    for kind, reason in snapshot.unknown.items():
+        session.note_once(f"{kind} is left out: {reason}")
+    return snapshot
+
+
+async def _no_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
+    """Without a vocabulary that reads a secret manager, no plan asks for a path."""
+    return {}
+
+
+async def take_full_snapshot(session: Session) -> Snapshot:
+    """With all copies that any vocabulary may have left, also of kinds that no setting names any more."""
+    snapshot = await take_snapshot(session, session.full_registry)
+    served, silent = await listable(session.client)
+    listed = EVENTS | {(kind.group, kind.name) for kind in snapshot.cache.stores}
+    others = [kind for kind in served if (kind.group, kind.name) not in listed]
+    with progress() as show_progress:
+        show_progress("looking for copies of other kinds")
+        await snapshot.look_for_marks(others)
+    left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *silent]
+    if left_out:
+        kinds = sample(left_out)
+        session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")
+    return snapshot
+
+
+async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> ClusterPlans:
+    snapshot = snapshot or await take_snapshot(session)
+    return ClusterPlans(snapshot, snapshot.cache.registry, await plan_keys(session, snapshot))
+
+
+async def plan_keys(session: Session, snapshot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+    """The plans of these keys, or of all, with the operator's readings of the secret manager in place of ours."""
+    plans = await snapshot.plans(session.policy, keys)
+    registry = snapshot.cache.registry
+    return {key: with_operator_readings(key, plan, snapshot.cache, registry) for key, plan in plans.items()}

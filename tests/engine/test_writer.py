@@ -1,0 +1,85 @@
+"""The writer sends a write only if its object is still the one that it was planned for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.engine.parts import a_copy, a_key, a_source
+from tests.kube.scripted import Seen, access, says, serving
+from tests.support.engine import EngineHarness
+from tests.support.world import secret
+
+from samara.core.copy_counts import CopyCounts
+from samara.core.desired import Copy, Template
+from samara.core.model import Object
+from samara.core.writes import Delete, SetFinalizer, Update, WriteStatus
+from samara.engine.messages import WriteDone, WriteDropped
+from samara.kube.cache import Cache
+from samara.kube.client import Client, unrestricted
+
+COPY = a_copy("a", version=40, content=secret("old"))
+SOURCE = a_source(targets="a", version=40)
+STORED = {"metadata": {"name": "db", "namespace": "a", "uid": "new", "resourceVersion": "50"}, "type": "Opaque"}
+Planned = Update | Delete | SetFinalizer | WriteStatus
+WRITES: dict[str, Planned] = {
+    "update": Update(a_key(), COPY.ref, Copy(COPY.ref, Template(secret("new"))), COPY, "differs"),
+    "delete": Delete(a_key(), COPY.ref, COPY),
+    "finalizer": SetFinalizer(a_key(), SOURCE.ref, SOURCE, "samara.dev/guard", add=True, why="first"),
+    "status": WriteStatus(a_key(), SOURCE.ref, SOURCE, {"observedGeneration": 1}),
+}
+METHODS = {"update": "PUT", "delete": "DELETE", "finalizer": "PATCH", "status": "PATCH"}
+
+
+def pumped(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planned, list[Seen], EngineHarness]:
+    """Plans a write for the object in the cache, changes that object, and pumps."""
+
+    async def run() -> tuple[Planned, list[Seen], EngineHarness]:
+        async with serving(says(STORED)) as script, Client(access(script), may_write=unrestricted) as client:
+            engine = EngineHarness(client=client, namespaces=["a"])
+            engine.cache.put(WRITES[name].live)
+            live = engine.cache.get(WRITES[name].ref)
+            assert live is not None
+            write = replace(WRITES[name], live=live)
+            engine.writer.stop_verifying()
+            engine.outbox.put(write, urgent=False)
+            change(engine.cache, live)
+            async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+                engine.writer.start(group)
+                engine.writer.pump()
+            return write, script.seen, engine
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_is_sent_if_its_object_is_as_planned(name: str) -> None:
+    write, seen, engine = pumped(name, lambda cache, live: None)
+
+    assert [request.method for request in seen] == [METHODS[name]]
+    message = engine.inbox.take()
+    assert isinstance(message, WriteDone)
+    assert message.write is write
+
+
+CHANGES: dict[str, Callable[[Cache, Object], object]] = {
+    "newer version": lambda cache, live: cache.put(replace(live, resource_version=41)),
+    "deleted": lambda cache, live: cache.remove_deleted(live),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_is_dropped_and_planned_again_if_its_object_changed(
+    name: str, change: Callable[[Cache, Object], object]
+) -> None:
+    write, seen, engine = pumped(name, change)
+    message = engine.inbox.take()
+    assert (seen, message) == ([], WriteDropped(write))
+
+    engine.counts[a_key()] = CopyCounts()  # the controller queues only keys that it knows
+    engine.post(WriteDropped(write))
+    assert engine.outbox.in_flight(write.ref) is None
+    assert [key.all_namespaces for key in engine.requeued()] == [a_key()]
