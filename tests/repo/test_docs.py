@@ -138,7 +138,7 @@ def test_every_reason_of_an_event_is_explained() -> None:
     declared = declared_reasons(VOCABULARIES)
     assert reasons == set(EVENT_REASONS)
     assert reasons.isdisjoint(declared)
-    page = (reference.FOLDER / "events.md").read_text()
+    page = (reference.FOLDER / "reference/events.md").read_text()
     assert all(f"| `{reason}` | " in page for reason in (*reasons, *declared))
 
 
