@@ -1,4 +1,4 @@
-"""Regular expressions that people write: RE2, which takes a time linear in the text, whoever wrote them."""
+"""Users write regular expressions in the configuration; RE2 matches each in time linear in the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class RegexpError(ValueError):
 
 
 class Match(Protocol):
-    """A match, as much of it as its readers need."""
+    """The part of RE2's match object that Samara uses. RE2 has no type hints."""
 
     @property
     def re(self) -> Regexp: ...
@@ -35,16 +35,16 @@ def compile_regexp(text: str) -> Regexp:
     import re2
 
     options = re2.Options()
-    options.log_errors = False  # RE2 would write a line of its own to stderr
+    options.log_errors = False  # otherwise RE2 writes each error to stderr
     compiled = cast("Callable[[str, object], Regexp]", re2.compile)
     try:
         return compiled(text, options)
     except UnicodeEncodeError:
         raise RegexpError("error parsing regexp: invalid UTF-8") from None
     except re2.error as fault:
-        raise RegexpError(f"error parsing regexp: {_said(fault)}") from None
+        raise RegexpError(f"error parsing regexp: {_message_of(fault)}") from None
 
 
-def _said(fault: Exception) -> str:
-    said = fault.args[0] if fault.args else ""
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+def _message_of(fault: Exception) -> str:
+    message = fault.args[0] if fault.args else ""
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)

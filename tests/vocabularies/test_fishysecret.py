@@ -1,4 +1,4 @@
-"""FishySecret, rule by rule: what the post promises, and what its operator gets wrong."""
+"""FishySecret: the promises of the post and the defects of its operator, by their numbers in the specification."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def a_world(spec: object = SAMPLE, terms: Options | None = None, **more: Any) ->
         world.namespace(name)
     holds(world, USER, b"app_user")
     holds(world, PASSWORD, b"click me!")
-    ask(world, spec, **more)
+    apply(world, spec, **more)
     return world
 
 
 def holds(world: World, where: str, value: bytes | None, **more: Any) -> None:
-    """Says what the store has; whoever has read it before reads it again."""
+    """Sets the reading of a path. Earlier answers are dropped, so that every path is read again."""
     world.outside[path(where)] = SecretReading(value, **{"read_at": AT, **more})
     world.values.clear()
 
 
-def ask(
+def apply(
     world: World, spec: object, ref: Ref = SOURCE, finalizers: tuple[str, ...] = (FINALIZER,), **more: Any
 ) -> Object:
     has = Content() if spec is None else content(spec=spec)
@@ -89,7 +89,7 @@ def faults(world: World) -> list[str]:
     return [fault.reason for fault in planned(world).faults]
 
 
-# What the post promises
+# The promises of the post
 
 
 def test_1_2_the_sample_gives_a_secret_of_type_opaque_with_a_key_per_item() -> None:
@@ -98,20 +98,20 @@ def test_1_2_the_sample_gives_a_secret_of_type_opaque_with_a_key_per_item() -> N
     assert found.content == STORED
 
 
-def test_5_the_finalizer_comes_first_and_alone_and_before_anything_is_read() -> None:
+def test_5_the_finalizer_is_the_first_write_and_comes_before_any_path_is_read() -> None:
     world = a_world(finalizers=())
     assert kinds(planned(world).writes) == [SetFinalizer]
     assert world.values == {}
     assert made(world) is not None
 
 
-def test_6_a_request_for_one_that_is_gone_does_nothing() -> None:
+def test_6_reconciling_a_fishysecret_that_is_gone_does_nothing() -> None:
     world = a_world()
     del world.objects[SOURCE]
     assert planned(world) == Plan()
 
 
-def test_7_24_deletion_takes_the_secret_first_and_the_finalizer_then() -> None:
+def test_7_24_deletion_removes_the_secret_first_and_then_the_finalizer() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(SOURCE)
@@ -121,14 +121,14 @@ def test_7_24_deletion_takes_the_secret_first_and_the_finalizer_then() -> None:
     assert TARGET not in world.objects
 
 
-def test_7_nothing_is_read_and_nothing_synced_for_one_under_deletion() -> None:
+def test_7_a_terminating_fishysecret_reads_and_syncs_nothing() -> None:
     world = a_world()
     world.delete(SOURCE)
     assert world.registry[NAME].desired(SOURCE, world).reads == ()
     assert kinds(settle(world, RULES)) == [SetFinalizer]
 
 
-def test_8_a_secret_that_was_deleted_by_hand_does_not_hold_the_deletion() -> None:
+def test_8_a_secret_that_was_deleted_by_hand_does_not_block_the_deletion() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(SOURCE)
@@ -136,7 +136,7 @@ def test_8_a_secret_that_was_deleted_by_hand_does_not_hold_the_deletion() -> Non
     assert kinds(settle(world, RULES)) == [SetFinalizer]
 
 
-def test_10_11_what_cannot_be_read_leaves_the_secret_as_it_was() -> None:
+def test_10_11_a_path_that_cannot_be_read_leaves_the_secret_as_it_was() -> None:
     world = a_world()
     before = made(world)
     holds(world, USER, b"new")
@@ -146,13 +146,13 @@ def test_10_11_what_cannot_be_read_leaves_the_secret_as_it_was() -> None:
     assert made(world) is before
 
 
-def test_10_11_what_cannot_be_read_makes_no_secret_in_part() -> None:
+def test_10_11_a_path_that_cannot_be_read_creates_no_partial_secret() -> None:
     world = a_world()
     holds(world, PASSWORD, None, fault=DOWN)
     assert made(world) is None
 
 
-def test_47_while_a_path_cannot_be_read_its_secret_does_not_get_the_new_values_of_others() -> None:
+def test_47_while_a_path_cannot_be_read_the_secret_gets_no_new_values_of_other_paths() -> None:
     world = a_world()
     settle(world, RULES)
     holds(world, USER, b"new")
@@ -175,8 +175,8 @@ def test_a_secret_that_was_deleted_during_an_outage_comes_back_from_the_last_goo
     assert faults(world) == ["FetchError"]
 
 
-def test_11_a_new_one_is_not_made_of_what_the_manager_does_not_give_any_more() -> None:
-    """Somebody else has read it in better days: that is still in memory, and nothing to this one."""
+def test_11_a_new_secret_is_not_created_from_last_good_values() -> None:
+    """Another FishySecret read the values before the outage, so they are still in memory."""
     world = a_world()
     for where, value in ((USER, b"app_user"), (PASSWORD, b"click me!")):
         holds(world, where, value, fault=DOWN)
@@ -197,7 +197,7 @@ def test_14_22_equal_data_needs_no_write() -> None:
     assert settle(world, RULES) == []
 
 
-def test_15_18_a_value_that_changes_in_the_store_is_followed_by_one_update() -> None:
+def test_15_18_a_changed_value_in_the_store_causes_one_update() -> None:
     world = a_world()
     settle(world, RULES)
     holds(world, PASSWORD, b"next")
@@ -207,7 +207,7 @@ def test_15_18_a_value_that_changes_in_the_store_is_followed_by_one_update() -> 
     assert found.content == content(data={"DB_PASS": "bmV4dA==", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
 
 
-def test_19_a_secret_that_somebody_deletes_is_made_again() -> None:
+def test_19_a_deleted_secret_is_created_again() -> None:
     world = a_world()
     have = made(world)
     assert have is not None
@@ -216,7 +216,7 @@ def test_19_a_secret_that_somebody_deletes_is_made_again() -> None:
     assert kinds(planned(world).writes) == [Create]
 
 
-def test_20_data_that_somebody_edits_is_put_back() -> None:
+def test_20_edited_data_is_restored() -> None:
     world = a_world()
     settle(world, RULES)
     world.edit(TARGET, content=secret("edited"))
@@ -224,30 +224,30 @@ def test_20_data_that_somebody_edits_is_put_back() -> None:
 
 
 @pytest.mark.parametrize("labels", [{}, {OWNER_NAME: "fishysecret-db"}, {OWNER_NAMESPACE: "default"}])
-def test_21_a_secret_without_both_labels_wakes_nobody(labels: dict[str, str]) -> None:
+def test_21_a_secret_without_both_labels_reconciles_nothing(labels: dict[str, str]) -> None:
     world = a_world()
     obj = world.put(at("other", "theirs"), secret(), labels=labels)
     assert list(world.registry.keys_to_reconcile(obj, world)) == []
 
 
-def test_a_secret_that_the_original_has_made_is_taken_over_without_a_write() -> None:
+def test_a_secret_of_the_original_operator_is_taken_over_without_a_write() -> None:
     world = a_world()
     world.put(TARGET, STORED, labels=OWNED)
     assert planned(world).writes == ()
 
 
-# What the original gets wrong
+# The defects of the original operator
 
 
 def test_defect_1_a_secret_that_is_not_ours_is_never_overwritten_even_if_it_is_equal() -> None:
     for has in (secret(), STORED):
         world = a_world()
         theirs = world.put(TARGET, has)
-        assert [each.reason for each in planned(world).blocked] == ["conflict"]
+        assert [target.reason for target in planned(world).blocked] == ["conflict"]
         assert made(world) is theirs
 
 
-def test_defect_1_the_conflict_heals_when_the_other_secret_goes() -> None:
+def test_defect_1_the_conflict_ends_when_the_other_secret_is_deleted() -> None:
     world = a_world()
     world.put(TARGET, secret())
     settle(world, RULES)
@@ -265,7 +265,7 @@ def test_defect_2_a_secret_that_is_not_ours_is_never_deleted() -> None:
     assert world.objects[TARGET] is theirs
 
 
-def test_defect_2_pasted_labels_prove_nothing() -> None:
+def test_defect_2_a_secret_with_pasted_labels_is_not_deleted() -> None:
     world = a_world()
     settle(world, RULES)
     pasted = world.paste(TARGET, "other")
@@ -275,22 +275,22 @@ def test_defect_2_pasted_labels_prove_nothing() -> None:
     assert TARGET not in world.objects
 
 
-def test_defect_3_a_changed_target_is_written_first_and_then_the_old_one_goes() -> None:
+def test_defect_3_a_changed_target_is_written_first_and_then_the_old_secret_is_deleted() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec("moved"))
+    apply(world, spec("moved"))
     assert kinds(planned(world).writes) == [Create]
     sent = [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)]
     assert kinds(sent) == [Create, Delete]
     assert [write.ref for write in sent] == [at("target-namespace", "moved"), TARGET]
 
 
-def test_the_answer_to_the_new_one_wakes_its_owner_so_that_the_old_one_goes() -> None:
+def test_creating_the_new_secret_reconciles_its_owner_so_that_the_old_one_is_deleted() -> None:
     world = a_world()
     have = made(world)
     assert have is not None
     assert list(world.registry.next_hop(have, world)) == []
-    ask(world, spec("moved"))
+    apply(world, spec("moved"))
     new = world.put(at("target-namespace", "moved"), STORED, "samara", labels=OWNED)
     assert list(world.registry.next_hop(new, world)) == [KEY]
 
@@ -320,20 +320,20 @@ def a_pause(world: World) -> None:
 @pytest.mark.parametrize(
     "obstacle", [a_foreign_secret, no_values, a_foreign_secret_and_no_values, no_namespace, a_pause]
 )
-def test_while_the_new_place_is_blocked_the_old_secret_stays(obstacle: Any) -> None:
+def test_while_the_new_target_is_blocked_the_old_secret_stays(obstacle: Any) -> None:
     world = a_world()
     before = made(world)
     obstacle(world)
-    ask(world, spec("moved", "other"))
+    apply(world, spec("moved", "other"))
     settle(world, RULES)
     assert world.objects[TARGET] is before
 
 
 @pytest.mark.parametrize("broken", [None, {}, spec("Not_A_Name"), spec(data=[])])
-def test_a_broken_spec_takes_nothing_away(broken: object) -> None:
+def test_an_invalid_spec_keeps_the_existing_secret(broken: object) -> None:
     world = a_world()
     before = made(world)
-    ask(world, broken)
+    apply(world, broken)
     settle(world, RULES)
     assert world.objects[TARGET] is before
     assert faults(world) == ["Invalid"]
@@ -346,16 +346,16 @@ def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused
     world.namespace("samara")
     plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
     assert plan.writes == ()
-    assert [each.reason for each in plan.blocked] == ["refused"]
+    assert [target.reason for target in plan.blocked] == ["refused"]
 
 
-def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_the_operators_own() -> None:
+def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing() -> None:
     own = at("other", "fishysecret-config")
     rules = replace(RULES, own=frozenset({own}))
     world = a_world()
     before = made(world)
     mine = world.put(own, secret())
-    ask(world, spec("fishysecret-config", "other"))
+    apply(world, spec("fishysecret-config", "other"))
     settle(world, rules)
     assert (world.objects[TARGET], world.objects[own]) == (before, mine)
     world.edit(SOURCE, deleting=True)
@@ -364,9 +364,9 @@ def test_defect_4_nothing_is_changed_or_taken_away_for_one_that_aims_at_what_is_
     assert TARGET not in world.objects
 
 
-def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecret() -> None:
+def test_defect_4_with_consent_the_target_namespace_must_accept_that_of_the_fishysecret() -> None:
     world = a_world(terms=options(consent=True))
-    assert [each.reason for each in planned(world).blocked] == ["not-accepted"]
+    assert [target.reason for target in planned(world).blocked] == ["not-accepted"]
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     assert made(world) is not None
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "other"})
@@ -374,18 +374,18 @@ def test_defect_4_with_consent_a_namespace_must_accept_the_one_of_the_fishysecre
 
 
 @pytest.mark.parametrize("stopped", [spec(suspend=True), {**SAMPLE, "data": []}], ids=["suspended", "invalid"])
-def test_withdrawn_consent_takes_the_secret_also_of_one_that_is_not_served(stopped: Json) -> None:
+def test_withdrawn_consent_deletes_the_secret_also_of_a_suspended_or_invalid_fishysecret(stopped: Json) -> None:
     world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
     before = made(world)
-    ask(world, stopped)
+    apply(world, stopped)
     assert made(world) is before
     world.edit(namespace, annotations={})
     assert made(world) is None
 
 
-def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> None:
+def test_withdrawn_consent_deletes_the_secret_also_while_the_store_is_down() -> None:
     world = a_world(terms=options(consent=True))
     namespace = namespace_ref("target-namespace")
     world.edit(namespace, annotations={ACCEPT: "default"})
@@ -395,7 +395,7 @@ def test_withdrawn_consent_takes_the_secret_also_while_the_store_is_down() -> No
     assert made(world) is None
 
 
-def test_defect_4_its_own_namespace_needs_no_consent() -> None:
+def test_defect_4_a_target_in_its_own_namespace_needs_no_consent() -> None:
     world = a_world(spec(namespace="default"), options(consent=True))
     assert made(world, at("default", "test-secret")) is not None
 
@@ -418,26 +418,28 @@ def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() 
 SECOND = Ref(FISHY_SECRET, "default", "second")
 
 
-def test_defect_5_of_two_with_one_target_the_older_has_it_and_the_other_deletes_nothing() -> None:
+def test_defect_5_of_two_fishysecrets_with_one_target_the_older_wins_and_the_other_deletes_nothing() -> None:
     world = a_world(created="2026-02")
-    ask(world, SAMPLE, SECOND, created="2026-01")
+    apply(world, SAMPLE, SECOND, created="2026-01")
     found = made(world)
     assert found is not None
     assert found.labels[OWNER_NAME] == "second"
-    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+    assert [target.reason for target in planned(world).blocked] == ["conflict"]
     world.delete(SOURCE)
     settle(world, RULES)
     assert world.objects[TARGET] is found
 
 
-def test_defect_5_an_older_one_that_is_given_the_target_of_another_has_it_from_then_on() -> None:
+def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_takes_it_over() -> None:
     world = a_world(created="2026-02")
     found = made(world)
-    ask(world, spec("elsewhere"), SECOND, created="2026-01")
+    apply(world, spec("elsewhere"), SECOND, created="2026-01")
     settle(world, RULES)
-    ask(world, SAMPLE, SECOND)
+    apply(world, SAMPLE, SECOND)
     writes = settle(world, RULES)
-    assert [type(write) for write in writes if write.ref == TARGET] == [Update]  # it is never away
+    assert [type(write) for write in writes if write.ref == TARGET] == [
+        Update
+    ]  # the Secret is never deleted in between
     taken = world.objects[TARGET]
     assert found is not None
     assert (taken.uid, taken.labels[OWNER_NAME]) == (found.uid, "second")
@@ -445,9 +447,9 @@ def test_defect_5_an_older_one_that_is_given_the_target_of_another_has_it_from_t
     assert blocked.message == "fishysecret/FishySecret/default/second has this place"
 
 
-def test_defect_5_when_the_older_goes_the_other_takes_the_secret_over() -> None:
+def test_defect_5_when_the_older_is_deleted_the_other_takes_the_secret_over() -> None:
     world = a_world(created="2026-02")
-    ask(world, SAMPLE, SECOND, created="2026-01")
+    apply(world, SAMPLE, SECOND, created="2026-01")
     settle(world, RULES)
     world.delete(SECOND)
     found = made(world)
@@ -458,10 +460,10 @@ def test_defect_5_when_the_older_goes_the_other_takes_the_secret_over() -> None:
 LONG = "a-fishysecret-with-a-name-that-is-longer-than-any-label-can-hold-" + "x" * 100
 
 
-def test_defect_6_a_name_that_no_label_holds_becomes_a_token_and_stands_whole_in_an_annotation() -> None:
+def test_defect_6_a_name_too_long_for_a_label_becomes_a_token_and_is_complete_in_an_annotation() -> None:
     world = a_world()
     ref = Ref(FISHY_SECRET, "default", LONG)
-    ask(world, spec("long"), ref)
+    apply(world, spec("long"), ref)
     found = made(world, at("target-namespace", "long"))
     assert found is not None
     assert len(found.labels[OWNER_NAME]) <= 63
@@ -479,13 +481,13 @@ def test_defect_6_a_name_that_no_label_holds_becomes_a_token_and_stands_whole_in
         ({**OWNED, OWNER_NAME: "Not_A_Name"}, {}),
     ],
 )
-def test_a_mark_that_cannot_be_true_is_none(labels: dict[str, str], annotations: dict[str, str]) -> None:
+def test_labels_that_are_not_possible_names_are_no_mark(labels: dict[str, str], annotations: dict[str, str]) -> None:
     world = a_world()
     obj = world.put(at("other", "x"), secret(), labels=labels, annotations=annotations)
     assert world.registry[NAME].ownership.source_of(obj, world) is None
 
 
-def test_an_annotation_that_somebody_adds_frees_no_secret() -> None:
+def test_an_owner_annotation_of_another_client_does_not_change_the_owner() -> None:
     world = a_world()
     settle(world, RULES)
     world.edit(TARGET, annotations={OWNER_NAME: "another"})
@@ -495,11 +497,11 @@ def test_an_annotation_that_somebody_adds_frees_no_secret() -> None:
     assert TARGET not in world.objects
 
 
-def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_value() -> None:
+def test_24_the_secret_is_deleted_although_another_fishysecret_without_values_has_the_same_target() -> None:
     world = a_world()
     other = Ref(FISHY_SECRET, "other", "young")
     items = [{"secretPath": "/absent", "secretKeyName": "X"}]
-    ask(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
+    apply(world, {"target": SAMPLE["target"], "data": items}, other, created="2027")
     world.outside[path("/absent")] = SecretReading(None, fault=DOWN)
     settle(world, RULES)
     world.delete(SOURCE)
@@ -509,12 +511,12 @@ def test_24_the_secret_goes_although_another_wants_its_place_and_cannot_read_a_v
     assert kinds(settle(world, RULES)) == [SetFinalizer]
 
 
-def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_blocked() -> None:
+def test_withdrawn_consent_deletes_the_old_secret_while_the_new_target_is_blocked() -> None:
     world = a_world(terms=options(consent=True))
     old = namespace_ref("target-namespace")
     world.edit(old, annotations={ACCEPT: "default"})
     assert made(world) is not None
-    ask(world, spec(namespace="other"))
+    apply(world, spec(namespace="other"))
     assert made(world) is not None
     world.edit(old, annotations={})
     assert SOURCE in world.registry[NAME].affected_by(world.objects[old], world)
@@ -522,7 +524,7 @@ def test_consent_that_is_withdrawn_takes_the_old_secret_while_the_new_place_is_b
     assert TARGET not in world.objects
 
 
-def test_in_a_paused_namespace_nothing_is_written_on_a_fishysecret_and_nothing_for_it() -> None:
+def test_a_fishysecret_in_a_paused_namespace_is_not_written_and_neither_is_its_secret() -> None:
     world = a_world()
     world.edit(namespace_ref("default"), annotations={PAUSED: "true"})
     (blocked,) = planned(world).blocked
@@ -536,7 +538,7 @@ def test_in_a_paused_namespace_nothing_is_written_on_a_fishysecret_and_nothing_f
     assert world.objects[SOURCE].finalizers == (FINALIZER,)
 
 
-def test_a_secret_that_may_not_go_because_its_namespace_is_paused_is_told() -> None:
+def test_a_secret_that_cannot_be_deleted_because_its_namespace_is_paused_is_reported() -> None:
     world = a_world()
     settle(world, RULES)
     world.edit(namespace_ref("target-namespace"), annotations={PAUSED: "true"})
@@ -545,21 +547,21 @@ def test_a_secret_that_may_not_go_because_its_namespace_is_paused_is_told() -> N
     status = world.objects[SOURCE].status
     assert status is not None
     assert status.raw is not None
-    (told,) = json.loads(status.raw)["conditions"]
-    assert (told["status"], told["reason"]) == ("False", "Held")
-    assert "should go and does not" in told["message"]
+    (condition,) = json.loads(status.raw)["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "Held")
+    assert "should go and does not" in condition["message"]
 
 
-def test_a_new_spec_does_not_wait_in_silence_for_an_optional_path() -> None:
+def test_a_new_spec_reports_an_optional_path_that_is_not_found() -> None:
     world = a_world()
     settle(world, RULES)
     more = {"secretPath": "/maybe", "secretKeyName": "MAYBE", "optional": True}
     world.outside[path("/maybe")] = SecretReading(None, fault=NOT_FOUND.fault, not_found=True)
-    ask(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
+    apply(world, {"target": SAMPLE["target"], "data": [*ITEMS, more]})
     assert faults(world) == ["FetchError"]
 
 
-def test_defect_7_labels_that_somebody_takes_off_are_put_back() -> None:
+def test_defect_7_removed_labels_are_restored() -> None:
     world = a_world()
     settle(world, RULES)
     world.strip(TARGET)
@@ -569,14 +571,14 @@ def test_defect_7_labels_that_somebody_takes_off_are_put_back() -> None:
     assert found.labels == OWNED
 
 
-def test_defect_7_another_type_is_put_right_by_a_new_secret() -> None:
+def test_defect_7_a_changed_type_recreates_the_secret() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec(target={"type": "example.com/db"}))
+    apply(world, spec(target={"type": "example.com/db"}))
     assert kinds(planned(world).writes) == [Recreate]
 
 
-def test_defect_7_whoever_adds_the_labels_gives_no_work_that_writes() -> None:
+def test_defect_7_adding_the_labels_to_another_secret_causes_no_write() -> None:
     world = a_world()
     settle(world, RULES)
     theirs = world.put(at("other", "theirs"), secret(), labels=OWNED)
@@ -593,7 +595,7 @@ def test_defect_9_deletion_without_our_finalizer_deletes_nothing() -> None:
     assert world.objects[TARGET] is before
 
 
-def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
+def test_defect_9_a_finalizer_removed_by_hand_leaves_an_orphan() -> None:
     world = a_world()
     before = made(world)
     del world.objects[SOURCE]
@@ -602,7 +604,7 @@ def test_defect_9_a_finalizer_taken_off_by_hand_leaves_an_orphan() -> None:
     assert world.objects[TARGET] is before
 
 
-def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_withdrawn() -> None:
+def test_deleting_the_crd_deletes_no_secret_even_after_consent_is_withdrawn() -> None:
     world = a_world(terms=options(consent=True))
     world.edit(namespace_ref("target-namespace"), annotations={ACCEPT: "default"})
     before = made(world)
@@ -613,7 +615,7 @@ def test_a_definition_that_goes_takes_no_secret_along_also_where_consent_is_with
     assert world.objects[TARGET] is before
 
 
-def test_a_definition_that_goes_takes_no_secret_along() -> None:
+def test_deleting_the_crd_deletes_no_secret() -> None:
     world = a_world()
     before = made(world)
     world.revoked, world.values = {FISHY_SECRET}, {}
@@ -622,11 +624,11 @@ def test_a_definition_that_goes_takes_no_secret_along() -> None:
     assert world.objects[TARGET] is before
 
 
-def test_defect_12_each_path_is_asked_for_once_and_as_often_as_the_object_says() -> None:
+def test_defect_12_each_path_is_read_once_per_interval_of_the_fishysecret() -> None:
     twice = [*ITEMS, {"secretPath": USER, "secretKeyName": "AGAIN"}]
     world = a_world(spec(data=twice, refreshInterval="1h2m3s"))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 3723.0), SecretPath(PASSWORD, 3723.0))
-    world = a_world(terms=options(every=42.0))
+    world = a_world(terms=options(refresh_interval=42.0))
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 
@@ -639,14 +641,14 @@ def going(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [gone, going])
-def test_defect_16_a_missing_or_terminating_namespace_is_told_and_waited_for(end: Any) -> None:
+def test_defect_16_a_missing_or_terminating_namespace_is_reported_and_waited_for(end: Any) -> None:
     world = a_world()
     end(world)
     assert faults(world) == ["NoNamespace"]
-    assert [each.reason for each in planned(world).blocked] == ["no-namespace"]
+    assert [target.reason for target in planned(world).blocked] == ["no-namespace"]
 
 
-def test_defect_16_a_namespace_that_comes_wakes_those_who_wait_for_it_and_no_other() -> None:
+def test_defect_16_a_new_namespace_reconciles_only_the_fishysecrets_that_target_it() -> None:
     world = a_world()
     gone(world)
     assert list(world.registry.keys_to_reconcile(world.namespace("another"), world)) == []
@@ -659,7 +661,7 @@ def optional(where: str = PASSWORD) -> Json:
     return spec(data=items)
 
 
-def test_a_path_is_asked_for_as_optional_where_every_key_can_do_without_it() -> None:
+def test_a_path_is_optional_only_if_every_key_that_uses_it_is_optional() -> None:
     world = a_world(optional())
     assert world.registry[NAME].desired(SOURCE, world).reads == (
         SecretPath(USER, 300.0),
@@ -670,7 +672,7 @@ def test_a_path_is_asked_for_as_optional_where_every_key_can_do_without_it() -> 
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 300.0), SecretPath(PASSWORD, 300.0))
 
 
-def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
+def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out() -> None:
     world = a_world(optional())
     settle(world, RULES)
     holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
@@ -680,9 +682,9 @@ def test_defect_17_an_optional_path_that_is_surely_absent_is_left_out() -> None:
     assert faults(world) == []
 
 
-@pytest.mark.parametrize("asked", [SAMPLE, optional(USER)])
-def test_46_what_is_not_optional_keeps_its_last_good_value_although_it_is_absent(asked: Json) -> None:
-    world = a_world(asked)
+@pytest.mark.parametrize("sample", [SAMPLE, optional(USER)])
+def test_46_a_required_path_that_is_absent_keeps_its_last_good_value(sample: Json) -> None:
+    world = a_world(sample)
     before = made(world)
     holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
     assert made(world) is before
@@ -690,21 +692,21 @@ def test_46_what_is_not_optional_keeps_its_last_good_value_although_it_is_absent
 
 
 @pytest.mark.parametrize(("every", "left_out"), [("2s", True), ("1m", True), ("5m", False), ("999999h", False)])
-def test_46_each_counts_by_its_own_interval_whether_a_path_is_absent(every: str, left_out: bool) -> None:
+def test_46_each_fishysecret_judges_absence_by_its_own_interval(every: str, left_out: bool) -> None:
     world = a_world({**optional(), "refreshInterval": every})
     holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=60.0)
     assert (made(world) is not None) is left_out
     assert faults(world) == ([] if left_out else ["FetchError"])
 
 
-def test_46_one_not_found_is_no_absence() -> None:
+def test_46_one_not_found_answer_is_no_absence() -> None:
     world = a_world(optional())
     before = made(world)
     holds(world, PASSWORD, None, fault=NOT_FOUND.fault)
     assert made(world) is before
 
 
-def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_there() -> None:
+def test_46_the_first_not_found_after_a_restart_is_not_reported_if_the_secret_exists() -> None:
     world = a_world(optional())
     before = made(world)
     holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
@@ -714,7 +716,7 @@ def test_46_the_first_not_found_after_a_restart_is_no_news_where_the_secret_is_t
     assert faults(world) == ["FetchError"]
 
 
-def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt() -> None:
+def test_46_other_faults_are_reported_while_an_optional_path_may_be_absent() -> None:
     world = a_world(optional())
     made(world)
     holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True)
@@ -722,8 +724,8 @@ def test_46_what_else_is_wrong_is_told_also_while_an_optional_path_is_in_doubt()
     assert faults(world) == ["FetchError"]
 
 
-def test_46_what_is_wrong_with_an_optional_path_is_told_although_it_was_absent_before() -> None:
-    """It may be there by now: who may not look cannot say that there is nothing."""
+def test_46_a_failing_read_of_an_optional_path_is_reported_although_it_was_absent_before() -> None:
+    """The last read failed, so it does not show whether the path exists by now."""
     world = a_world(optional())
     holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=300.0)
     before = made(world)
@@ -733,11 +735,11 @@ def test_46_what_is_wrong_with_an_optional_path_is_told_although_it_was_absent_b
     assert made(world) is before
     world.delete(TARGET)
     again = made(world)
-    assert again is not None, "what is known is enough to make it"
+    assert again is not None, "the last good values are enough to create it"
     assert again.content == before.content
 
 
-def test_46_neither_is_it_hidden_by_another_optional_path_that_is_in_doubt() -> None:
+def test_46_a_failing_read_is_reported_while_another_optional_path_may_be_absent() -> None:
     world = a_world(spec(data=[{**item, "optional": True} for item in ITEMS]))
     made(world)
     holds(world, USER, None, fault=NOT_FOUND.fault, not_found=True)
@@ -745,7 +747,7 @@ def test_46_neither_is_it_hidden_by_another_optional_path_that_is_in_doubt() -> 
     assert "FetchError" in faults(world)
 
 
-def test_50_binary_values_are_carried_as_they_are() -> None:
+def test_50_binary_values_are_copied_unchanged() -> None:
     world = a_world()
     holds(world, PASSWORD, b"\0\xff{{ evil }}")
     found = made(world)
@@ -753,7 +755,7 @@ def test_50_binary_values_are_carried_as_they_are() -> None:
     assert found.content == content(data={"DB_PASS": "AP97eyBldmlsIH19", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
 
 
-def test_50_values_that_no_secret_holds_together_are_told_and_nothing_is_written() -> None:
+def test_50_values_too_large_for_one_secret_are_reported_and_nothing_is_written() -> None:
     world = a_world()
     before = made(world)
     holds(world, PASSWORD, b"x" * 2**20)
@@ -762,24 +764,24 @@ def test_50_values_that_no_secret_holds_together_are_told_and_nothing_is_written
     assert made(world) is before
 
 
-def test_a_suspended_one_reads_nothing_writes_nothing_and_keeps_what_is_there() -> None:
+def test_a_suspended_fishysecret_reads_nothing_writes_nothing_and_keeps_its_secret() -> None:
     world = a_world()
     before = made(world)
-    ask(world, spec("moved", suspend=True))
+    apply(world, spec("moved", suspend=True))
     assert world.registry[NAME].desired(SOURCE, world).reads == ()
     assert [write for write in settle(world, RULES) if not isinstance(write, WriteStatus)] == []
     assert world.objects[TARGET] is before
 
 
-def test_a_suspended_one_goes_with_its_secret_when_it_is_deleted() -> None:
+def test_deleting_a_suspended_fishysecret_deletes_its_secret() -> None:
     world = a_world()
     settle(world, RULES)
-    ask(world, spec(suspend=True))
+    apply(world, spec(suspend=True))
     world.delete(SOURCE)
     assert made(world) is None
 
 
-def test_what_it_has_made_may_be_a_source_of_another_vocabulary() -> None:
+def test_the_secret_may_be_a_source_of_another_vocabulary() -> None:
     world = a_world()
     have = made(world)
     assert have is not None
@@ -790,7 +792,7 @@ def test_what_it_has_made_may_be_a_source_of_another_vocabulary() -> None:
     assert not {OWNER_NAME, OWNER_NAMESPACE} & {*copy.labels, *copy.annotations}
 
 
-def test_forged_labels_make_no_source_of_what_another_has_copied() -> None:
+def test_forged_labels_make_no_source_of_a_copy_of_another_vocabulary() -> None:
     world = a_world()
     world.put(
         at("default", "db"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "other"}
@@ -803,15 +805,15 @@ def test_forged_labels_make_no_source_of_what_another_has_copied() -> None:
     assert list(world.registry.sources(forged, world)) == []
 
 
-def test_many_of_one_target_name_in_namespaces_of_their_own_do_not_meet() -> None:
+def test_one_target_name_in_several_namespaces_is_no_conflict() -> None:
     world = a_world()
     for number in range(3):
         world.namespace(f"n{number}")
-        ask(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
+        apply(world, spec("db", f"n{number}"), Ref(FISHY_SECRET, "default", f"f{number}"))
     assert list(world.claimants(at("n1", "db"))) == [Key(NAME, Ref(FISHY_SECRET, "default", "f1"))]
 
 
-def test_no_value_is_in_a_repr() -> None:
+def test_no_repr_shows_a_value() -> None:
     world = a_world()
     holds(world, PASSWORD, b"canary-7f3a9")
     plan = planned(world)

@@ -1,4 +1,4 @@
-"""What a FishySecret may say, and that all faults of a spec are told at once."""
+"""Parsing the spec of a FishySecret: legal values, and all faults at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parsed(found: object) -> Spec:
     return read(json.dumps(found).encode())
 
 
-def told(found: object) -> list[str]:
+def messages(found: object) -> list[str]:
     return [fault.message for fault in parsed(found).faults]
 
 
@@ -45,23 +45,23 @@ def test_a_spec_is_read_into_values() -> None:
     )
 
 
-def test_what_need_not_be_said_has_its_default() -> None:
+def test_optional_fields_have_defaults() -> None:
     assert parsed(spec()) == Spec(Ref(SECRET, "team", "db"), "Opaque", (Item("/app/db", "KEY"),), None, False)
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"null", b"[]", b"no JSON", b"[" * 100_000])
-def test_a_missing_or_odd_spec_has_one_fault(raw: bytes | None) -> None:
+def test_a_missing_or_malformed_spec_has_one_fault(raw: bytes | None) -> None:
     assert [fault.message.partition(":")[0] for fault in read(raw).faults] == ["spec"]
 
 
 @pytest.mark.parametrize("text", ["1s", "90s", "5m", "1h", "1h30m", "1h0m5s"])
 def test_durations_are_accepted(text: str) -> None:
-    assert told(spec(refreshInterval=text)) == []
+    assert messages(spec(refreshInterval=text)) == []
 
 
 @pytest.mark.parametrize("key", ["a", "DB_PASS", "tls.crt", ".hidden", "-", "x" * 253])
 def test_keys_are_accepted(key: str) -> None:
-    assert told(spec(data=[{**ITEM, "secretKeyName": key}])) == []
+    assert messages(spec(data=[{**ITEM, "secretKeyName": key}])) == []
 
 
 FAULTS: list[tuple[str, Json]] = [
@@ -102,17 +102,17 @@ FAULTS: list[tuple[str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda each: each if isinstance(each, str) else "")
-def test_defect_13_a_fault_is_invalid_and_names_its_place_and_what_was_expected(where: str, found: Json) -> None:
+@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value(where: str, found: Json) -> None:
     (fault,) = parsed(found).faults
     assert fault.reason == "Invalid"
     assert fault.message.startswith(f"{where}: ")
     assert len(fault.message) < 300
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     wrong = {"target": {"name": "A", "namespace": "B"}, "data": [{"secretPath": "..", "secretKeyName": "!"}]}
-    assert [each.partition(":")[0] for each in told(wrong)] == [
+    assert [message.partition(":")[0] for message in messages(wrong)] == [
         "spec.target.name",
         "spec.target.namespace",
         "spec.data[0].secretKeyName",
@@ -121,7 +121,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NEVER_COPIED_TYPES))
-def test_types_that_give_power_are_refused(name: str) -> None:
+def test_types_that_grant_access_are_refused(name: str) -> None:
     (fault,) = parsed(spec(target={**TARGET, "type": name})).faults
     assert fault.reason == "Refused"
     assert name in fault.message

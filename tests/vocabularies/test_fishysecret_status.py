@@ -1,4 +1,4 @@
-"""The condition of a FishySecret, and when its last sync was."""
+"""The status of a FishySecret: its condition and `lastSyncedTime`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.vocabularies.test_fishysecret import (
     TARGET,
     USER,
     a_world,
-    ask,
+    apply,
     holds,
     spec,
 )
@@ -37,7 +37,7 @@ KEY = Key(NAME, SOURCE)
 
 
 def report(world: World, tally: CopyCounts | None = None) -> Json:
-    """What would be told now, without a write of it."""
+    """The status that would be reported now, without writing it."""
     counted = tally or CopyCounts.of(plan_of(KEY, world, RULES))
     status = world.registry[NAME].status
     assert status is not None
@@ -57,8 +57,8 @@ def message(world: World) -> str:
 
 
 def stored(world: World, when: str, status: str = "True") -> Object:
-    told = {"conditions": [{"type": "Ready", "status": status}], "lastSyncedTime": when}
-    return world.edit(SOURCE, status=a_field("status", told))
+    reported = {"conditions": [{"type": "Ready", "status": status}], "lastSyncedTime": when}
+    return world.edit(SOURCE, status=a_field("status", reported))
 
 
 def synced(world: World, landed: str = "", now: str = "") -> str | None:
@@ -67,7 +67,7 @@ def synced(world: World, landed: str = "", now: str = "") -> str | None:
     return report(world, tally).get("lastSyncedTime")
 
 
-def test_16_a_right_secret_is_ready_and_synced() -> None:
+def test_16_a_secret_in_sync_is_ready_and_synced() -> None:
     world = a_world()
     settle(world, RULES)
     assert ready(world) == ("True", "SecretSynced")
@@ -76,14 +76,14 @@ def test_16_a_right_secret_is_ready_and_synced() -> None:
 
 
 @pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError"])
-def test_10_11_a_store_that_gives_nothing_is_told_with_its_reason_and_words(reason: Any) -> None:
+def test_10_11_a_failing_store_is_reported_with_its_reason_and_message(reason: Any) -> None:
     world = a_world()
     holds(world, USER, None, fault=ReadError(reason, "what to do"))
     assert ready(world) == ("False", reason)
     assert message(world) == "what to do"
 
 
-def test_an_outage_is_told_although_the_secret_is_right() -> None:
+def test_an_outage_is_reported_although_the_secret_is_in_sync() -> None:
     world = a_world()
     settle(world, RULES)
     stored(world, AT)
@@ -92,7 +92,7 @@ def test_an_outage_is_told_although_the_secret_is_right() -> None:
     assert report(world)["lastSyncedTime"] == AT
 
 
-def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -> None:
+def test_several_failing_paths_are_reported_together_and_equal_messages_once() -> None:
     world = a_world()
     holds(world, USER, None, fault=ReadError("FetchError", "one"))
     holds(world, PASSWORD, None, fault=ReadError("FetchError", "two"))
@@ -101,7 +101,7 @@ def test_several_paths_that_fail_are_told_together_and_what_is_the_same_once() -
     assert message(world) == "one"
 
 
-def test_a_message_has_an_end() -> None:
+def test_a_message_lists_a_limited_number_of_faults() -> None:
     world = a_world(spec(data=[{"secretPath": f"/p{n}", "secretKeyName": f"k{n}"} for n in range(50)]))
     for number in range(50):
         holds(world, f"/p{number}", None, fault=ReadError("FetchError", f"bad {number}"))
@@ -117,19 +117,19 @@ def no_namespace(world: World) -> None:
 
 
 def broken(world: World) -> None:
-    ask(world, {"data": []})
+    apply(world, {"data": []})
 
 
 def protected(world: World) -> None:
-    ask(world, spec(namespace="kube-system"))
+    apply(world, spec(namespace="kube-system"))
 
 
 def a_token(world: World) -> None:
-    ask(world, spec(target={"type": "kubernetes.io/service-account-token"}))
+    apply(world, spec(target={"type": "kubernetes.io/service-account-token"}))
 
 
 def suspended(world: World) -> None:
-    ask(world, spec(suspend=True))
+    apply(world, spec(suspend=True))
 
 
 def paused(world: World) -> None:
@@ -137,7 +137,7 @@ def paused(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"),
+    ("change", "reason"),
     [
         (not_ours, "Conflict"),
         (no_namespace, "NoNamespace"),
@@ -148,9 +148,9 @@ def paused(world: World) -> None:
         (paused, "Held"),
     ],
 )
-def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
+def test_every_failure_has_its_condition(change: Any, reason: str) -> None:
     world = a_world()
-    deed(world)
+    change(world)
     assert ready(world) == ("False", reason)
 
 
@@ -158,21 +158,21 @@ def test_every_failure_has_its_condition(deed: Any, reason: str) -> None:
     ("terms", "reason"),
     [(options(consent=True), "NotAccepted"), (options(may_read=lambda namespace, path: False), "PathNotAllowed")],
 )
-def test_what_the_settings_forbid_has_its_condition(terms: Options, reason: str) -> None:
+def test_a_refusal_by_the_settings_has_its_condition(terms: Options, reason: str) -> None:
     assert ready(a_world(terms=terms)) == ("False", reason)
 
 
-def test_what_the_server_refuses_and_what_is_fought_over_have_their_conditions() -> None:
+def test_a_refusal_by_the_server_and_a_fought_secret_have_their_conditions() -> None:
     world = a_world()
-    for reason, word in (("refused", "Refused"), ("fought", "Fought")):
+    for reason, expected in (("refused", "Refused"), ("fought", "Fought")):
         tally = CopyCounts.of(plan_of(KEY, world, RULES))
         tally.mark_blocked(TARGET, reason, "as the server says")  # type: ignore[arg-type]
-        told = report(world, tally)["conditions"][0]
-        assert (told["status"], told["reason"]) == ("False", word)
-        assert "as the server says" in told["message"]
+        condition = report(world, tally)["conditions"][0]
+        assert (condition["status"], condition["reason"]) == ("False", expected)
+        assert "as the server says" in condition["message"]
 
 
-def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
+def test_every_reason_has_advice_and_the_message_ends_with_it() -> None:
     world = a_world()
     status = world.registry[NAME].status
     assert status is not None
@@ -184,25 +184,25 @@ def test_every_reason_has_its_advice_and_the_condition_ends_with_it() -> None:
         assert report(world, tally)["conditions"][0]["message"].endswith(f"as it is; {advice[reason]}")
 
 
-def test_a_target_of_before_that_cannot_be_removed_is_told() -> None:
+def test_an_earlier_target_that_cannot_be_deleted_is_reported() -> None:
     world = a_world()
     settle(world, RULES)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
     tally.mark_not_removed(at("other", "old"), "refused", "no right to delete")
-    told = report(world, tally)["conditions"][0]
-    assert (told["status"], told["reason"]) == ("False", "Refused")
-    assert "other/old" in told["message"]
+    condition = report(world, tally)["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert "other/old" in condition["message"]
 
 
-def test_9_a_secret_that_cannot_be_removed_is_told_while_its_resource_goes() -> None:
+def test_9_a_secret_that_cannot_be_deleted_is_reported_while_its_fishysecret_terminates() -> None:
     world = a_world()
     settle(world, RULES)
     under_deletion(world)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
     tally.mark_not_removed(TARGET, "refused", "a policy forbids it")
-    told = report(world, tally)["conditions"][0]
-    assert (told["status"], told["reason"]) == ("False", "Refused")
-    assert told["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
+    condition = report(world, tally)["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert condition["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
 
 
 def no_finalizer(world: World) -> None:
@@ -218,22 +218,22 @@ def uncounted(world: World) -> None:
 
 
 def nothing_done(world: World) -> None:
-    """The Secret is on its way."""
+    """The Secret is not written yet."""
 
 
-@pytest.mark.parametrize("deed", [no_finalizer, under_deletion, uncounted, nothing_done])
-def test_nothing_is_told_before_anything_is_known(deed: Any) -> None:
+@pytest.mark.parametrize("change", [no_finalizer, under_deletion, uncounted, nothing_done])
+def test_nothing_is_reported_before_the_outcome_is_known(change: Any) -> None:
     world = a_world()
-    deed(world)
+    change(world)
     assert report(world) == {}
 
 
-def test_nothing_is_told_before_all_paths_are_read() -> None:
+def test_nothing_is_reported_before_all_paths_are_read() -> None:
     world = a_world()
     assert report(world, CopyCounts()) == {}
 
 
-def test_8_a_status_that_is_right_is_not_written_again() -> None:
+def test_8_an_unchanged_status_is_not_written_again() -> None:
     world = a_world()
     settle(world, RULES)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -284,7 +284,7 @@ def test_a_refresh_moves_the_time_once_per_interval_and_a_restart_within_it_does
     assert synced(world) == expected
 
 
-def test_the_interval_is_that_of_the_object() -> None:
+def test_the_interval_is_that_of_the_fishysecret() -> None:
     world = in_sync(refreshInterval="90s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:01:29Z")
@@ -293,7 +293,7 @@ def test_the_interval_is_that_of_the_object() -> None:
     assert synced(world) == "2026-11-15T10:01:30Z"
 
 
-def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most() -> None:
+def test_the_time_of_a_sync_is_written_every_five_seconds_at_most() -> None:
     world = in_sync(refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:04Z")
@@ -302,8 +302,8 @@ def test_however_often_values_are_read_a_sync_is_told_every_five_seconds_at_most
     assert synced(world) == "2026-11-15T10:00:05Z"
 
 
-def test_or_as_often_as_the_settings_say_where_that_is_more_often() -> None:
-    world = in_sync(options(every=2.0), refreshInterval="1s")
+def test_the_time_of_a_sync_is_written_more_often_if_the_settings_read_more_often() -> None:
+    world = in_sync(options(refresh_interval=2.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
     assert synced(world) == AT
@@ -315,7 +315,7 @@ NOW, FUTURE = "2026-11-15T10:00:40Z", "2030-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
+def test_a_stored_time_in_the_future_is_replaced(on_change: bool) -> None:
     world = in_sync(options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
@@ -323,7 +323,7 @@ def test_a_time_that_has_not_come_yet_is_replaced(on_change: bool) -> None:
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_nor_does_a_write_count_that_landed_at_a_time_that_has_not_come_yet(on_change: bool) -> None:
+def test_a_write_with_a_time_in_the_future_does_not_count(on_change: bool) -> None:
     world = in_sync(options(on_change=on_change))
     stored(world, FUTURE)
     read_at(world, "2026-11-15T10:00:30Z")
@@ -337,7 +337,7 @@ def test_a_clock_that_is_a_little_ahead_of_another_causes_no_write() -> None:
     assert synced(world, now=NOW) == "2026-11-15T10:00:45Z"
 
 
-def test_who_writes_the_status_says_what_time_it_is() -> None:
+def test_the_time_comes_from_the_counts() -> None:
     world = in_sync()
     stored(world, FUTURE)
     tally = CopyCounts.of(plan_of(KEY, world, RULES))
@@ -346,7 +346,7 @@ def test_who_writes_the_status_says_what_time_it_is() -> None:
     assert due["lastSyncedTime"] == AT
 
 
-def test_one_value_that_was_refreshed_is_no_refresh_of_all() -> None:
+def test_refreshing_one_of_two_values_does_not_move_the_time() -> None:
     world = in_sync()
     stored(world, AT)
     read_at(world, "2026-11-15T10:06:00Z", AT)
@@ -361,7 +361,7 @@ def test_with_change_a_refresh_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("on_change", [False, True])
-def test_a_write_that_landed_moves_the_time(on_change: bool) -> None:
+def test_a_write_moves_the_time(on_change: bool) -> None:
     world = in_sync(options(on_change=on_change))
     stored(world, AT)
     read_at(world, AT)
@@ -377,7 +377,7 @@ def test_becoming_ready_again_moves_the_time(on_change: bool) -> None:
     assert synced(world) == "2026-11-15T10:00:30Z"
 
 
-def test_an_odd_time_that_somebody_wrote_is_replaced() -> None:
+def test_a_malformed_stored_time_is_replaced() -> None:
     world = in_sync()
     stored(world, "long ago")
     read_at(world, "2026-11-15T10:00:30Z")

@@ -1,4 +1,4 @@
-"""ResourceDistribution, rule by rule, as its specification has them."""
+"""ResourceDistribution: the rules of its specification."""
 
 from __future__ import annotations
 
@@ -163,24 +163,27 @@ def test_a_new_namespace_gets_its_copy(targets: Json) -> None:
         {"includedNamespaces": listed("a")},
     ],
 )
-def test_a_namespace_that_is_no_target_wakes_nobody(targets: Json) -> None:
+def test_a_namespace_that_is_no_target_reconciles_nothing(targets: Json) -> None:
     world = a_world(targets)
     assert list(world.registry.keys_to_reconcile(world.namespace("new"), world)) == []
 
 
-def test_a_namespace_whose_labels_come_to_match_gets_its_copy_and_loses_it_with_them() -> None:
+def test_a_namespace_gets_its_copy_when_its_labels_match_and_loses_it_when_they_do_not() -> None:
     world = a_world({"namespaceLabelSelector": {"matchLabels": {"team": "red"}}})
     assert filled(world) == {"a", "c"}
     old = world.objects[namespace_ref("a")]
     new = world.edit(old.ref, labels={"team": "blue"})
-    assert [list(world.registry.keys_to_reconcile(each, world)) for each in (old, new)] == [[KEY.in_namespace("a")], []]
+    assert [list(world.registry.keys_to_reconcile(namespace, world)) for namespace in (old, new)] == [
+        [KEY.in_namespace("a")],
+        [],
+    ]
     assert filled(world) == {"c"}
 
 
 def test_a_missing_or_terminating_namespace_is_waited_for() -> None:
     world = a_world({"includedNamespaces": listed("a", "b", "zz")})
     world.terminate("b")
-    assert {each.ref.namespace: each.reason for each in planned(world).blocked} == {
+    assert {target.ref.namespace: target.reason for target in planned(world).blocked} == {
         "b": "no-namespace",
         "zz": "no-namespace",
     }
@@ -188,12 +191,12 @@ def test_a_missing_or_terminating_namespace_is_waited_for() -> None:
     assert filled(world) == {"a", "zz"}
 
 
-def test_the_slices_of_a_plan_together_are_the_plan() -> None:
+def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
     world = a_world(
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
     whole = {write.ref for write in planned(world).writes}
-    slices = {write.ref for each in "abc" for write in plan_of(KEY.in_namespace(each), world, RULES).writes}
+    slices = {write.ref for name in "abc" for write in plan_of(KEY.in_namespace(name), world, RULES).writes}
     assert slices | {at("kube-system", "db")} == whole
     assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
@@ -201,7 +204,7 @@ def test_the_slices_of_a_plan_together_are_the_plan() -> None:
 # Copies
 
 
-def test_a_copy_carries_the_owner_reference_the_two_annotations_and_the_labels_that_were_written_there() -> None:
+def test_a_copy_carries_the_owner_reference_both_annotations_and_the_labels_of_the_resource() -> None:
     meta = {
         "namespace": "elsewhere",
         "labels": {"team": "red", "app.kubernetes.io/managed-by": "Helm", "samara.dev/ignore": "true"},
@@ -258,7 +261,7 @@ def test_config_maps_are_distributed_too() -> None:
     assert copy(world, kind=CONFIG_MAP).content == content(data={"k": "v"})
 
 
-def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_leave() -> None:
+def test_changed_labels_and_annotations_reach_existing_copies_and_removed_ones_disappear() -> None:
     world = a_world(what=resource(metadata={"labels": {"old": "1", "both": "1"}, "annotations": {"gone": "1"}}))
     settle(world, RULES)
     world.edit(copy(world).ref, labels={**copy(world).labels, "theirs": "1"})
@@ -270,7 +273,7 @@ def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_lea
     assert set(copy(world).annotations) == {FROM, HASHCODE}
 
 
-def test_a_changed_secret_type_recreates() -> None:
+def test_a_changed_secret_type_recreates_the_copy() -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("a")}, resource(type="kubernetes.io/tls"))
@@ -280,7 +283,7 @@ def test_a_changed_secret_type_recreates() -> None:
     assert copy(world).content == content(data={"key": "b25l"}, type="kubernetes.io/tls")
 
 
-def test_an_edited_or_deleted_copy_is_put_back() -> None:
+def test_an_edited_or_deleted_copy_is_restored() -> None:
     world = a_world()
     settle(world, RULES)
     world.edit(copy(world).ref, content=secret("edited"))
@@ -290,7 +293,7 @@ def test_an_edited_or_deleted_copy_is_put_back() -> None:
     assert copy(world).content == copy(world, "b").content == STORED
 
 
-def test_a_stripped_mark_is_put_back_as_long_as_the_owner_reference_is_there() -> None:
+def test_removed_annotations_are_restored_while_the_owner_reference_is_there() -> None:
     world = a_world()
     settle(world, RULES)
     world.strip(copy(world).ref)
@@ -299,24 +302,24 @@ def test_a_stripped_mark_is_put_back_as_long_as_the_owner_reference_is_there() -
     assert copy(world).annotations[FROM] == "dist"
 
 
-def test_a_spec_is_read_and_its_content_built_once_however_many_slices_ask() -> None:
+def test_a_spec_is_parsed_and_its_content_built_once_for_all_namespaces() -> None:
     world = a_world(EVERYWHERE)
-    asked = 0
+    builds = 0
     build = world.canonical
 
     def counted(kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        nonlocal asked
-        asked += 1
+        nonlocal builds
+        builds += 1
         return build(kind, fields)
 
     world.canonical = counted  # type: ignore[method-assign]
     for number in range(50):
         world.namespace(f"n{number}")
         plan_of(KEY.in_namespace(f"n{number}"), world, RULES)
-    assert asked == 1
+    assert builds == 1
 
 
-def test_what_a_distribution_was_is_not_remembered_when_nobody_holds_it_any_more() -> None:
+def test_an_earlier_spec_is_freed_when_the_distribution_changes() -> None:
     world = a_world()
     settle(world, RULES)
     spec = world.objects[DISTRIBUTION].content.get("spec")
@@ -337,7 +340,7 @@ def test_a_distribution_without_a_spec_is_reported() -> None:
     assert filled(world) == {"a", "b"}
 
 
-# Other kinds: the server says what it would store
+# Other kinds: a dry run shows what the server would store
 
 
 def a_queue(**fields: Any) -> Json:
@@ -350,7 +353,7 @@ def the_trial(world: World) -> DryRunCreate:
     return read
 
 
-def test_a_kind_without_a_form_of_its_own_is_asked_about_once_and_compared_with_the_answer() -> None:
+def test_a_kind_without_canonical_form_is_dry_run_once_and_copies_hold_the_answer() -> None:
     world = a_world(what=a_queue(spec={"depth": 1}, status={"used": 1}))
     trial = the_trial(world)
     assert trial.body == (
@@ -363,7 +366,7 @@ def test_a_kind_without_a_form_of_its_own_is_asked_about_once_and_compared_with_
     assert planned(world).writes == ()
 
 
-def test_what_the_server_would_not_take_is_reported_and_changes_nothing() -> None:
+def test_a_resource_that_the_server_refuses_is_reported_and_changes_nothing() -> None:
     world = a_world(what=a_queue(spec={"depth": 1}))
     world.outside[the_trial(world)] = content(spec={"depth": 1})
     settle(world, RULES)
@@ -376,15 +379,15 @@ def test_what_the_server_would_not_take_is_reported_and_changes_nothing() -> Non
     assert status_of(world)["failed"] == 1
 
 
-def test_a_place_stays_wanted_while_the_server_has_not_answered() -> None:
+def test_a_distribution_keeps_its_claim_until_the_dry_run_is_answered() -> None:
     world = a_world(what=a_queue())
     younger = Ref(RESOURCE_DISTRIBUTION, "", "younger")
     distribute(world, {"includedNamespaces": listed("a")}, a_queue(), younger, created="2027")
     world.values[the_trial(world)] = content(spec={})
-    assert [each.reason for each in plan_of(Key(NAME, younger), world, RULES).blocked] == ["conflict"]
+    assert [target.reason for target in plan_of(Key(NAME, younger), world, RULES).blocked] == ["conflict"]
 
 
-# What cannot be served changes nothing
+# A distribution that cannot be served changes nothing
 
 
 BAD: list[tuple[object, str, str]] = [
@@ -408,17 +411,17 @@ BAD: list[tuple[object, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "reason", "told"), BAD)
-def test_a_resource_that_cannot_be_had_is_reported_and_changes_nothing(what: object, reason: str, told: str) -> None:
+@pytest.mark.parametrize(("what", "reason", "expected"), BAD)
+def test_an_invalid_resource_is_reported_and_changes_nothing(what: object, reason: str, expected: str) -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("c")}, what)
     (fault,) = planned(world).faults
     assert fault.reason == reason
-    assert told in fault.message
+    assert expected in fault.message
     assert filled(world) == {"a", "b"}
     failed = {"status": "True", "reason": reason, "failedNamespaces": ["c"]}
-    assert told_by(world) == {kind: failed if kind == "GetResourceFailed" else FINE for kind in SIX}
+    assert conditions_of(world) == {kind: failed if kind == "GetResourceFailed" else FINE for kind in SIX}
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (1, 0, 1)
 
@@ -427,24 +430,24 @@ ACCOUNT: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"nam
 
 
 @pytest.mark.parametrize("what", [ACCOUNT, None])
-def test_the_targets_of_a_resource_that_cannot_be_had_count_as_failed_but_for_those_that_are_none(
+def test_all_targets_of_an_invalid_resource_count_as_failed(
     what: Json | None,
 ) -> None:
     world = a_world({"allNamespaces": True, "includedNamespaces": listed("zz")}, what or {})
     world.namespace("apart", annotations={"samara.dev/ignore": "true"})
-    status, told = status_of(world), told_by(world)
+    status, conditions = status_of(world), conditions_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (4, 0, 4)
-    assert told["GetResourceFailed"]["failedNamespaces"] == ["a", "b", "c"]
-    assert told["NamespaceNotExists"]["failedNamespaces"] == ["zz"]
-    assert (told["CreateResourceFailed"], told["UpdateResourceFailed"]) == (FINE, FINE)
+    assert conditions["GetResourceFailed"]["failedNamespaces"] == ["a", "b", "c"]
+    assert conditions["NamespaceNotExists"]["failedNamespaces"] == ["zz"]
+    assert (conditions["CreateResourceFailed"], conditions["UpdateResourceFailed"]) == (FINE, FINE)
 
 
-def test_of_targets_that_cannot_be_read_nobody_says_how_many_they_are() -> None:
+def test_invalid_targets_are_not_counted() -> None:
     targets = {"includedNamespaces": listed("a"), "namespaceLabelSelector": {"matchLabels": {"!": "a"}}}
     world = a_world(targets, ACCOUNT)
-    status, told = status_of(world), told_by(world)
+    status, conditions = status_of(world), conditions_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (0, 0, 0)
-    assert told["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
+    assert conditions["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
 
 
 @pytest.mark.parametrize(
@@ -458,7 +461,7 @@ def test_of_targets_that_cannot_be_read_nobody_says_how_many_they_are() -> None:
         "a",
     ],
 )
-def test_targets_that_cannot_be_read_are_reported_and_change_nothing(targets: object) -> None:
+def test_invalid_targets_are_reported_and_change_nothing(targets: object) -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, targets)
@@ -477,7 +480,7 @@ def test_an_illegal_name_is_reported_and_the_others_are_served() -> None:
 
 
 @pytest.mark.parametrize("mistyped", ["includedNamespaces", "excludedNamespaces"])
-def test_whoever_has_mistyped_a_name_has_not_asked_for_a_copy_to_be_deleted(mistyped: str) -> None:
+def test_no_copy_is_deleted_while_a_list_holds_an_illegal_name(mistyped: str) -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("b"), mistyped: listed("b", "A")})
@@ -491,17 +494,19 @@ def test_credentials_of_the_cluster_are_never_distributed(kind: str) -> None:
     world = a_world(what=resource(type=kind))
     result = planned(world)
     assert result.writes == ()
-    assert {each.reason for each in result.blocked} == {"refused"}
+    assert {target.reason for target in result.blocked} == {"refused"}
 
 
 # Conflicts and claims
 
 
 @pytest.mark.parametrize("identical", [True, False])
-def test_what_is_there_and_not_ours_is_a_conflict_also_if_identical_and_healed_when_it_goes(identical: bool) -> None:
+def test_a_foreign_object_is_a_conflict_even_if_identical_and_the_copy_is_created_when_it_is_deleted(
+    identical: bool,
+) -> None:
     world = a_world()
     theirs = world.put(at("a", "db"), STORED if identical else secret("theirs"))
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
     settle(world, RULES)
     assert copy(world) is theirs
     woken = list(world.registry.keys_to_reconcile(theirs, world))
@@ -510,14 +515,14 @@ def test_what_is_there_and_not_ours_is_a_conflict_also_if_identical_and_healed_w
     assert [type(write) for write in plan_of(woken[0], world, RULES).writes] == [Create]
 
 
-def test_a_pasted_annotation_makes_nothing_ours() -> None:
+def test_a_pasted_annotation_makes_no_copy_ours() -> None:
     world = a_world()
     theirs = world.put(at("a", "db"), secret("theirs"), annotations={FROM: "dist", HASHCODE: "0"})
     settle(world, RULES)
     assert copy(world) is theirs
 
 
-def test_a_copy_of_an_earlier_distribution_of_the_name_is_the_garbage_collectors_first() -> None:
+def test_a_copy_of_an_earlier_distribution_of_the_name_is_left_to_the_garbage_collector_first() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(DISTRIBUTION)
@@ -530,7 +535,7 @@ def test_a_copy_of_an_earlier_distribution_of_the_name_is_the_garbage_collectors
     assert Create in [type(write) for write in planned(world).writes]
 
 
-def test_of_two_distributions_the_older_has_the_place_and_the_other_gets_it_when_it_goes() -> None:
+def test_of_two_distributions_the_older_wins_and_the_other_follows_when_it_is_deleted() -> None:
     world = a_world()
     younger = Ref(RESOURCE_DISTRIBUTION, "", "younger")
     other = distribute(
@@ -544,7 +549,7 @@ def test_of_two_distributions_the_older_has_the_place_and_the_other_gets_it_when
     assert copy(world).owner_references[0].uid == other.uid
 
 
-def test_a_place_that_the_older_distribution_gives_up_goes_to_the_younger() -> None:
+def test_the_younger_distribution_takes_a_namespace_that_the_older_gives_up() -> None:
     world = a_world()
     younger = Ref(RESOURCE_DISTRIBUTION, "", "younger")
     distribute(world, {"includedNamespaces": listed("a")}, resource(stringData={"key": "2"}), younger, created="2027")
@@ -556,7 +561,7 @@ def test_a_place_that_the_older_distribution_gives_up_goes_to_the_younger() -> N
 
 
 @pytest.mark.parametrize("later", [True, False])
-def test_secret_copy_comes_first_and_its_copy_has_no_owner_that_could_take_it_away(later: bool) -> None:
+def test_secret_copy_comes_first_and_its_copy_has_no_owner_reference(later: bool) -> None:
     world = a_world()
     if later:
         settle(world, RULES)
@@ -565,15 +570,15 @@ def test_secret_copy_comes_first_and_its_copy_has_no_owner_that_could_take_it_aw
     settle(world, RULES)
     assert copy(world).annotations == {secret_copy.ORIGIN: "admin/db"}
     assert copy(world).owner_references == ()
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
 
 
 @pytest.mark.parametrize("later", [True, False])
-def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_after_it(later: bool) -> None:
+def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_afterwards(later: bool) -> None:
     world = a_world({})
     world.namespace("home")
-    words = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a"}
-    world.put(at("home", "db"), secret("theirs"), annotations=words)
+    annotations = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a"}
+    world.put(at("home", "db"), secret("theirs"), annotations=annotations)
     if later:
         settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("a")})
@@ -589,7 +594,7 @@ def test_a_copy_of_sync_to_gives_way_to_a_distribution_and_comes_back_after_it(l
 # Narrowing and deletion
 
 
-def test_narrowed_targets_delete_the_dropped_copies() -> None:
+def test_narrowing_the_targets_deletes_the_dropped_copies() -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("a")})
@@ -598,7 +603,7 @@ def test_narrowed_targets_delete_the_dropped_copies() -> None:
     assert filled(world) == {"a"}
 
 
-def test_a_copy_of_another_name_that_the_distribution_owns_goes_when_the_name_has_changed() -> None:
+def test_renaming_the_resource_deletes_copies_of_the_old_name() -> None:
     world = a_world()
     settle(world, RULES)
     distribute(world, {"includedNamespaces": listed("a")}, resource(metadata={"name": "other"}))
@@ -606,7 +611,7 @@ def test_a_copy_of_another_name_that_the_distribution_owns_goes_when_the_name_ha
     assert {ref.path for ref in world.objects if ref.kind == SECRET} == {"a/other"}
 
 
-def test_a_distribution_that_is_being_deleted_deletes_nothing_and_makes_nothing() -> None:
+def test_a_terminating_distribution_creates_and_deletes_nothing() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(at("a", "db"))
@@ -614,7 +619,7 @@ def test_a_distribution_that_is_being_deleted_deletes_nothing_and_makes_nothing(
     assert planned(world) == Plan()
 
 
-def test_what_still_names_a_distribution_that_is_gone_is_deleted() -> None:
+def test_copies_that_still_name_a_deleted_distribution_are_deleted() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(DISTRIBUTION)
@@ -634,7 +639,7 @@ def test_orphaned_copies_stay() -> None:
     assert filled(world) == {"a", "b"}
 
 
-def test_taking_over_from_the_original_writes_nothing_whichever_version_its_reference_has() -> None:
+def test_taking_over_from_the_original_writes_nothing_for_any_version_in_the_owner_reference() -> None:
     world = a_world()
     settle(world, RULES)
     owner = copy(world).owner_references[0]
@@ -642,7 +647,7 @@ def test_taking_over_from_the_original_writes_nothing_whichever_version_its_refe
     assert planned(world).writes == ()
 
 
-def test_a_correction_never_gives_a_copy_a_second_controller() -> None:
+def test_repairing_a_copy_never_adds_a_second_controller() -> None:
     world = a_world()
     settle(world, RULES)
     owner = copy(world).owner_references[0]
@@ -651,7 +656,7 @@ def test_a_correction_never_gives_a_copy_a_second_controller() -> None:
     world.edit(at("a", "db"), content=secret("edited"), owner_references=(other, old))
     settle(world, RULES)
     assert copy(world).content == STORED
-    assert [each.uid for each in copy(world).owner_references] == [other.uid, owner.uid]
+    assert [owner_reference.uid for owner_reference in copy(world).owner_references] == [other.uid, owner.uid]
 
 
 VERSIONS = [
@@ -665,7 +670,7 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("version", "kind", "controller", "ours"), VERSIONS)
-def test_the_controller_reference_of_any_version_names_the_origin(
+def test_a_controller_reference_of_any_version_names_the_source(
     version: str, kind: str, controller: bool | None, ours: bool
 ) -> None:
     world = a_world()
@@ -691,9 +696,9 @@ def counted(world: World) -> CopyCounts:
     return tally
 
 
-def told_by(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
+def conditions_of(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
     conditions = status_of(world, tally)["conditions"]
-    return {each["type"]: {key: each[key] for key in each if key != "type"} for each in conditions}
+    return {condition["type"]: {key: condition[key] for key in condition if key != "type"} for condition in conditions}
 
 
 FINE = {"status": "False", "reason": "Succeeded"}
@@ -727,22 +732,26 @@ def test_conflicts_and_missing_namespaces_have_their_own_conditions() -> None:
     settle(world, RULES)
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (4, 1, 3)
-    told = told_by(world)
-    assert told["ConflictOccurred"] == {"status": "True", "reason": "Conflict", "failedNamespaces": ["a"]}
-    assert told["NamespaceNotExists"] == {"status": "True", "reason": "NoNamespace", "failedNamespaces": ["b", "zz"]}
-    assert [kind for kind in SIX if told[kind] == FINE] == SIX[:4]
+    conditions = conditions_of(world)
+    assert conditions["ConflictOccurred"] == {"status": "True", "reason": "Conflict", "failedNamespaces": ["a"]}
+    assert conditions["NamespaceNotExists"] == {
+        "status": "True",
+        "reason": "NoNamespace",
+        "failedNamespaces": ["b", "zz"],
+    }
+    assert [kind for kind in SIX if conditions[kind] == FINE] == SIX[:4]
 
 
-def test_what_the_server_refused_is_a_failed_create_or_update_by_whether_the_copy_is_there() -> None:
+def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed_create() -> None:
     world = a_world()
     settle(world, RULES)
     world.delete(at("b", "db"))
     tally = counted(world)
     tally.mark_blocked(at("a", "db"), "fought", "somebody else's controller")
     tally.mark_blocked(at("b", "db"), "refused", "exceeded quota")
-    told = told_by(world, tally)
-    assert told["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
-    assert told["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
+    conditions = conditions_of(world, tally)
+    assert conditions["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
+    assert conditions["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
 
 
 @pytest.mark.parametrize(("reason", "word"), [("held", "Held"), ("refused", "Refused")])
@@ -751,31 +760,31 @@ def test_removals_that_are_held_or_refused_are_a_failed_delete(reason: Any, word
     settle(world, RULES)
     tally = counted(world)
     tally.removals[at("c", "db")] = NotInSync(reason, "")
-    told = told_by(world, tally)["DeleteResourceFailed"]
-    assert told == {"status": "True", "reason": word, "failedNamespaces": ["c"]}
+    conditions = conditions_of(world, tally)["DeleteResourceFailed"]
+    assert conditions == {"status": "True", "reason": word, "failedNamespaces": ["c"]}
 
 
-def test_what_is_pending_counts_as_not_yet_and_is_no_problem() -> None:
+def test_a_pending_copy_counts_as_failed_but_is_no_problem() -> None:
     world = a_world()
     status = status_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (2, 0, 2)
-    assert {each["status"] for each in status["conditions"]} == {"False"}
+    assert {condition["status"] for condition in status["conditions"]} == {"False"}
 
 
 def test_the_list_of_namespaces_is_capped_with_a_count_and_sorted() -> None:
     names = [f"n{number:05}" for number in range(10_000)]
     world = a_world({"includedNamespaces": listed(*reversed(names))})
-    shown = told_by(world)["NamespaceNotExists"]["failedNamespaces"]
+    shown = conditions_of(world)["NamespaceNotExists"]["failedNamespaces"]
     assert shown == [*names[:50], "and 9950 more"]
 
 
-def test_a_condition_has_no_message_and_no_more_than_its_own_type() -> None:
+def test_a_condition_has_only_the_fields_of_its_own_type() -> None:
     world = a_world({"includedNamespaces": listed("zz")})
-    keys = {key for each in status_of(world)["conditions"] for key in each}
+    keys = {key for condition in status_of(world)["conditions"] for key in condition}
     assert keys == {"type", "status", "reason", "failedNamespaces"}
 
 
-def test_a_distribution_that_is_being_deleted_is_not_reported_about() -> None:
+def test_a_terminating_distribution_gets_no_status() -> None:
     world = a_world()
     world.edit(DISTRIBUTION, finalizers=("orphan",), deleting=True)
     assert status_of(world) == {}
@@ -784,7 +793,7 @@ def test_a_distribution_that_is_being_deleted_is_not_reported_about() -> None:
 # Recognition
 
 
-def test_the_source_type_is_what_the_laws_need_to_know_of_it() -> None:
+def test_the_source_type_declares_its_ownership_admission_rank_and_kinds() -> None:
     registry = a_registry()
     made = registry[NAME]
     assert (made.ownership.marks, made.source.metadata_keys) == (frozenset({FROM, HASHCODE}), frozenset())
@@ -796,15 +805,15 @@ def test_the_source_type_is_what_the_laws_need_to_know_of_it() -> None:
     assert made.kinds == (SECRET, CONFIG_MAP, QUEUE, RESOURCE_DISTRIBUTION)
 
 
-def test_a_copy_made_by_us_is_recognised_by_its_owner_and_not_by_its_record() -> None:
+def test_a_copy_is_recognised_by_its_owner_reference_and_not_by_managed_fields() -> None:
     world = a_world()
     settle(world, RULES)
     orphan = world.edit(at("a", "db"), owner_references=())
     assert orphan.known_copy
-    assert [(each.ref.namespace, each.reason) for each in planned(world).blocked] == [("a", "conflict")]
+    assert [(target.ref.namespace, target.reason) for target in planned(world).blocked] == [("a", "conflict")]
 
 
-def test_an_orphaned_copy_is_nobodys_whoever_else_wants_its_place() -> None:
+def test_no_other_vocabulary_takes_an_orphaned_copy() -> None:
     world = a_world()
     settle(world, RULES)
     world.edit(at("a", "db"), owner_references=())
@@ -819,7 +828,7 @@ def test_an_orphaned_copy_is_nobodys_whoever_else_wants_its_place() -> None:
     assert copy(world) is orphan
 
 
-def test_the_same_spec_seen_by_another_digest_is_read_anew() -> None:
+def test_the_same_spec_with_another_digest_causes_no_write() -> None:
     world = a_world()
     settle(world, RULES)
     spec = world.objects[DISTRIBUTION].content.get("spec")
@@ -829,8 +838,8 @@ def test_the_same_spec_seen_by_another_digest_is_read_anew() -> None:
 
 
 @pytest.mark.parametrize(("levels", "read"), [(100, True), (198, True), (199, False), (900, False), (60_000, False)])
-def test_a_spec_that_is_nested_without_end_is_a_fault_and_no_more(levels: int, read: bool) -> None:
-    """The spec and the resource are two levels more."""
+def test_a_spec_that_is_nested_too_deep_is_a_fault(levels: int, read: bool) -> None:
+    """The spec and the resource add two levels."""
     nested = b"[" * levels + b"]" * levels
     raw = b'{"resource":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"data":%s}}' % nested
     found = specs.read(raw)

@@ -1,4 +1,4 @@
-"""Admission and conversion of ResourceDistributions: one answer lists all faults, and both versions say the same."""
+"""Admission and conversion of ResourceDistributions: one answer lists all faults, and no conversion loses data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answered(new: Object | None, old: Object | None = None, world: World | None 
         {"namespaceSelector": {"matchLabels": {"a": "b"}}},
     ],
 )
-def test_a_good_distribution_is_taken(targets: Json) -> None:
+def test_a_valid_distribution_is_admitted(targets: Json) -> None:
     assert answered(stored(targets=targets)) == ()
 
 
@@ -107,16 +107,14 @@ FAULTS: list[tuple[object, object, str]] = [
 
 
 @pytest.mark.parametrize(("what", "targets", "fault"), FAULTS)
-def test_a_fault_is_named_with_its_place_what_was_expected_and_what_was_found(
-    what: object, targets: object, fault: str
-) -> None:
+def test_a_fault_names_the_field_the_expected_and_the_found_value(what: object, targets: object, fault: str) -> None:
     assert answered(stored(what, targets)) == (fault,)
 
 
 def test_the_name_of_the_distribution_is_a_dns_subdomain() -> None:
     bad = Ref(RESOURCE_DISTRIBUTION, "", "Not_Good")
     assert answered(stored(ref=bad)) == ("metadata.name: a DNS subdomain was expected, found 'Not_Good'",)
-    assert answered(stored(ref=Ref(RESOURCE_DISTRIBUTION, "", ""))) == ()  # the server will make one
+    assert answered(stored(ref=Ref(RESOURCE_DISTRIBUTION, "", ""))) == ()  # the server generates a name
 
 
 def test_one_answer_lists_all_faults() -> None:
@@ -131,8 +129,8 @@ def test_one_answer_lists_all_faults() -> None:
 
 def test_a_bad_name_of_the_resource_hides_no_other_fault() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Not_Good"}}
-    told = answered(stored(pod), stored())
-    assert [fault.partition(": ")[0] for fault in told] == [
+    messages = answered(stored(pod), stored())
+    assert [fault.partition(": ")[0] for fault in messages] == [
         "spec.resource.metadata.name",
         "spec.resource",
         "spec.resource.kind cannot be changed",
@@ -154,15 +152,15 @@ CHANGES: list[tuple[Json, list[str]]] = [
 
 @pytest.mark.parametrize(("what", "faults"), CHANGES)
 def test_on_update_api_version_kind_and_name_of_the_resource_are_immutable(what: Json, faults: list[str]) -> None:
-    told = answered(stored(what), stored())
-    assert [fault in said for fault, said in zip(faults, told, strict=True)] == [True] * len(faults)
+    messages = answered(stored(what), stored())
+    assert [fault in message for fault, message in zip(faults, messages, strict=True)] == [True] * len(faults)
 
 
 def test_everything_else_may_be_updated() -> None:
     assert answered(stored(resource(stringData={"new": "1"}), {"allNamespaces": True}), stored()) == ()
 
 
-def test_who_only_labels_a_faulty_distribution_or_lets_it_go_is_not_refused() -> None:
+def test_a_faulty_distribution_may_be_labelled_and_deleted() -> None:
     faulty: dict[str, Any] = {"what": {"kind": "Secret"}}
     assert answered(stored(**faulty, labels={"a": "b"}), stored(**faulty)) == ()
     assert answered(stored({"apiVersion": "v1"}, deleting=True), stored(**faulty)) == ()
@@ -178,35 +176,35 @@ def test_a_faulty_distribution_may_be_corrected(what: Json) -> None:
 
 
 def the_trial(what: Json, kind: Any) -> DryRunCreate:
-    """Asks as the server would be asked: admission must put exactly this question."""
-    asked: list[DryRunCreate] = []
+    """The dry run that admission asks for."""
+    queries: list[DryRunCreate] = []
     world = World(a_registry())
-    world.answer = lambda read: asked.append(read)  # type: ignore[method-assign,arg-type]
+    world.answer = lambda read: queries.append(read)  # type: ignore[method-assign,arg-type]
     answered(stored(what), None, world)
-    found = asked[-1]
+    found = queries[-1]
     assert found.kind == kind
     return found
 
 
 @pytest.mark.parametrize("what", [SECRET_DB, a_queue()])
-def test_every_kind_is_tried_and_what_the_server_would_not_take_is_a_fault(what: Json) -> None:
+def test_every_kind_is_dry_run_and_a_refusal_by_the_server_is_a_fault(what: Json) -> None:
     world = World(a_registry())
     kind = QUEUE if what["kind"] == "Queue" else a_registry()[NAME].kinds[0]
     world.values[the_trial(what, kind)] = Rejected("422: it is invalid")
     assert answered(stored(what), None, world) == ("spec.resource: the server would not take it: 422: it is invalid",)
 
 
-def test_a_trial_that_was_not_answered_yet_is_no_fault() -> None:
+def test_a_dry_run_without_an_answer_is_no_fault() -> None:
     assert answered(stored(a_queue())) == ()
 
 
-def test_a_trial_that_the_server_takes_is_no_fault() -> None:
+def test_a_successful_dry_run_is_no_fault() -> None:
     world = World(a_registry())
     world.values[the_trial(a_queue(), QUEUE)] = content(spec={})
     assert answered(stored(a_queue()), None, world) == ()
 
 
-def test_the_trial_holds_labels_and_annotations_and_its_name_as_they_would_travel_and_no_namespace() -> None:
+def test_the_dry_run_carries_the_labels_annotations_and_name_of_the_copies_and_no_namespace() -> None:
     meta = {"namespace": "x", "labels": {"a": "b"}, "annotations": {"c": "d", "samara.dev/paused": "true"}}
     trial = the_trial(resource(metadata=meta), a_registry()[NAME].kinds[0])
     assert trial.body == (
@@ -230,7 +228,7 @@ def of(version: str, **status: Any) -> Json:
     return {"apiVersion": version, "kind": "ResourceDistribution", "spec": {"resource": {"x": 1}}, "status": status}
 
 
-def test_the_versions_differ_in_the_name_of_a_conditions_list() -> None:
+def test_the_versions_differ_in_the_name_of_the_list_of_namespaces() -> None:
     beta = of(BETA, desired=2, conditions=CONDITIONS)
     alpha = convert(beta, ALPHA)
     assert alpha["apiVersion"] == ALPHA
@@ -242,7 +240,7 @@ def test_the_versions_differ_in_the_name_of_a_conditions_list() -> None:
     assert convert(alpha, BETA) == beta
 
 
-def test_converting_changes_nothing_that_was_given() -> None:
+def test_converting_does_not_change_the_given_object() -> None:
     beta = of(BETA, conditions=CONDITIONS)
     convert(beta, ALPHA)
     assert beta == of(BETA, conditions=CONDITIONS)
@@ -251,11 +249,11 @@ def test_converting_changes_nothing_that_was_given() -> None:
 @pytest.mark.parametrize(
     "obj", [{"apiVersion": BETA}, of(BETA), of(BETA, conditions=None), of(BETA, conditions=["odd"]), {"status": None}]
 )
-def test_what_is_not_known_stays_as_it_is(obj: Json) -> None:
+def test_unknown_fields_stay_as_they_are(obj: Json) -> None:
     assert convert(obj, ALPHA) == {**obj, "apiVersion": ALPHA}
     assert convert(obj, BETA) == {**obj, "apiVersion": BETA}
 
 
-def test_converting_to_the_same_version_is_the_same_object() -> None:
+def test_converting_to_the_same_version_changes_nothing() -> None:
     beta = of(BETA, conditions=CONDITIONS)
     assert convert(beta, BETA) == beta

@@ -1,4 +1,4 @@
-"""The Secret copy vocabulary, rule by rule; the numbers are those of its specification."""
+"""The Secret copy vocabulary, by the numbers of the rules in its specification."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RULES = ClusterPolicy(protected=("kube-*",))
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-db"}, "annotations": {ORIGIN: "admin/db"}}
 
 
-def a_world(asked: str | None = "", gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> World:
+def a_world(value: str | None = "", gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> World:
     world = World(toys.registry(gone, adopt))
     for name in ("admin", "a", "b", "kube-system"):
         world.namespace(name)
-    world.put(SOURCE, secret(), annotations={} if asked is None else {TARGETS: asked})
+    world.put(SOURCE, secret(), annotations={} if value is None else {TARGETS: value})
     return world
 
 
@@ -42,15 +42,15 @@ def filled(world: World) -> set[str]:
     return {ref.namespace for ref in world.objects if ref.name == "db" and ref != SOURCE}
 
 
-def ask(world: World, asked: str) -> None:
-    world.edit(SOURCE, annotations={TARGETS: asked})
+def annotate(world: World, value: str) -> None:
+    world.edit(SOURCE, annotations={TARGETS: value})
 
 
 def copy(world: World, namespace: str = "a") -> Object:
     return world.objects[at(namespace, "db")]
 
 
-def test_rule_1_a_secret_at_home_with_the_annotation_is_a_source() -> None:
+def test_rule_1_a_secret_in_the_home_namespace_with_the_annotation_is_a_source() -> None:
     assert filled(a_world("a")) == {"a"}
 
 
@@ -78,24 +78,24 @@ LISTS = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "namespaces"), LISTS)
-def test_rule_2_the_list_says_where(asked: str, namespaces: set[str]) -> None:
-    assert filled(a_world(asked)) == namespaces
+@pytest.mark.parametrize(("value", "namespaces"), LISTS)
+def test_rule_2_the_list_names_the_namespaces_of_the_copies(value: str, namespaces: set[str]) -> None:
+    assert filled(a_world(value)) == namespaces
 
 
-@pytest.mark.parametrize("asked", [",", "Bad_Name", "a,Bad_Name", '""', "a\nb", "../x"])
-def test_rule_2_what_cannot_be_a_namespace_is_reported(asked: str) -> None:
-    (fault,) = planned(a_world(asked)).faults
+@pytest.mark.parametrize("value", [",", "Bad_Name", "a,Bad_Name", '""', "a\nb", "../x"])
+def test_rule_2_an_illegal_namespace_name_is_reported(value: str) -> None:
+    (fault,) = planned(a_world(value)).faults
     assert fault.reason == "Invalid"
     assert TARGETS in fault.message
 
 
-@pytest.mark.parametrize("asked", ["", "a", "admin", "zz", " a , a "])
-def test_rule_2_a_good_list_is_not_reported(asked: str) -> None:
-    assert planned(a_world(asked)).faults == ()
+@pytest.mark.parametrize("value", ["", "a", "admin", "zz", " a , a "])
+def test_rule_2_a_valid_list_is_not_reported(value: str) -> None:
+    assert planned(a_world(value)).faults == ()
 
 
-def test_rule_2_ten_good_names_and_a_bad_one_serve_the_ten() -> None:
+def test_rule_2_one_illegal_name_does_not_stop_the_ten_legal_ones() -> None:
     good = [f"n{number}" for number in range(10)]
     world = a_world(",".join([*good, "Not Good"]))
     for name in good:
@@ -104,12 +104,12 @@ def test_rule_2_ten_good_names_and_a_bad_one_serve_the_ten() -> None:
     assert "'Not Good'" in planned(world).faults[0].message
 
 
-def test_rule_3_a_copy_has_type_data_and_marks_and_nothing_else() -> None:
+def test_rule_3_a_copy_has_type_data_and_marks_and_no_other_metadata() -> None:
     world = a_world("a")
-    words = {TARGETS: "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"}
+    annotations = {TARGETS: "a", "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"}
     owners = (OwnerReference("v1", "Pod", "p", "u"),)
     world.edit(
-        SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=words, owner_references=owners
+        SOURCE, content=secret(immutable=True), labels={"team": "red"}, annotations=annotations, owner_references=owners
     )
     settle(world, RULES)
     have = copy(world)
@@ -118,7 +118,7 @@ def test_rule_3_a_copy_has_type_data_and_marks_and_nothing_else() -> None:
     assert have.owner_references == ()
 
 
-def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_one() -> None:
+def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_label() -> None:
     world = a_world(None)
     world.put(at("admin", "x" * 253), secret(), annotations={TARGETS: "a"})
     settle(world, RULES)
@@ -127,7 +127,7 @@ def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_one() -> None:
     assert have.annotations[ORIGIN] == "admin/" + "x" * 253
 
 
-def test_rule_4_a_copy_that_differs_in_data_is_put_right() -> None:
+def test_rule_4_a_copy_that_differs_in_data_is_repaired() -> None:
     world = a_world("a")
     settle(world, RULES)
     world.edit(SOURCE, content=secret("new"))
@@ -136,11 +136,11 @@ def test_rule_4_a_copy_that_differs_in_data_is_put_right() -> None:
     assert copy(world).content == secret("new")
 
 
-@pytest.mark.parametrize("words", [{"labels": {}}, {"labels": {FROM: "other"}}])
-def test_rule_4_a_copy_that_differs_in_marks_is_put_right(words: dict[str, dict[str, str]]) -> None:
+@pytest.mark.parametrize("changes", [{"labels": {}}, {"labels": {FROM: "other"}}])
+def test_rule_4_a_copy_that_differs_in_marks_is_repaired(changes: dict[str, dict[str, str]]) -> None:
     world = a_world("a")
     settle(world, RULES)
-    world.edit(copy(world).ref, labels=words["labels"])
+    world.edit(copy(world).ref, labels=changes["labels"])
     (write,) = settle(world, RULES)
     assert isinstance(write, Update)
     assert copy(world).labels == {FROM: "admin-db"}
@@ -152,7 +152,7 @@ def test_rule_4_an_equal_copy_causes_no_write() -> None:
     assert planned(world).writes == ()
 
 
-def test_rule_4_a_changed_type_means_delete_and_create() -> None:
+def test_rule_4_a_changed_type_recreates_the_copy() -> None:
     world = a_world("a")
     settle(world, RULES)
     before = copy(world).uid
@@ -164,16 +164,16 @@ def test_rule_4_a_changed_type_means_delete_and_create() -> None:
     assert copy(world).content == secret("one", "kubernetes.io/tls")
 
 
-def test_rule_5_a_copy_that_left_the_list_is_deleted() -> None:
+def test_rule_5_a_copy_whose_namespace_left_the_list_is_deleted() -> None:
     world = a_world("a,b")
     settle(world, RULES)
-    ask(world, "b")
+    annotate(world, "b")
     (write,) = settle(world, RULES)
     assert isinstance(write, Delete)
     assert filled(world) == {"b"}
 
 
-def test_rule_5_a_pasted_or_forged_copy_in_an_unwanted_place_stays() -> None:
+def test_rule_5_a_pasted_or_forged_copy_outside_the_list_stays() -> None:
     world = a_world("a")
     settle(world, RULES)
     world.paste(copy(world).ref, "b")
@@ -182,8 +182,8 @@ def test_rule_5_a_pasted_or_forged_copy_in_an_unwanted_place_stays() -> None:
 
 
 def test_rule_6_a_new_namespace_gets_its_copies() -> None:
-    for asked in ("", "new"):
-        world = a_world(asked)
+    for value in ("", "new"):
+        world = a_world(value)
         settle(world, RULES)
         new = world.namespace("new")
         woken = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "secret-copy"]
@@ -204,7 +204,7 @@ def test_rule_6_a_terminating_namespace_is_left_alone() -> None:
     assert filled(world) == {"b"}
 
 
-def test_rule_6_who_asks_for_all_does_not_wait_for_a_terminating_one() -> None:
+def test_rule_6_a_source_for_every_namespace_does_not_wait_for_a_terminating_one() -> None:
     world = a_world("")
     world.terminate("a")
     assert planned(world).blocked == ()
@@ -239,7 +239,7 @@ def test_rule_8_by_default_the_copies_outlive_their_source() -> None:
         assert settle(world, RULES) == []
 
 
-def test_rule_8_where_the_settings_say_so_they_go_with_it() -> None:
+def test_rule_8_with_on_source_gone_delete_the_copies_are_deleted_with_their_source() -> None:
     for end in ENDS:
         world = a_world("a,b", gone="delete")
         settle(world, RULES)
@@ -247,14 +247,14 @@ def test_rule_8_where_the_settings_say_so_they_go_with_it() -> None:
         assert filled(world) == set()
 
 
-def test_rule_8_also_when_that_happened_while_the_operator_was_down() -> None:
+def test_rule_8_with_on_source_gone_delete_a_deletion_during_downtime_also_counts() -> None:
     world = a_world(None, gone="delete")
     world.delete(SOURCE)
     world.put(at("a", "db"), secret(), FIELD_MANAGER, **MARKS)
     assert filled(world) == set()
 
 
-def test_rule_8_a_source_that_is_being_deleted_counts_as_gone() -> None:
+def test_rule_8_a_terminating_source_counts_as_gone() -> None:
     world = a_world("a", gone="delete")
     settle(world, RULES)
     world.edit(SOURCE, finalizers=("somebody/else",), deleting=True)
@@ -263,10 +263,8 @@ def test_rule_8_a_source_that_is_being_deleted_counts_as_gone() -> None:
 
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
 @pytest.mark.parametrize("theirs", [secret(), secret(immutable=True)], ids=["the same", "made immutable"])
-def test_rule_9_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_end(
-    adopt: Adopt, theirs: Content
-) -> None:
-    """What is to be overwritten where it differs is no other matter where it does not."""
+def test_rule_9_an_identical_object_is_adopted_and_later_only_loses_our_marks(adopt: Adopt, theirs: Content) -> None:
+    """An identical object is adopted, also under `conflicts: overwrite`."""
     world = a_world("a", gone="delete", adopt=adopt)
     world.put(at("a", "db"), theirs, labels={"app": "theirs"})
     settle(world, RULES)
@@ -278,14 +276,14 @@ def test_rule_9_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_e
     assert (dict(copy(world).labels), dict(copy(world).annotations)) == ({"app": "theirs"}, {RELEASED: "true"})
 
 
-def test_rule_4_a_copy_that_somebody_made_immutable_is_equal_until_its_source_changes() -> None:
+def test_rule_4_a_copy_that_was_made_immutable_is_in_sync_until_its_source_changes() -> None:
     world = a_world("a")
     settle(world, RULES)
     world.edit(at("a", "db"), content=secret(immutable=True))
     assert settle(world, RULES) == []
     world.edit(at("a", "db"), labels={})
     (write,) = settle(world, RULES)
-    assert isinstance(write, Update), "the marks are put right, and the content stays"
+    assert isinstance(write, Update), "the marks are repaired, and the content stays"
     assert copy(world).content == secret(immutable=True)
     world.edit(SOURCE, content=secret("two"))
     (write,) = settle(world, RULES)
@@ -302,7 +300,7 @@ def test_rule_9_a_different_object_is_left_alone_and_reported() -> None:
     assert copy(world) is theirs
 
 
-def test_rule_9_it_is_healed_when_the_foreign_object_goes_or_changes() -> None:
+def test_rule_9_the_conflict_ends_when_the_foreign_object_is_deleted_or_becomes_identical() -> None:
     world = a_world("a")
     world.put(at("a", "db"), secret("theirs"))
     settle(world, RULES)
@@ -312,7 +310,7 @@ def test_rule_9_it_is_healed_when_the_foreign_object_goes_or_changes() -> None:
     assert isinstance(planned(world).writes[0], Create)
 
 
-def test_rule_9_overwrite_is_the_seeds_letter() -> None:
+def test_rule_9_overwrite_updates_a_different_object() -> None:
     world = a_world("a", adopt=Adopt.ANY)
     world.put(at("a", "db"), secret("theirs"))
     settle(world, RULES)
@@ -330,7 +328,7 @@ def test_rule_10_credentials_of_the_cluster_are_never_copied_and_reported(kind: 
     assert [(blocked.reason, kind in blocked.message) for blocked in result.blocked] == [("refused", True)]
 
 
-def test_another_home_is_another_set_of_sources() -> None:
+def test_only_the_configured_home_namespace_has_sources() -> None:
     world = World(Registry((secret_copy.source_type("vault"),)))
     for name in ("admin", "vault", "a"):
         world.namespace(name)
@@ -342,7 +340,7 @@ def test_another_home_is_another_set_of_sources() -> None:
     assert at("a", "x") not in world.objects
 
 
-def test_a_namespace_of_the_home_name_never_gets_a_copy() -> None:
+def test_the_home_namespace_never_gets_a_copy() -> None:
     world = a_world("")
     assert namespace_ref("admin") in world.objects
     assert all(write.ref.namespace != "admin" for write in settle(world, RULES))

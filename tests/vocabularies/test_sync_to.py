@@ -1,4 +1,4 @@
-"""The sync-to vocabulary, rule by rule; the numbers are those of its specification."""
+"""The sync-to vocabulary, by the numbers of the rules in its specification."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP), **settings: Any) 
     return Registry((secret_copy.source_type("admin"), sync_to.source_type(kinds, COPYABLE.of_source, **settings)))
 
 
-def a_world(asked: dict[str, str] | None = None, registry: Registry | None = None) -> World:
+def a_world(annotations: dict[str, str] | None = None, registry: Registry | None = None) -> World:
     world = World(registry or a_registry())
     for name in ("admin", "team", "a", "b", "kube-system"):
         world.namespace(name)
-    world.put(SOURCE, secret(), annotations=EVERY if asked is None else asked)
+    world.put(SOURCE, secret(), annotations=EVERY if annotations is None else annotations)
     return world
 
 
@@ -58,8 +58,8 @@ def filled(world: World, source: Ref = SOURCE) -> set[str]:
     return {ref.namespace for ref in places if ref != source}
 
 
-def ask(world: World, asked: dict[str, str]) -> None:
-    world.edit(SOURCE, annotations=asked)
+def annotate(world: World, annotations: dict[str, str]) -> None:
+    world.edit(SOURCE, annotations=annotations)
 
 
 def copy(world: World, namespace: str = "a") -> Object:
@@ -84,14 +84,14 @@ def test_rule_1_a_source_is_an_object_of_a_served_kind_with_the_annotation_in_an
     assert filled(world, source) == {"a"}
 
 
-def test_rule_1_an_object_of_another_kind_or_without_the_annotation_is_none() -> None:
+def test_rule_1_an_object_of_another_kind_or_without_the_annotation_is_no_source() -> None:
     world = a_world({SYNC_TO_NAMESPACES: "a"})
     world.put(at("team", "x", SERVICE_ACCOUNT), annotations=EVERY)
     assert settle(world, RULES) == []
     assert world.sources("sync-to") == []
 
 
-def test_rule_1_a_copy_that_asks_is_no_source() -> None:
+def test_rule_1_a_copy_with_the_annotation_is_no_source() -> None:
     world = a_world(to("a"))
     settle(world, RULES)
     world.edit(copy(world).ref, annotations={**copy(world).annotations, **to("b")})
@@ -99,7 +99,7 @@ def test_rule_1_a_copy_that_asks_is_no_source() -> None:
     assert world.sources("sync-to") == [SOURCE]
 
 
-def test_rule_1_a_copy_of_another_vocabulary_that_asks_is_no_source() -> None:
+def test_rule_1_a_copy_of_another_vocabulary_with_the_annotation_is_no_source() -> None:
     world = a_world({})
     world.put(at("admin", "x"), secret(), annotations={secret_copy.TARGETS: "a"})
     settle(world, RULES)
@@ -120,20 +120,20 @@ def test_rule_1_a_copy_of_another_vocabulary_that_asks_is_no_source() -> None:
         ("team/db", SERVICE_ACCOUNT),
     ],
 )
-def test_rule_1_a_mark_that_cannot_be_true_is_no_origin(mark: str, kind: Kind) -> None:
+def test_rule_1_a_mark_that_names_no_possible_source_is_ignored(mark: str, kind: Kind) -> None:
     world = a_world()
     marked = world.put(at("a", "db", kind), secret(), annotations={FROM: mark})
     assert world.registry["sync-to"].ownership.source_of(marked, world) is None
 
 
-# 2. `cluster` is every namespace but the source's own, terminating and protected ones; `namespaces` those of a list
+# 2. `cluster`: every namespace except the source's own, terminating and protected ones. `namespaces`: those in a list
 
 
 def test_rule_2_cluster_is_every_namespace_except_its_own_and_the_protected() -> None:
     assert filled(a_world()) == {"admin", "a", "b"}
 
 
-def test_rule_2_cluster_says_nothing_of_protected_namespaces_and_of_those_that_do_not_exist() -> None:
+def test_rule_2_cluster_does_not_report_protected_or_missing_namespaces() -> None:
     assert planned(a_world({**EVERY, SYNC_TO_NAMESPACES: "zz"})).blocked == ()
 
 
@@ -177,7 +177,7 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name() -> N
     assert filled(world) == {"a"}
 
 
-def test_rule_2_what_is_the_operators_own_is_no_target_by_name_or_as_one_of_all() -> None:
+def test_rule_2_an_object_of_the_operator_is_never_a_target() -> None:
     rules = ClusterPolicy(own=frozenset({at("a", SOURCE.name)}))
     world = a_world(to("a", "b"))
     (blocked,) = plan_of(KEY, world, rules).blocked
@@ -188,13 +188,13 @@ def test_rule_2_what_is_the_operators_own_is_no_target_by_name_or_as_one_of_all(
     assert everywhere.blocked == ()
 
 
-def test_rule_2_unless_it_is_taken_off_the_list_in_the_settings() -> None:
+def test_rule_2_a_namespace_taken_off_the_protected_list_in_the_settings_is_a_target() -> None:
     world = a_world(to("kube-system"))
     (write,) = plan_of(KEY, world, ClusterPolicy()).writes
     assert write.ref.namespace == "kube-system"
 
 
-# 3. The copy has the same name and content, and those labels and annotations that travel
+# 3. The copy has the same name and content, and the labels and annotations that may be copied
 
 
 def test_rule_3_a_copy_has_all_of_the_content() -> None:
@@ -217,7 +217,7 @@ STAYS = {
 }
 
 
-def test_rule_3_labels_and_annotations_travel_without_those_of_tools_and_vocabularies() -> None:
+def test_rule_3_labels_and_annotations_are_copied_except_those_of_tools_and_vocabularies() -> None:
     world = a_world()
     world.edit(
         SOURCE, annotations={**STAYS, **to("a"), "note": "n"}, labels={**STAYS, SYNC_TO_NAMESPACES: "x", "team": "red"}
@@ -227,17 +227,17 @@ def test_rule_3_labels_and_annotations_travel_without_those_of_tools_and_vocabul
     assert dict(copy(world).annotations) == {"note": "n", FROM: "team/db"}
 
 
-def test_rule_3_what_the_settings_add_to_the_list_stays_behind_too() -> None:
+def test_rule_3_keys_that_the_settings_exclude_are_not_copied() -> None:
     kept = replace(COPYABLE, never_labels=("shop.example/*",), never_annotations=("note",))
     world = a_world(registry=Registry((sync_to.source_type((SECRET,), kept.of_source),)))
-    words = {"shop.example/team": "x", "note": "n"}
-    world.edit(SOURCE, annotations={**to("a"), **words}, labels=words)
+    metadata = {"shop.example/team": "x", "note": "n"}
+    world.edit(SOURCE, annotations={**to("a"), **metadata}, labels=metadata)
     settle(world, RULES)
     assert dict(copy(world).labels) == {"note": "n", FROM: "team-db"}
     assert dict(copy(world).annotations) == {"shop.example/team": "x", FROM: "team/db"}
 
 
-def test_rule_3_a_label_that_leaves_the_source_leaves_the_copies_and_one_of_others_stays() -> None:
+def test_rule_3_a_label_removed_from_the_source_leaves_the_copies_and_foreign_labels_stay() -> None:
     world = a_world(to("a"))
     world.edit(SOURCE, labels={"team": "red"})
     settle(world, RULES)
@@ -247,7 +247,7 @@ def test_rule_3_a_label_that_leaves_the_source_leaves_the_copies_and_one_of_othe
     assert dict(copy(world).labels) == {"theirs": "x", FROM: "team-db"}
 
 
-def test_rule_3_under_strict_tenancy_no_labels_travel_at_all() -> None:
+def test_rule_3_under_strict_tenancy_no_labels_are_copied() -> None:
     world = a_world(to("a"), a_registry(copy_labels=False))
     world.edit(SOURCE, labels={"team": "red"}, annotations={**to("a"), "note": "n"})
     settle(world, RULES)
@@ -264,7 +264,7 @@ def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_token() -> None:
     assert have.annotations[FROM] == "team/" + "x" * 253
 
 
-# 4. Consent; invalid values are refused at admission, else reported without a change to existing copies
+# 4. Consent. Invalid values are refused at admission; without admission they are reported and change no copy
 
 
 def test_rule_4_with_consent_a_namespace_is_written_only_if_it_accepts() -> None:
@@ -275,7 +275,7 @@ def test_rule_4_with_consent_a_namespace_is_written_only_if_it_accepts() -> None
     assert {blocked.reason for blocked in planned(world).blocked} == {"not-accepted"}
 
 
-def test_rule_4_consent_withdrawn_takes_the_copy_away() -> None:
+def test_rule_4_withdrawn_consent_deletes_the_copy() -> None:
     world = a_world(registry=a_registry(consent=True))
     world.edit(namespace_ref("a"), annotations={ACCEPT: "*"})
     settle(world, RULES)
@@ -286,7 +286,7 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away() -> None:
     assert write.why == "namespace a does not accept team/db: samara.dev/accept-from must name team"
 
 
-def test_rule_4_consent_withdrawn_takes_the_copy_away_also_while_the_value_is_invalid() -> None:
+def test_rule_4_withdrawn_consent_deletes_the_copy_also_while_the_annotation_is_invalid() -> None:
     world = a_world(registry=a_registry(consent=True))
     world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
     world.edit(namespace_ref("b"), annotations={ACCEPT: "team"})
@@ -297,7 +297,7 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away_also_while_the_value_is_in
     assert filled(world) == {"b"}
 
 
-def test_rule_4_what_is_not_served_any_more_keeps_its_copies_whatever_is_accepted() -> None:
+def test_rule_4_a_disabled_vocabulary_keeps_its_copies_after_consent_is_withdrawn() -> None:
     world = a_world(registry=a_registry(consent=True))
     world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
     settle(world, RULES)
@@ -319,8 +319,8 @@ INVALID = [
 ]
 
 
-def asking(asked: dict[str, str], ref: Ref = SOURCE) -> Object:
-    return Object(ref, "u", 1, annotations=asked)
+def annotated(annotations: dict[str, str], ref: Ref = SOURCE) -> Object:
+    return Object(ref, "u", 1, annotations=annotations)
 
 
 def admitted(
@@ -332,59 +332,59 @@ def admitted(
     return admission.validate(Request(operation, new, old), world)
 
 
-@pytest.mark.parametrize(("asked", "key", "value", "accepted"), INVALID)
+@pytest.mark.parametrize(("annotations", "key", "value", "accepted"), INVALID)
 def test_rule_4_a_refusal_at_admission_names_the_key_the_value_and_the_accepted_ones(
-    asked: dict[str, str], key: str, value: str, accepted: str
+    annotations: dict[str, str], key: str, value: str, accepted: str
 ) -> None:
-    (refusal,) = admitted(asking(asked))
+    (refusal,) = admitted(annotated(annotations))
     assert refusal.startswith(f"{key} ")
     assert value in refusal
     assert accepted in refusal
 
 
 @pytest.mark.parametrize(
-    "asked", [EVERY, to("a"), to("zz", "team"), {}, {SYNC_TO_NAMESPACES: "a"}, {SYNC_TO_NAMESPACES: "Bad_Name"}]
+    "annotations", [EVERY, to("a"), to("zz", "team"), {}, {SYNC_TO_NAMESPACES: "a"}, {SYNC_TO_NAMESPACES: "Bad_Name"}]
 )
-def test_rule_4_good_values_are_admitted_and_so_is_a_list_that_nobody_reads(asked: dict[str, str]) -> None:
-    assert admitted(asking(asked)) == ()
+def test_rule_4_valid_values_are_admitted_and_so_is_a_list_without_sync_to(annotations: dict[str, str]) -> None:
+    assert admitted(annotated(annotations)) == ()
 
 
 def test_rule_4_the_annotation_can_be_cleared_while_the_list_stays() -> None:
-    assert admitted(asking({SYNC_TO_NAMESPACES: "a"}), asking(to("a")), "UPDATE") == ()
+    assert admitted(annotated({SYNC_TO_NAMESPACES: "a"}), annotated(to("a")), "UPDATE") == ()
 
 
-def test_rule_4_what_is_stored_already_does_not_stop_another_change_and_nothing_stops_a_deletion() -> None:
+def test_rule_4_a_stored_mistake_does_not_stop_other_changes_or_a_deletion() -> None:
     bad = {SYNC_TO: "everywhere"}
-    assert admitted(asking({**bad, "note": "n"}), asking(bad), "UPDATE") == ()
-    assert admitted(asking(bad), asking(EVERY), "UPDATE") != ()
-    assert admitted(None, asking(bad), "DELETE") == ()
+    assert admitted(annotated({**bad, "note": "n"}), annotated(bad), "UPDATE") == ()
+    assert admitted(annotated(bad), annotated(EVERY), "UPDATE") != ()
+    assert admitted(None, annotated(bad), "DELETE") == ()
 
 
-def test_rule_4_admission_is_asked_about_every_served_kind() -> None:
+def test_rule_4_admission_covers_every_served_kind() -> None:
     admission = a_registry((CONFIG_MAP,))["sync-to"].admission
     assert admission is not None
     assert admission.kinds == (CONFIG_MAP,)
 
 
-def test_rule_4_a_copy_and_a_kind_that_is_not_served_are_not_judged() -> None:
-    assert admitted(asking({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
-    assert admitted(asking({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
+def test_rule_4_copies_and_kinds_that_are_not_served_are_not_validated() -> None:
+    assert admitted(annotated({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
+    assert admitted(annotated({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
 
 
-@pytest.mark.parametrize(("asked", "key", "value", "accepted"), INVALID)
-def test_rule_4_without_admission_the_same_is_reported_and_no_existing_copy_goes(
-    asked: dict[str, str], key: str, value: str, accepted: str
+@pytest.mark.parametrize(("annotations", "key", "value", "accepted"), INVALID)
+def test_rule_4_without_admission_the_mistake_is_reported_and_existing_copies_stay(
+    annotations: dict[str, str], key: str, value: str, accepted: str
 ) -> None:
     world = a_world(to("a", "b"))
     settle(world, RULES)
-    ask(world, asked)
+    annotate(world, annotations)
     (fault,) = planned(world).faults
     assert (fault.reason, fault.message.startswith(f"{key} ")) == ("Invalid", True)
     assert (value in fault.message, accepted in fault.message) == (True, True)
     assert settle(world, RULES) == []
 
 
-def test_rule_4_ten_good_names_and_a_bad_one_serve_the_ten_and_report_the_one() -> None:
+def test_rule_4_one_illegal_name_is_reported_and_the_ten_legal_ones_are_served() -> None:
     good = [f"n{number}" for number in range(10)]
     world = a_world(to(*good, "Not_Good"))
     for name in good:
@@ -393,12 +393,12 @@ def test_rule_4_ten_good_names_and_a_bad_one_serve_the_ten_and_report_the_one() 
     assert "'Not_Good'" in planned(world).faults[0].message
 
 
-def test_rule_4_when_the_mistake_is_put_right_what_is_not_wanted_goes() -> None:
+def test_rule_4_when_the_mistake_is_corrected_copies_outside_the_list_are_deleted() -> None:
     world = a_world(to("a", "b"))
     settle(world, RULES)
-    ask(world, to("a", "B"))
+    annotate(world, to("a", "B"))
     assert filled(world) == {"a", "b"}
-    ask(world, to("a"))
+    annotate(world, to("a"))
     assert filled(world) == {"a"}
 
 
@@ -410,7 +410,7 @@ def deleted(world: World) -> None:
 
 
 def cleared(world: World) -> None:
-    ask(world, {SYNC_TO_NAMESPACES: "a;b"})
+    annotate(world, {SYNC_TO_NAMESPACES: "a;b"})
 
 
 def going(world: World) -> None:
@@ -418,11 +418,11 @@ def going(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", [deleted, cleared, going])
-@pytest.mark.parametrize("asked", [EVERY, to("a", "b")])
-def test_rule_5_when_the_annotation_is_cleared_or_the_source_deleted_all_copies_go(
-    end: Callable[[World], None], asked: dict[str, str]
+@pytest.mark.parametrize("annotations", [EVERY, to("a", "b")])
+def test_rule_5_clearing_the_annotation_or_deleting_the_source_deletes_all_copies(
+    end: Callable[[World], None], annotations: dict[str, str]
 ) -> None:
-    world = a_world(asked)
+    world = a_world(annotations)
     settle(world, RULES)
     end(world)
     assert filled(world) == set()
@@ -432,16 +432,16 @@ def test_rule_5_when_the_annotation_is_cleared_or_the_source_deleted_all_copies_
     ("before", "after", "left"),
     [(to("a", "b"), to("b"), {"b"}), (EVERY, to("a"), {"a"}), (to("a", "b"), to("team"), set[str]())],
 )
-def test_rule_5_copies_no_longer_wanted_are_deleted(
+def test_rule_5_copies_outside_a_changed_list_are_deleted(
     before: dict[str, str], after: dict[str, str], left: set[str]
 ) -> None:
     world = a_world(before)
     settle(world, RULES)
-    ask(world, after)
+    annotate(world, after)
     assert filled(world) == left
 
 
-def test_rule_5_also_if_that_happened_while_the_operator_was_down() -> None:
+def test_rule_5_copies_of_a_source_deleted_during_downtime_are_deleted() -> None:
     world = a_world({})
     world.delete(SOURCE)
     marks: dict[str, Any] = {"labels": {FROM: "team-db"}, "annotations": {FROM: "team/db"}}
@@ -450,7 +450,7 @@ def test_rule_5_also_if_that_happened_while_the_operator_was_down() -> None:
     assert filled(world) == {"b"}
 
 
-def test_rule_5_a_mark_set_by_a_manager_of_the_settings_counts_as_ours() -> None:
+def test_rule_5_a_mark_set_by_a_field_manager_of_the_settings_counts_as_ours() -> None:
     world = a_world({}, a_registry(managers=frozenset({"before-us"})))
     world.put(at("a", "db"), secret(), "before-us", annotations={FROM: "team/db"})
     world.put(at("b", "db"), secret(), "somebody", annotations={FROM: "team/db"})
@@ -467,11 +467,13 @@ def test_rule_5_no_finalizer_is_put_on_a_source() -> None:
 # 6. New namespaces
 
 
-@pytest.mark.parametrize(("asked", "woken"), [(EVERY, True), (to("new"), True), (to("newer"), False), ({}, False)])
+@pytest.mark.parametrize(
+    ("annotations", "woken"), [(EVERY, True), (to("new"), True), (to("newer"), False), ({}, False)]
+)
 def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
-    asked: dict[str, str], woken: bool
+    annotations: dict[str, str], woken: bool
 ) -> None:
-    world = a_world(asked)
+    world = a_world(annotations)
     settle(world, RULES)
     new = world.namespace("new")
     keys = [key for key in world.registry.keys_to_reconcile(new, world) if key.source_type == "sync-to"]
@@ -479,12 +481,12 @@ def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
     assert [type(write) for key in keys for write in planned(world, key).writes] == [Create] * woken
 
 
-def test_rule_6_the_sources_own_namespace_wakes_nothing() -> None:
+def test_rule_6_a_change_of_the_sources_own_namespace_reconciles_nothing() -> None:
     world = a_world(to("team", "a"))
     assert list(world.registry["sync-to"].affected_by(world.objects[namespace_ref("team")], world)) == []
 
 
-def test_rule_6_a_namespace_deleted_and_made_again_is_filled_again() -> None:
+def test_rule_6_a_namespace_deleted_and_created_again_gets_its_copy_again() -> None:
     world = a_world(to("a"))
     settle(world, RULES)
     world.delete(namespace_ref("a"))
@@ -496,7 +498,7 @@ def test_rule_6_a_namespace_deleted_and_made_again_is_filled_again() -> None:
 # 7. Foreign objects of the same name, and two sources that want the same address
 
 
-def test_rule_7_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_end() -> None:
+def test_rule_7_an_identical_object_is_adopted_and_later_only_loses_our_marks() -> None:
     world = a_world(to("a"))
     world.put(at("a", "db"), secret(), labels={"app": "theirs"})
     settle(world, RULES)
@@ -507,7 +509,7 @@ def test_rule_7_an_identical_object_is_adopted_and_only_loses_our_marks_in_the_e
     assert (dict(copy(world).labels), dict(copy(world).annotations)) == ({"app": "theirs"}, {RELEASED: "true"})
 
 
-def test_rule_7_a_different_object_is_left_alone_reported_and_healed_when_it_goes() -> None:
+def test_rule_7_a_different_object_is_reported_and_left_alone_until_it_is_deleted() -> None:
     world = a_world(to("a"))
     theirs = world.put(at("a", "db"), secret("theirs"))
     assert [blocked.reason for blocked in planned(world).blocked] == ["conflict"]
@@ -517,7 +519,7 @@ def test_rule_7_a_different_object_is_left_alone_reported_and_healed_when_it_goe
     assert filled(world) == {"a"}
 
 
-def test_rule_7_overwrite_takes_it_over_but_never_another_source() -> None:
+def test_rule_7_overwrite_takes_a_different_object_over_but_never_another_source() -> None:
     world = a_world(to("a", "b"), a_registry(adopt=Adopt.ANY))
     world.put(at("a", "db"), secret("theirs"))
     world.put(at("b", "db"), secret("source"), annotations=to("zz"))
@@ -527,7 +529,7 @@ def test_rule_7_overwrite_takes_it_over_but_never_another_source() -> None:
 
 
 def rivals(first: str, second: str) -> World:
-    """The source in `team` and one of the same name in `b`, made at these times."""
+    """The source in `team` and one of the same name in `b`, created at these times."""
     world = a_world({})
     world.put(SOURCE, secret("team"), annotations=to("a"), created=first)
     world.put(at("b", "db"), secret("b"), annotations=to("a"), created=second)
@@ -537,9 +539,7 @@ def rivals(first: str, second: str) -> World:
 @pytest.mark.parametrize(
     ("first", "second", "has"), [("2025", "2026", "team"), ("2026", "2025", "b"), ("2026", "2026", "b")]
 )
-def test_rule_7_of_two_sources_the_older_has_the_place_and_the_other_is_reported(
-    first: str, second: str, has: str
-) -> None:
+def test_rule_7_of_two_sources_the_older_wins_and_the_other_is_reported(first: str, second: str, has: str) -> None:
     world = rivals(first, second)
     settle(world, RULES)
     assert copy(world).annotations[FROM] == f"{has}/db"
@@ -548,7 +548,7 @@ def test_rule_7_of_two_sources_the_older_has_the_place_and_the_other_is_reported
     assert (blocked.reason, f"/{has}/db" in blocked.message) == ("conflict", True)
 
 
-def test_rule_7_another_vocabulary_comes_first_however_young_its_source_is() -> None:
+def test_rule_7_a_vocabulary_of_higher_rank_wins_even_with_a_younger_source() -> None:
     world = a_world({})
     world.put(SOURCE, secret("team"), annotations=to("a"), created="2025")
     world.put(at("admin", "db"), secret("admin"), annotations={secret_copy.TARGETS: "a"}, created="2026")
@@ -557,7 +557,7 @@ def test_rule_7_another_vocabulary_comes_first_however_young_its_source_is() -> 
     assert [blocked.reason for blocked in planned(world).blocked] == ["conflict"]
 
 
-def test_rule_7_when_the_first_goes_the_second_gets_it_by_one_write() -> None:
+def test_rule_7_when_the_first_source_is_deleted_one_write_gives_its_copy_to_the_second() -> None:
     world = rivals("2025", "2026")
     settle(world, RULES)
     world.delete(SOURCE)
@@ -566,7 +566,7 @@ def test_rule_7_when_the_first_goes_the_second_gets_it_by_one_write() -> None:
     assert (copy(world).content, copy(world).annotations[FROM]) == (secret("b"), "b/db")
 
 
-def test_rule_7_two_sources_that_name_each_others_namespace_leave_each_other_alone() -> None:
+def test_rule_7_two_sources_that_list_each_others_namespace_do_not_overwrite_each_other() -> None:
     world = a_world({})
     world.put(SOURCE, secret("team"), annotations=to("a", "b"), created="2025")
     world.put(at("b", "db"), secret("b"), annotations=to("a", "team"), created="2026")
@@ -636,7 +636,7 @@ def test_rule_9_type_generic_is_copied_literally() -> None:
     assert kind.raw == json.dumps("generic").encode()
 
 
-# What the core sees to, for this vocabulary too
+# Rules of the core
 
 
 @pytest.mark.parametrize("kind", ["kubernetes.io/service-account-token", "helm.sh/release.v1"])
@@ -648,7 +648,7 @@ def test_credentials_of_the_cluster_are_never_copied_and_reported(kind: str) -> 
     assert [(blocked.reason, kind in blocked.message) for blocked in result.blocked] == [("refused", True)]
 
 
-def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_nobodys_to_take() -> None:
+def test_the_root_ca_config_map_of_the_cluster_is_never_copied_and_reported() -> None:
     world = a_world({})
     for namespace in ("team", "a", "b"):
         world.put(at(namespace, "kube-root-ca.crt", CONFIG_MAP), content(data={"ca.crt": "x"}))
@@ -659,7 +659,7 @@ def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_nobodys_
     assert admitted(source) == (fault.message,)
 
 
-def test_a_kind_that_gives_power_is_never_copied_and_reported() -> None:
+def test_a_kind_that_grants_access_is_never_copied_and_reported() -> None:
     world = a_world({}, a_registry((SERVICE_ACCOUNT,)))
     source = at("team", "x", SERVICE_ACCOUNT)
     world.put(source, annotations=to("a"))
@@ -667,12 +667,12 @@ def test_a_kind_that_gives_power_is_never_copied_and_reported() -> None:
     assert (result.writes, [blocked.reason for blocked in result.blocked]) == ((), ["refused"])
 
 
-def test_a_slice_wants_what_the_whole_wants_there() -> None:
+def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() -> None:
     world = a_world(to("a", "zz", "Bad_Name"))
     whole = desired_by(world)
     for name in ("a", "b", "zz", "team"):
         part = world.registry["sync-to"].desired(SOURCE, NamespaceView(world, name))
-        assert part.copies == tuple(each for each in whole.copies if each.ref.namespace == name)
+        assert part.copies == tuple(copy for copy in whole.copies if copy.ref.namespace == name)
         assert (part.prune, part.faults) == (whole.prune, whole.faults)
 
 

@@ -1,4 +1,4 @@
-"""Secret copy: Secrets in one namespace, copied to the namespaces that their annotation lists."""
+"""Secret copy: users annotate a Secret in the home namespace; Samara copies it to the namespaces that they list."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _may_list(value: str, namespace: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def parse(value: str) -> CopyRequest:
-    """An empty or blank annotation means every namespace; a list with no legal name means none."""
+    """An empty or blank annotation selects every namespace. A list without a legal name selects none."""
     if not value.strip():
         return CopyRequest(EVERY_NAMESPACE)
     names = parse_csv_names(value)

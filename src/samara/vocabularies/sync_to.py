@@ -1,4 +1,4 @@
-"""Sync-to: objects of any namespace, copied to all namespaces or to those that an annotation lists."""
+"""Sync-to: users annotate an object in any namespace; Samara copies it to all namespaces, or to those in a list."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NAME = "sync-to"
 SYNC_TO = "openkruise.io/sync-to"
 SYNC_TO_NAMESPACES = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
-"""The mark: as an annotation it names the source, as a label it holds a token for it."""
+"""The mark of a copy. The annotation names the source. The label holds a token for it, so that copies can be listed."""
 REQUESTS, MARKS = frozenset({SYNC_TO, SYNC_TO_NAMESPACES}), frozenset({FROM})
 
 CLUSTER = "cluster"
 LISTED = ("namespaces", "namespace")
-"""The proposal's text says the second, its examples the first."""
+"""Both are accepted: the examples of the proposal use the first, its text the second."""
 MAX_NAMES = 10_000
-"""Bounds the memory that one tenant's annotation can use."""
+"""Names in one annotation. Bounds the memory that a tenant's annotation can use."""
 ACCEPTED = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {SYNC_TO_NAMESPACES} lists'
 A_LIST = 'names of namespaces, as in "ns-1;ns-2"'
 _SEPARATORS = re.compile(r"[;,\s]+")
@@ -125,7 +125,7 @@ def _may_target(obj: Object, namespace: str) -> bool:
 
 @lru_cache(maxsize=64)
 def parse(value: str, listed: str | None) -> CopyRequest:
-    """The cache is small because a tenant's list can be long."""
+    """The namespaces that the two annotations select. The cache is small because a tenant's list can be long."""
     if value.strip() == CLUSTER:
         return CopyRequest(EVERY_NAMESPACE)
     if value.strip() not in LISTED:
@@ -142,7 +142,7 @@ def parse(value: str, listed: str | None) -> CopyRequest:
 
 
 def listed_names(text: str) -> NamespaceNames:
-    """Names between semicolons, commas and white space, without duplicates."""
+    """The names in a list that is separated by semicolons, commas or white space."""
     return NamespaceNames.of(filter(None, _SEPARATORS.split(text)))
 
 
@@ -169,7 +169,7 @@ def _no_names(listed: str | None) -> Mistake:
 
 
 def _beside(obj: Object) -> Iterator[Mistake]:
-    """A list that is not used. Its names are looked at all the same."""
+    """The mistakes of a list without effect. Its names are checked as well."""
     value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
     if value is None:
         expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"

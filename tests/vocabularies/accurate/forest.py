@@ -1,4 +1,4 @@
-"""Worlds of namespace trees, and the words to grow them."""
+"""Worlds of namespace trees, and helpers to build them."""
 
 from __future__ import annotations
 
@@ -56,41 +56,41 @@ def a_world(**terms: Any) -> World:
     return World(a_registry(**terms))
 
 
-def root(world: World, name: str = "r", words: Mapping[str, str] | None = None, **more: Any) -> Object:
-    return world.namespace(name, {TYPE: ROOT, **(words or {})}, **more)
+def root(world: World, name: str = "r", extra: Mapping[str, str] | None = None, **more: Any) -> Object:
+    return world.namespace(name, {TYPE: ROOT, **(extra or {})}, **more)
 
 
-def sub(world: World, name: str, parent: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {PARENT: parent, **(words or {})})
+def sub(world: World, name: str, parent: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {PARENT: parent, **(extra or {})})
 
 
-def template(world: World, name: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {TYPE: IS_TEMPLATE, **(words or {})})
+def template(world: World, name: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TYPE: IS_TEMPLATE, **(extra or {})})
 
 
-def instance(world: World, name: str, of: str, words: Mapping[str, str] | None = None) -> Object:
-    return world.namespace(name, {TEMPLATE: of, **(words or {})})
+def instance(world: World, name: str, of: str, extra: Mapping[str, str] | None = None) -> Object:
+    return world.namespace(name, {TEMPLATE: of, **(extra or {})})
 
 
 def chain(world: World, *names: str) -> None:
-    """A root, and below it each the parent of the next."""
+    """A root, and below it namespaces of which each is the parent of the next."""
     root(world, names[0])
     for above, name in pairwise(names):
         sub(world, name, above)
 
 
-def hang(world: World, name: str, **roles: str) -> Object:
-    """Gives a namespace the relations that are told, and no other: an empty one is none."""
-    words = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
+def set_roles(world: World, name: str, **roles: str) -> Object:
+    """Replaces the parent, template and type labels of a namespace by the given ones."""
+    keys = {"parent": PARENT, "template": TEMPLATE, "type": TYPE}
     have = world.objects[namespace_ref(name)]
-    kept = {key: value for key, value in have.labels.items() if key not in words.values()}
-    return world.edit(have.ref, labels=kept | {words[role]: value for role, value in roles.items()})
+    kept = {key: value for key, value in have.labels.items() if key not in keys.values()}
+    return world.edit(have.ref, labels=kept | {keys[role]: value for role, value in roles.items()})
 
 
 def relabel(world: World, name: str, **labels: str | None) -> None:
     have = world.objects[namespace_ref(name)]
-    words = {**have.labels, **labels}
-    world.edit(have.ref, labels={key: value for key, value in words.items() if value is not None})
+    merged = {**have.labels, **labels}
+    world.edit(have.ref, labels={key: value for key, value in merged.items() if value is not None})
 
 
 def namespace(world: World, name: str) -> Object:
@@ -101,29 +101,29 @@ def labels(world: World, name: str) -> dict[str, str]:
     return dict(namespace(world, name).labels)
 
 
-def source(world: World, ref: Ref, mode: str, value: str = "one", **words: str) -> Object:
-    return world.put(ref, secret(value), annotations={PROPAGATE: mode, **words})
+def source(world: World, ref: Ref, mode: str, value: str = "one", **annotations: str) -> Object:
+    return world.put(ref, secret(value), annotations={PROPAGATE: mode, **annotations})
 
 
 def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: str = FIELD_MANAGER) -> Object:
-    """What we, or a named field manager, made earlier."""
+    """A copy that we, or another field manager, created earlier."""
     return world.put(ref, secret(value), by, annotations={PROPAGATE: mode, FROM: of})
 
 
 def values(world: World, name: str = "x") -> dict[str, str | None]:
-    """By namespace: which of the well-known values is there."""
-    known = {secret(each): each for each in ("one", "two", "three", "drift", "theirs")}
+    """By namespace: which of the well-known values the object of this name has."""
+    known = {secret(value): value for value in ("one", "two", "three", "drift", "theirs")}
     return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
 
 
-def ask(world: World, ref: Ref, mode: str | None) -> None:
+def set_mode(world: World, ref: Ref, mode: str | None) -> None:
     have = world.objects[ref]
     kept = {key: value for key, value in have.annotations.items() if key != PROPAGATE}
     world.edit(ref, annotations=kept if mode is None else {**kept, PROPAGATE: mode})
 
 
 def a_sub(world: World, name: str, holder: str, guard: bool = True, **spec: Any) -> Object:
-    """A SubNamespace, as it is once the webhook has seen it."""
+    """A SubNamespace as the webhook stores it, with the finalizer."""
     has = content(spec=spec) if spec else None
     guards = (FINALIZER,) if guard else ()
     return world.put(Ref(SUB_NAMESPACE, holder, name), has, generation=1, finalizers=guards)
@@ -138,5 +138,5 @@ def blocked(world: World, key: Key) -> list[Blocked]:
 
 
 def settled(world: World) -> list[Write]:
-    """All writes until silence."""
+    """All writes until nothing is left to write."""
     return settle(world, RULES)

@@ -1,4 +1,4 @@
-"""Admission of namespace trees: every rule with its text, in its order."""
+"""Admission of namespace trees: every rule with its message, in order."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ def namespace(labels: Words, name: str = "me", **more: Any) -> Object:
 
 
 def created(world: World, labels: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
-    return told(admit_namespace(Request("CREATE", namespace(labels), None), world, rules))
+    return messages(admit_namespace(Request("CREATE", namespace(labels), None), world, rules))
 
 
 def updated(world: World, old: Words, new: Words) -> tuple[str, ...]:
-    """`me` as it is stored, and what somebody makes of it."""
+    """Updates the namespace `me` from these labels to those."""
     world.namespace("me", old)
-    return told(admit_namespace(Request("UPDATE", namespace(new), namespace(old)), world, STRICT))
+    return messages(admit_namespace(Request("UPDATE", namespace(new), namespace(old)), world, STRICT))
 
 
 def deleted(world: World, old: Words, rules: AdmitRules = STRICT) -> tuple[str, ...]:
     world.namespace("me", old)
-    return told(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
+    return messages(admit_namespace(Request("DELETE", None, namespace(old)), world, rules))
 
 
-def told(faults: tuple[str, ...], kind: type[str] = Refused) -> tuple[str, ...]:
-    assert all(isinstance(each, kind) for each in faults)
+def messages(faults: tuple[str, ...], kind: type[str] = Refused) -> tuple[str, ...]:
+    assert all(isinstance(fault, kind) for fault in faults)
     return faults
 
 
@@ -99,7 +99,7 @@ def test_a_sub_namespace_cannot_be_a_root_or_a_template(value: str) -> None:
     assert created(a_world(r=ROOT), below("r") | {TYPE: value}) == ("a sub-namespace cannot be a root or a template",)
 
 
-def test_the_parent_must_be_there_and_a_root_or_a_sub_namespace() -> None:
+def test_the_parent_must_exist_and_be_a_root_or_a_sub_namespace() -> None:
     world = a_world(r=ROOT, s=below("r"), t=TEMPLATED, plain={}, i=instance("t"))
     assert created(world, below("nowhere")) == ("namespace does not exist: nowhere",)
     for name in ("t", "plain", "i"):
@@ -107,7 +107,7 @@ def test_the_parent_must_be_there_and_a_root_or_a_sub_namespace() -> None:
     assert created(world, below("r")) == created(world, below("s")) == ()
 
 
-def test_the_template_must_be_there_and_a_template() -> None:
+def test_the_template_must_exist_and_be_a_template() -> None:
     world = a_world(r=ROOT, t=TEMPLATED, tt=TEMPLATED | instance("t"), plain={})
     assert created(world, instance("nowhere")) == ("namespace does not exist: nowhere",)
     for name in ("r", "plain"):
@@ -116,7 +116,7 @@ def test_the_template_must_be_there_and_a_template() -> None:
         assert created(world, instance(name)) == created(world, ROOT | instance(name)) == ()
 
 
-def test_a_sub_namespace_is_no_template() -> None:
+def test_a_sub_namespace_cannot_be_named_as_a_template() -> None:
     world = a_world(r=ROOT, s=below("r"), odd=below("r") | TEMPLATED)
     for name in ("s", "odd"):
         assert created(world, instance(name)) == (f"{name} is not a valid template namespace",)
@@ -132,7 +132,7 @@ def test_an_empty_parent_or_template_is_refused(label: str) -> None:
     )
 
 
-def test_the_first_broken_rule_is_told_and_no_other() -> None:
+def test_only_the_first_broken_rule_is_reported() -> None:
     assert created(a_world(), {**below("me"), **instance(""), TYPE: "root"}) == CIRCULAR
     assert created(a_world(), {**below("nowhere"), **instance(""), TYPE: "root"}) == (
         "a sub-namespace cannot have a template",
@@ -143,7 +143,7 @@ def test_the_first_broken_rule_is_told_and_no_other() -> None:
 # Namespaces: update
 
 
-def test_the_way_up_must_not_close() -> None:
+def test_the_ancestors_must_not_form_a_loop() -> None:
     world = a_world(a=below("b"), b=below("me"), t=TEMPLATED | instance("me"))
     assert updated(world, {}, below("a")) == CIRCULAR
     assert updated(world, {}, instance("t")) == CIRCULAR
@@ -151,7 +151,7 @@ def test_the_way_up_must_not_close() -> None:
     assert updated(a_world(a=below("b"), b=below("a")), {}, below("a")) == CIRCULAR
 
 
-def test_every_ancestor_must_be_there() -> None:
+def test_every_ancestor_must_exist() -> None:
     gone = ("parent namespace does not exist: gone",)
     assert updated(a_world(a=below("b"), b=below("gone")), {}, below("a")) == gone
     assert updated(a_world(t=TEMPLATED | instance("gone")), {}, instance("t")) == gone
@@ -191,14 +191,14 @@ def test_a_sub_namespace_with_children_may_not_become_an_instance() -> None:
     assert updated(world, below("r"), instance("t")) == ("there are sub-namespaces under me",)
 
 
-def test_then_the_rules_of_creation_count() -> None:
+def test_the_rules_of_creation_count_for_updates_too() -> None:
     world = a_world(r=ROOT, plain={})
     assert updated(world, {}, below("plain")) == ("plain is not a valid root namespace",)
     assert updated(world, below("r"), below("r") | ROOT) == ("a sub-namespace cannot be a root or a template",)
     assert updated(world, {}, instance("plain")) == ("plain is not a valid template namespace",)
 
 
-def test_what_the_original_has_stored_stops_no_change_of_something_else() -> None:
+def test_labels_that_the_original_accepted_do_not_stop_other_changes() -> None:
     world = a_world(r=ROOT, s=below("r"))
     note = {"note": "new"}
     assert updated(world, instance("s"), instance("s") | note) == ()
@@ -214,7 +214,7 @@ def test_a_namespace_that_names_itself_is_neither_its_own_child_nor_its_instance
     assert deleted(a_world(), TEMPLATED | instance("me")) == ()
 
 
-def test_a_namespace_that_ends_is_not_judged() -> None:
+def test_a_terminating_namespace_is_not_validated() -> None:
     new = namespace(below("nowhere"), deleting=True)
     assert admit_namespace(Request("UPDATE", new, new), a_world(), STRICT) == ()
     assert admit_namespace(Request("DELETE", None, new), a_world(child=below("me")), STRICT) == ()
@@ -223,21 +223,21 @@ def test_a_namespace_that_ends_is_not_judged() -> None:
 # Namespaces: delete
 
 
-def test_a_root_or_sub_namespace_with_children_stays_unless_cascading_is_allowed() -> None:
+def test_a_root_or_sub_namespace_with_children_cannot_be_deleted_without_cascading() -> None:
     for labels in (ROOT, below("r")):
         assert deleted(a_world(r=ROOT, child=below("me")), labels) == CHILDREN
         assert deleted(a_world(r=ROOT, child=below("me")), labels, CASCADING) == ()
         assert deleted(a_world(r=ROOT, i=instance("me")), labels) == ()
 
 
-def test_a_template_with_instances_stays_even_with_cascading_allowed() -> None:
+def test_a_template_with_instances_cannot_be_deleted_even_with_cascading() -> None:
     for rules in (STRICT, CASCADING):
         assert deleted(a_world(i=instance("me")), TEMPLATED, rules) == CHILDREN
         assert deleted(a_world(child=below("me")), TEMPLATED, rules) == ()
 
 
 @pytest.mark.parametrize("labels", [{}, {TYPE: "other"}, instance("t")])
-def test_everything_else_may_go(labels: Words) -> None:
+def test_every_other_namespace_may_be_deleted(labels: Words) -> None:
     assert deleted(a_world(child=below("me"), i=instance("me")), labels) == ()
 
 
@@ -246,15 +246,15 @@ LABELS = st.dictionaries(st.sampled_from([PARENT, TEMPLATE, TYPE]), st.sampled_f
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), LABELS), st.none() | LABELS, st.none() | LABELS)
-def test_whatever_the_labels_are_there_is_at_most_one_fault(
+def test_for_any_labels_there_is_at_most_one_fault(
     world: dict[str, Words], old: Words | None, new: Words | None
 ) -> None:
     operation: Operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
     after, before = (None if labels is None else namespace(labels) for labels in (new, old))
-    faults = told(admit_namespace(Request(operation, after, before), a_world(**world), STRICT))
+    faults = messages(admit_namespace(Request(operation, after, before), a_world(**world), STRICT))
     assert len(faults) <= 1
     if not (old or new):
-        assert faults == ()  # without a label of ours nobody is stopped
+        assert faults == ()  # namespaces without our labels are never refused
 
 
 # SubNamespaces
@@ -272,22 +272,22 @@ BOTH: list[Callable[..., tuple[str, ...]]] = [
     lambda world, new, rules=STRICT: asked(world, new, None, rules),
     lambda world, new, rules=STRICT: asked(world, new, replace(new, content=content(spec={"old": 1})), rules),
 ]
-"""A creation, and a change of the spec: both are validated alike, but for the name, which is judged once."""
+"""A creation and a change of the spec. Both are validated alike, except the name: only on creation."""
 alike = pytest.mark.parametrize("judged", BOTH, ids=["create", "update"])
 
 
 @alike
-def test_it_must_be_in_a_root_or_a_sub_namespace(judged: Callable[..., tuple[str, ...]]) -> None:
+def test_a_sub_namespace_resource_must_be_in_a_root_or_a_sub_namespace(judged: Callable[..., tuple[str, ...]]) -> None:
     world = a_world(r=ROOT, s=below("r"), plain={}, t=TEMPLATED, i=instance("t"))
     assert judged(world, sub(home="r")) == judged(world, sub(home="s")) == ()
     for home in ("plain", "t", "i"):
         fault = f"namespace {home} is neither a root nor a sub namespace"
-        assert told(judged(world, sub(home=home))) == (fault,)
+        assert messages(judged(world, sub(home=home))) == (fault,)
 
 
 @alike
-def test_a_home_that_cannot_be_read_is_no_refusal_but_an_error(judged: Callable[..., tuple[str, ...]]) -> None:
-    assert told(judged(a_world(), sub()), Undecidable) == ("namespace r cannot be read",)
+def test_a_parent_that_cannot_be_read_is_an_internal_error(judged: Callable[..., tuple[str, ...]]) -> None:
+    assert messages(judged(a_world(), sub()), Undecidable) == ("namespace r cannot be read",)
 
 
 BAD_SPEC = {
@@ -297,10 +297,10 @@ BAD_SPEC = {
 
 
 @alike
-def test_all_violations_of_labels_and_annotations_are_told_together(judged: Callable[..., tuple[str, ...]]) -> None:
-    faults = told(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
+def test_all_violations_of_labels_and_annotations_are_reported_together(judged: Callable[..., tuple[str, ...]]) -> None:
+    faults = messages(judged(a_world(r=ROOT), sub(spec=BAD_SPEC)))
 
-    assert {each.partition(": the ")[0] for each in faults} == {
+    assert {fault.partition(": the ")[0] for fault in faults} == {
         'spec.labels: Invalid value: "a b"',
         'spec.labels: Invalid value: "not ok"',
         'spec.labels: Invalid value: "-"',
@@ -313,15 +313,15 @@ def test_all_violations_of_labels_and_annotations_are_told_together(judged: Call
     assert "any value" not in " ".join(faults)
 
 
-def test_who_is_shown_no_rejected_value_is_told_of_every_violation_all_the_same() -> None:
+def test_redacted_messages_still_name_every_violation() -> None:
     spec = {"labels": {"app": "no good", "b": 'x "y": z'}, "annotations": {"a b": "1", "é\n" * 90: "2"}}
-    faults = told(asked(a_world(r=ROOT), sub(spec=spec)))
+    faults = messages(asked(a_world(r=ROOT), sub(spec=spec)))
     value = "spec.labels: Invalid value: …: the value of a label was expected"
     key = "spec.annotations: Invalid value: …: the key of an annotation was expected"
     assert redact(". ".join(faults)) == ". ".join([value, value, key, key])
 
 
-def test_annotations_have_a_size_in_sum() -> None:
+def test_the_total_size_of_annotations_is_limited() -> None:
     def fault(size: int) -> tuple[str, ...]:
         return asked(a_world(r=ROOT), sub(spec={"annotations": {"k": "x" * (size - 1)}}))
 
@@ -330,11 +330,11 @@ def test_annotations_have_a_size_in_sum() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"labels": None, "annotations": None}, {"labels": {"a": "b"}}, [], "text"])
-def test_a_spec_that_says_nothing_wrong_is_allowed(spec: object) -> None:
+def test_a_valid_spec_is_allowed(spec: object) -> None:
     assert asked(a_world(r=ROOT), sub(spec=spec)) == ()
 
 
-def test_a_spec_that_stays_as_it_is_is_not_judged_again() -> None:
+def test_an_unchanged_spec_is_not_validated_again() -> None:
     stored = sub(spec=BAD_SPEC)
     assert asked(a_world(), replace(stored, labels={"note": "new"}), stored) == ()
     assert asked(a_world(), replace(sub(spec={"labels": {"a b": ""}}), deleting=True), stored) == ()
@@ -342,14 +342,14 @@ def test_a_spec_that_stays_as_it_is_is_not_judged_again() -> None:
 
 @alike
 def test_the_root_of_the_tree_must_be_found(judged: Callable[..., tuple[str, ...]]) -> None:
-    assert told(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
-    assert told(judged(a_world(r=below("top"), top={}), sub())) == (
+    assert messages(judged(a_world(r=below("gone")), sub())) == ("namespace gone is not found",)
+    assert messages(judged(a_world(r=below("top"), top={}), sub())) == (
         "namespace top is not found to be a root or a sub namespace",
     )
-    assert told(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
+    assert messages(judged(a_world(r=below("s"), s=below("r")), sub())) == CIRCULAR
 
 
-def test_naming_policies_are_asked_with_the_name_and_the_root() -> None:
+def test_naming_policies_get_the_name_and_the_root() -> None:
     seen: list[tuple[str, str]] = []
 
     def denied(name: str, root: str) -> tuple[str, str] | None:
@@ -358,7 +358,7 @@ def test_naming_policies_are_asked_with_the_name_and_the_root() -> None:
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
     assert asked(world, sub("good"), None, judged_by(denied=denied)) == ()
-    assert told(asked(world, sub("bad"), None, judged_by(denied=denied))) == (
+    assert messages(asked(world, sub("bad"), None, judged_by(denied=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -369,20 +369,20 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = told(asked(a_world(r=ROOT), sub(), None, judged_by(denied=denied)), Undecidable)
+    (fault,) = messages(asked(a_world(r=ROOT), sub(), None, judged_by(denied=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
 def test_row_26_reserved_names_are_refused() -> None:
     rules = judged_by(reserved=lambda name: name.startswith("kube-"))
-    assert told(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
+    assert messages(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
     assert asked(a_world(r=ROOT), sub("x"), None, rules) == ()
 
 
 @pytest.mark.parametrize("own", ["admin", "vault"])
-def test_row_26_the_home_of_secret_copy_is_reserved_where_that_is_on(own: str) -> None:
+def test_row_26_the_home_namespace_of_secret_copy_is_reserved_if_it_is_enabled(own: str) -> None:
     on = Settings(vocabularies={"secret-copy": SecretCopySettings(home=own), "accurate": AccurateSettings()})
     assert own in reserved(on, "operator")
     assert own not in reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator")
@@ -390,8 +390,8 @@ def test_row_26_the_home_of_secret_copy_is_reserved_where_that_is_on(own: str) -
     assert always <= set(reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator"))
 
 
-def test_3_2_a_name_is_judged_on_creation_only() -> None:
-    """A policy that came later stops nobody who changes the spec of what is there."""
+def test_3_2_a_name_is_validated_on_creation_only() -> None:
+    """A naming policy that was added later does not stop changes of the spec."""
 
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise AssertionError("no policy is asked about a change")
@@ -407,7 +407,7 @@ def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
     assert admit_namespace(Request("UPDATE", namespace(below("r")), namespace({})), world, rules) == ()
 
 
-def test_the_first_broken_rule_of_a_sub_namespace_is_told() -> None:
+def test_the_first_broken_rule_of_a_sub_namespace_is_reported() -> None:
     rules = judged_by(denied=lambda name, root: ("a", "b"), reserved=lambda name: True)
     (fault,) = asked(a_world(r=ROOT), sub(), None, rules)
     assert "naming policies" in fault
@@ -418,10 +418,10 @@ def test_the_first_broken_rule_of_a_sub_namespace_is_told() -> None:
 
 
 def released(world: World, rules: AdmitRules = STRICT, **more: Any) -> tuple[str, ...]:
-    return told(admit_sub_namespace(Request("DELETE", None, sub(**more)), world, rules))
+    return messages(admit_sub_namespace(Request("DELETE", None, sub(**more)), world, rules))
 
 
-def test_the_sub_namespace_of_a_namespace_with_children_stays_unless_cascading_is_allowed() -> None:
+def test_a_sub_namespace_resource_cannot_be_deleted_while_its_namespace_has_children() -> None:
     world = a_world(r=ROOT, me=below("r"), child=below("me"))
     assert released(world) == CHILDREN
     assert released(world, CASCADING) == ()
@@ -429,16 +429,16 @@ def test_the_sub_namespace_of_a_namespace_with_children_stays_unless_cascading_i
     assert released(a_world(r=ROOT, me=below("r"))) == ()
 
 
-def test_a_sub_namespace_that_has_no_namespace_of_its_own_may_go() -> None:
+def test_a_sub_namespace_resource_without_a_namespace_of_its_own_may_be_deleted() -> None:
     assert released(a_world(r=ROOT, child=below("me"))) == ()
     assert released(a_world(r=ROOT, me=below("other"), child=below("me"))) == ()
     assert released(a_world(r=ROOT, me=ROOT, child=below("me"))) == ()
 
 
-# the finalizer
+# The finalizer
 
 
-def test_a_created_sub_namespace_gets_our_finalizer_beside_those_of_others() -> None:
+def test_a_created_sub_namespace_gets_our_finalizer_and_keeps_others() -> None:
     path = "/metadata/finalizers"
     assert add_finalizer(Request("CREATE", sub(), None)) == (
         PatchOperation("add", path, ["accurate.cybozu.com/finalizer"]),
@@ -449,7 +449,7 @@ def test_a_created_sub_namespace_gets_our_finalizer_beside_those_of_others() -> 
     )
 
 
-def test_one_that_has_it_or_is_only_changed_or_deleted_is_left_alone() -> None:
+def test_the_finalizer_is_not_added_twice_or_on_update_or_deletion() -> None:
     assert add_finalizer(Request("CREATE", sub(finalizers=(FINALIZER, "other")), None)) == ()
     assert add_finalizer(Request("UPDATE", sub(), sub())) == ()
     assert add_finalizer(Request("DELETE", None, sub())) == ()

@@ -1,4 +1,4 @@
-"""The original's configuration: what it may say, and what it is told where it is wrong."""
+"""The original's configuration: legal values, and the message for each mistake."""
 
 from typing import Any
 
@@ -64,9 +64,9 @@ def test_the_keys_are_the_eight_of_the_original() -> None:
 
 
 @pytest.mark.parametrize("key", INHERITED + EXCLUDED)
-def test_a_malformed_pattern_is_told_with_its_key(key: str) -> None:
-    told = f"invalid configurations: malformed pattern for {key} a/[b: syntax error in pattern"
-    assert fault({key: ["team", "a/[b"]}) == told
+def test_a_malformed_pattern_is_reported_with_its_key(key: str) -> None:
+    expected = f"invalid configurations: malformed pattern for {key} a/[b: syntax error in pattern"
+    assert fault({key: ["team", "a/[b"]}) == expected
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_a_malformed_pattern_is_told_with_its_key(key: str) -> None:
     ],
 )
 def test_keys_of_our_own_cannot_be_inherited(key: str, singular: str) -> None:
-    told = f"invalid configurations: misconfigured {singular}: accurate.cybozu.com/type is not allowed"
-    assert fault({key: ["accurate.cybozu.com/type"]}) == told
+    expected = f"invalid configurations: misconfigured {singular}: accurate.cybozu.com/type is not allowed"
+    assert fault({key: ["accurate.cybozu.com/type"]}) == expected
 
 
 def test_a_wide_pattern_is_accepted_and_does_not_reach_our_own_keys() -> None:
@@ -94,7 +94,7 @@ def test_keys_of_our_own_may_be_excluded(key: str) -> None:
     assert read({key: ["accurate.cybozu.com/*"]}) != Config()
 
 
-def test_of_one_pattern_the_syntax_is_told_before_the_prefix() -> None:
+def test_a_syntax_error_of_a_pattern_is_reported_before_its_prefix() -> None:
     assert "malformed pattern for labelKeys accurate.cybozu.com/[:" in fault({"labelKeys": ["accurate.cybozu.com/["]})
 
 
@@ -121,7 +121,7 @@ def test_the_first_fault_wins_in_the_order_of_the_keys(first: int) -> None:
     assert fault(wrong) == f"invalid configurations: {TOLD[list(WRONG)[first]]}"
 
 
-def test_what_cannot_be_read_is_told_before_what_is_invalid() -> None:
+def test_unreadable_keys_are_reported_before_invalid_values() -> None:
     assert fault({"labelKeys": ["["], "extra": 1}).startswith("unable to load the configuration file: ")
 
 
@@ -135,13 +135,13 @@ def test_what_cannot_be_read_is_told_before_what_is_invalid() -> None:
         ({"namingPolicies": [{"root": "a", "regexp": "x"}]}, "regexp"),
     ],
 )
-def test_an_unknown_key_is_told_in_the_words_of_the_original(raw: dict[Any, Any], key: str) -> None:
+def test_an_unknown_key_is_reported_in_the_words_of_the_original(raw: dict[Any, Any], key: str) -> None:
     library = f'error unmarshaling JSON: while decoding JSON: json: unknown field "{key}"'
     assert fault(raw) == f"unable to load the configuration file: {library}"
 
 
 @pytest.mark.parametrize(
-    ("raw", "told"),
+    ("raw", "expected"),
     [
         ({"labelKeys": "team"}, "labelKeys: expected a list, found text"),
         ({"labelKeys": {}}, "labelKeys: expected a list, found a mapping"),
@@ -155,11 +155,11 @@ def test_an_unknown_key_is_told_in_the_words_of_the_original(raw: dict[Any, Any]
         ({"namingPolicies": [{"root": []}]}, f"namingPolicies[0].root: {TEXT}, found a list"),
     ],
 )
-def test_a_wrong_type_is_told_with_its_path(raw: dict[str, object], told: str) -> None:
-    assert fault(raw) == f"unable to load the configuration file: {told}"
+def test_a_wrong_type_is_reported_with_its_path(raw: dict[str, object], expected: str) -> None:
+    assert fault(raw) == f"unable to load the configuration file: {expected}"
 
 
-def test_a_fault_stays_on_one_line_whatever_it_quotes() -> None:
+def test_a_fault_is_one_line_whatever_it_quotes() -> None:
     assert fault({"labelKeys": ["a\nb["]}) == (
         r"invalid configurations: malformed pattern for labelKeys a\nb[: syntax error in pattern"
     )
@@ -176,7 +176,7 @@ def test_a_kind_that_is_named_twice_is_watched_once() -> None:
     assert watching({**secret, "group": None}) == (Watch("", "v1", "Secret"),)  # type: ignore[dict-item]
 
 
-def test_kinds_of_one_name_are_told_apart_by_their_group() -> None:
+def test_kinds_of_one_name_are_distinguished_by_group() -> None:
     ours, theirs = {"group": "a.example.com", "kind": "Pool"}, {"group": "b.example.com", "kind": "Pool"}
     assert len(watching({"version": "v1", **ours}, {"version": "v1", **theirs})) == 2
     assert len(watching({"group": "example.com", "version": "v1", "kind": "Namespace"})) == 1
@@ -184,7 +184,7 @@ def test_kinds_of_one_name_are_told_apart_by_their_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watch", "told"),
+    ("watch", "expected"),
     [
         ({"version": "v1", "kind": "Namespace"}, "/v1, Kind=Namespace is not namespace-scoped"),
         (
@@ -201,8 +201,8 @@ def test_kinds_of_one_name_are_told_apart_by_their_group() -> None:
         ({"group": "apps", "version": "v1?x", "kind": "A"}, f"invalid gvk apps/v1?x, Kind=A: {A_WATCH}"),
     ],
 )
-def test_a_kind_that_cannot_be_watched_is_refused(watch: dict[str, str], told: str) -> None:
-    assert fault({"watches": [watch]}) == f"invalid configurations: {told}"
+def test_a_kind_that_cannot_be_watched_is_refused(watch: dict[str, str], expected: str) -> None:
+    assert fault({"watches": [watch]}) == f"invalid configurations: {expected}"
 
 
 def test_a_kind_in_two_versions_would_be_propagated_twice() -> None:
@@ -220,7 +220,7 @@ def test_a_naming_policy_is_checked_by_its_root_alone() -> None:
     )
 
 
-def test_a_kind_without_namespaces_is_told_in_the_words_of_the_original() -> None:
+def test_a_cluster_scoped_kind_is_reported_in_the_words_of_the_original() -> None:
     node = Kind("", "v1", "Node", "nodes", namespaced=False)
     cluster_role = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
     assert cluster_scoped([SECRET, ROLE]) is None
@@ -230,11 +230,11 @@ def test_a_kind_without_namespaces_is_told_in_the_words_of_the_original() -> Non
     )
 
 
-def test_the_rights_that_are_asked_for_are_those_that_are_used() -> None:
+def test_the_required_rights_are_those_that_are_used() -> None:
     assert VERBS == ("get", "list", "watch", "create", "update", "delete")
 
 
-def test_one_missing_right_is_told_alone_and_several_in_brackets() -> None:
+def test_one_missing_right_is_reported_alone_and_several_in_brackets() -> None:
     prefix = "when validating RBAC to support configuration: "
     assert lacking([]) is None
     assert lacking([("create", SECRET)]) == f"{prefix}missing permission to create /v1, Resource=secrets"
@@ -245,7 +245,7 @@ def test_one_missing_right_is_told_alone_and_several_in_brackets() -> None:
 
 
 def message(raw: dict[str, object]) -> str:
-    """What the configuration is told, nothing where it is right; any other exception fails the test."""
+    """The message for a configuration. Empty if it is valid; another exception fails the test."""
     try:
         read(raw)
     except SettingError as error:
@@ -264,7 +264,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*KEYS, "x"]), VALUES, max_size=4))
-def test_whatever_it_holds_a_configuration_is_read_or_told_on_one_line(raw: dict[str, object]) -> None:
-    told = message(raw)
-    assert told.isprintable()
-    assert not told or told.startswith(("unable to load the configuration file: ", "invalid configurations: "))
+def test_any_configuration_is_read_or_reported_on_one_line(raw: dict[str, object]) -> None:
+    text = message(raw)
+    assert text.isprintable()
+    assert not text or text.startswith(("unable to load the configuration file: ", "invalid configurations: "))

@@ -1,4 +1,4 @@
-"""SubNamespaces from version to version: nothing is lost on the way but the oldest version's own word."""
+"""Conversion of SubNamespaces between versions: only the status word of v1 is lost."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ STALLED: Json = {
 
 
 def a_sub(version: str = V2, status: object = None, annotations: Json | None = None, **more: Any) -> Json:
-    words = {} if annotations is None else {"annotations": annotations}
-    meta = {"name": "sub", "namespace": "root", "uid": "u", "generation": 3, **words, **more}
+    extra = {} if annotations is None else {"annotations": annotations}
+    meta = {"name": "sub", "namespace": "root", "uid": "u", "generation": 3, **extra, **more}
     made = {"apiVersion": version, "kind": "SubNamespace", "metadata": meta, "spec": {"labels": {"team": "a"}}}
     return made if status is None else {**made, "status": status}
 
 
-# the newer two
+# v2alpha1 and v2
 
 
 @pytest.mark.parametrize(("have", "wanted"), [(ALPHA, V2), (V2, ALPHA)])
-def test_the_newer_two_are_equal_field_for_field(have: str, wanted: str) -> None:
+def test_v2alpha1_and_v2_have_the_same_fields(have: str, wanted: str) -> None:
     status = {"observedGeneration": 3, "conditions": [STALLED], "other": 1}
     assert convert(a_sub(have, status, {"a": "b"}), wanted) == a_sub(wanted, status, {"a": "b"})
 
 
-# to the oldest
+# To v1
 
 
 WORDS: list[tuple[object, str | None]] = [
@@ -61,7 +61,7 @@ WORDS: list[tuple[object, str | None]] = [
 
 @pytest.mark.parametrize(("status", "word"), WORDS)
 @pytest.mark.parametrize("have", [V2, ALPHA])
-def test_the_oldest_says_the_status_in_one_word_or_not_at_all(have: str, status: object, word: str | None) -> None:
+def test_v1_has_a_status_of_one_word_or_none(have: str, status: object, word: str | None) -> None:
     assert convert(a_sub(have, status), V1).get("status") == word
 
 
@@ -69,7 +69,7 @@ def test_a_generation_of_zero_is_never_ok() -> None:
     assert "status" not in convert(a_sub(status={"observedGeneration": 0}, generation=0), V1)
 
 
-def test_the_status_travels_through_the_oldest_in_two_annotations() -> None:
+def test_v1_carries_the_status_of_v2_in_two_annotations() -> None:
     made = convert(a_sub(status={"observedGeneration": 3, "conditions": [STALLED]}, annotations={"a": "b"}), V1)
 
     annotations = made["metadata"]["annotations"]
@@ -79,41 +79,41 @@ def test_the_status_travels_through_the_oldest_in_two_annotations() -> None:
     assert made["spec"] == {"labels": {"team": "a"}}
 
 
-def test_where_no_annotation_results_there_is_no_map() -> None:
+def test_without_annotations_a_converted_object_has_no_annotations_map() -> None:
     assert "annotations" not in convert(a_sub(), V1)["metadata"]
     assert "annotations" not in convert(a_sub(annotations={}), V1)["metadata"]
     assert "annotations" not in convert(a_sub(V1, "ok", {OBSERVED: "3"}), V2)["metadata"]
 
 
-def test_internal_annotations_on_a_newer_version_mean_nothing() -> None:
+def test_internal_annotations_on_a_newer_version_are_ignored() -> None:
     made = convert(a_sub(annotations={OBSERVED: "junk", CONDITIONS: "junk"}), V1)
 
     assert "annotations" not in made["metadata"]
     assert convert(made, V2) == a_sub()
 
 
-# from the oldest
+# From v1
 
 
 @pytest.mark.parametrize("wanted", [V2, ALPHA])
-def test_from_the_oldest_the_word_is_dropped_and_the_annotations_become_the_status(wanted: str) -> None:
-    words = {"a": "b", OBSERVED: "3", CONDITIONS: json.dumps([STALLED])}
+def test_the_status_of_v1_is_dropped_and_its_annotations_become_the_status(wanted: str) -> None:
+    annotations = {"a": "b", OBSERVED: "3", CONDITIONS: json.dumps([STALLED])}
 
-    made = convert(a_sub(V1, "ok", words), wanted)
+    made = convert(a_sub(V1, "ok", annotations), wanted)
 
     assert made == a_sub(wanted, {"observedGeneration": 3, "conditions": [STALLED]}, {"a": "b"})
 
 
-def test_from_the_oldest_without_annotations_there_is_no_status() -> None:
+def test_v1_without_annotations_becomes_v2_without_status() -> None:
     assert convert(a_sub(V1, "conflict"), V2) == a_sub(V2)
 
 
 EMPTY = [{OBSERVED: "0"}, {OBSERVED: "+0"}, {CONDITIONS: "[]"}, {CONDITIONS: "null"}]
 
 
-@pytest.mark.parametrize("words", EMPTY)
-def test_annotations_that_say_nothing_make_no_status(words: Json) -> None:
-    assert convert(a_sub(V1, annotations=words), V2) == a_sub(V2)
+@pytest.mark.parametrize("annotations", EMPTY)
+def test_empty_annotations_make_no_status(annotations: Json) -> None:
+    assert convert(a_sub(V1, annotations=annotations), V2) == a_sub(V2)
 
 
 @pytest.mark.parametrize(("text", "number"), [("-1", -1), ("+7", 7), ("9223372036854775807", 2**63 - 1)])
@@ -130,26 +130,26 @@ ODD = [
 
 @pytest.mark.parametrize(("key", "text"), ODD, ids=range(len(ODD)))
 @pytest.mark.parametrize("wanted", [V2, ALPHA])
-def test_what_cannot_be_read_is_an_error_that_names_the_annotation_and_not_its_value(
+def test_an_unreadable_annotation_is_an_error_that_names_its_key_and_not_its_value(
     key: str, text: str, wanted: str
 ) -> None:
     review = {"uid": "u", "desiredAPIVersion": wanted, "objects": [a_sub(V1, annotations={key: text})]}
-    asked = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
 
-    told = convert_review(json.dumps(asked).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
+    response = convert_review(json.dumps(body).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
 
-    assert told["result"]["status"] == "Failed"
-    assert key in told["result"]["message"]
-    assert "hunter2" not in told["result"]["message"]
+    assert response["result"]["status"] == "Failed"
+    assert key in response["result"]["message"]
+    assert "hunter2" not in response["result"]["message"]
 
 
 @pytest.mark.parametrize(("have", "wanted"), [(V2, "accurate.cybozu.com/v3"), ("accurate.cybozu.com/v0", V2)])
-def test_a_version_that_does_not_exist_is_an_error_that_names_those_that_do(have: str, wanted: str) -> None:
+def test_an_unknown_version_is_an_error_that_names_the_known_ones(have: str, wanted: str) -> None:
     with pytest.raises(ConversionError, match=r"v1, accurate.cybozu.com/v2alpha1 or accurate.cybozu.com/v2"):
         convert(a_sub(have), wanted)
 
 
-# there and back
+# Round trips
 
 TEXT = st.text(max_size=8)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -162,8 +162,8 @@ STATUS = st.fixed_dictionaries(
     optional={"observedGeneration": INT64.filter(bool), "conditions": st.lists(CONDITION, min_size=1, max_size=3)},
 )
 SUBS = st.builds(
-    lambda status, words, spec, generation: {
-        **a_sub(status=status or None, annotations=words or None, generation=generation),
+    lambda status, annotations, spec, generation: {
+        **a_sub(status=status or None, annotations=annotations or None, generation=generation),
         "spec": spec,
     },
     STATUS,
@@ -174,7 +174,7 @@ SUBS = st.builds(
 
 
 @given(SUBS, st.lists(st.sampled_from([V1, ALPHA, V2]), min_size=1, max_size=6))
-def test_over_whichever_versions_it_goes_it_comes_back_as_it_was(sub: Json, way: list[str]) -> None:
+def test_a_round_trip_through_any_versions_changes_nothing(sub: Json, way: list[str]) -> None:
     made = json.loads(json.dumps(sub))
     for version in way:
         made = json.loads(json.dumps(convert(made, version)))
@@ -183,7 +183,7 @@ def test_over_whichever_versions_it_goes_it_comes_back_as_it_was(sub: Json, way:
 
 
 @given(SUBS, st.sampled_from([V1, ALPHA]))
-def test_only_annotations_and_status_differ_and_the_given_object_stays_as_it_is(sub: Json, wanted: str) -> None:
+def test_conversion_changes_only_annotations_and_status_and_not_the_given_object(sub: Json, wanted: str) -> None:
     before = json.dumps(sub)
 
     made = convert(sub, wanted)

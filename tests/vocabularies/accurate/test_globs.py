@@ -1,4 +1,4 @@
-"""Patterns of keys mean what Go's `path.Match` says, and admit no key that gives power."""
+"""Patterns of keys match as Go's `path.Match` does, and admit no reserved key."""
 
 import re
 from pathlib import Path
@@ -78,7 +78,7 @@ FAILING = [
     (r"[a\-z]", "b"),
     ("[z-a]", "m"),
     (r"\*", "a"),
-    # What follows a star is taken where it first fits, and not looked for again further on.
+    # The text after a star matches at its first position only.
     ("*[^a]/*", "x//"),
     ("é", "e"),
 ]
@@ -121,7 +121,7 @@ def test_a_pattern_does_not_match_another_key(pattern: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", MALFORMED)
-def test_a_malformed_pattern_is_told_whatever_it_is_held_against(pattern: str) -> None:
+def test_a_malformed_pattern_is_recognised_and_matches_no_key(pattern: str) -> None:
     assert malformed(pattern)
     assert not any(matches(pattern, key) for key in (pattern, "", "a", "team", "zzz"))
 
@@ -132,14 +132,14 @@ def test_no_pattern_raises(pattern: str, key: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_a_text_without_wildcards_matches_itself_alone(text: str) -> None:
+def test_a_text_without_wildcards_matches_only_itself(text: str) -> None:
     literal = "".join(char for char in text if char not in "*?[\\")
     assert matches(literal, literal)
     assert not matches(literal, literal + "x")
 
 
 @given(st.text("ab.", max_size=8), st.text("ab.", max_size=8), st.text("ab./", max_size=8))
-def test_a_star_stands_for_any_run_without_a_slash(before: str, after: str, run: str) -> None:
+def test_a_star_matches_any_run_without_a_slash(before: str, after: str, run: str) -> None:
     assert matches(f"{before}*{after}", before + run + after) == ("/" not in run)
 
 
@@ -167,7 +167,7 @@ def test_a_key_that_only_looks_like_our_own_is_admitted(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["pod-security.kubernetes.io/enforce", "kubernetes.io/metadata.name"])
-def test_a_key_that_guards_a_namespace_is_admitted_only_where_it_is_spelled_out(key: str) -> None:
+def test_a_security_key_is_admitted_only_if_it_is_listed_literally(key: str) -> None:
     wild = ("*kubernetes.io/*", "*/*", f"{key[:-1]}?", f"[{key[0]}]{key[1:]}", f"\\{key}")
     assert all(matches(pattern, key) for pattern in wild)
     assert not Keys(wild).admits(key)
@@ -180,7 +180,7 @@ def test_other_keys_of_kubernetes_are_admitted_by_any_pattern(key: str) -> None:
     assert Keys(("*kubernetes.io/*",)).admits(key)
 
 
-def test_a_guarded_key_with_a_wildcard_in_it_is_no_literal() -> None:
+def test_a_security_key_with_a_wildcard_in_it_is_no_literal() -> None:
     assert not Keys(("pod-security.kubernetes.io/*",)).admits("pod-security.kubernetes.io/*")
 
 
@@ -194,15 +194,15 @@ def test_any_pattern_of_a_list_admits_a_key_and_an_empty_list_none() -> None:
     assert not Keys().admits("")
 
 
-def test_keys_keep_the_words_that_they_admit() -> None:
-    words = {"team": "a", "accurate.cybozu.com/type": "root", "owner": "b"}
-    assert Keys(("team", "*/*")).admitted(words) == {"team": "a"}
+def test_admitted_keeps_the_metadata_whose_keys_are_admitted() -> None:
+    metadata = {"team": "a", "accurate.cybozu.com/type": "root", "owner": "b"}
+    assert Keys(("team", "*/*")).admitted(metadata) == {"team": "a"}
 
 
-def test_what_is_excluded_is_left_out_with_the_plain_meaning_of_the_patterns() -> None:
-    words = {"team": "a", "accurate.cybozu.com/propagate": "update", "pod-security.kubernetes.io/enforce": "x"}
-    assert Globs(("accurate.cybozu.com/*", "*kubernetes.io/*")).without(words) == {"team": "a"}
-    assert Globs().without(words) == words
+def test_exclude_patterns_have_no_reserved_keys() -> None:
+    metadata = {"team": "a", "accurate.cybozu.com/propagate": "update", "pod-security.kubernetes.io/enforce": "x"}
+    assert Globs(("accurate.cybozu.com/*", "*kubernetes.io/*")).without(metadata) == {"team": "a"}
+    assert Globs().without(metadata) == metadata
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "accurate-config.md"
@@ -210,12 +210,12 @@ ROWS = re.findall(r"^\| `([^`]+)` \| (`.+?) \| (`.+?) \|$", PAGE.read_text().par
 
 
 @pytest.mark.parametrize(("pattern", "yes", "no"), ROWS, ids=lambda cell: str(cell))
-def test_the_page_tells_the_truth_about_patterns(pattern: str, yes: str, no: str) -> None:
+def test_the_examples_of_patterns_in_the_docs_are_true(pattern: str, yes: str, no: str) -> None:
     assert all(matches(pattern, key) for key in re.findall("`([^`]+)`", yes))
     assert not any(matches(pattern, key) for key in re.findall("`([^`]+)`", no))
 
 
-def test_the_page_shows_patterns_right_and_malformed() -> None:
+def test_the_docs_show_valid_and_malformed_patterns() -> None:
     assert len(ROWS) == 11
     (listed,) = re.findall(r"^These are malformed .*$", PAGE.read_text(), re.MULTILINE)
     shown = re.findall("`([^`]+)`", listed)

@@ -24,11 +24,11 @@ def test_without_policies_every_name_is_allowed() -> None:
     assert Policies.of([]) == Policies()
 
 
-def test_a_policy_for_another_root_forbids_nothing() -> None:
+def test_a_policy_for_another_root_denies_nothing() -> None:
     assert refusal("^team-", "^never$", "a", "shop") is None
 
 
-def test_a_name_that_does_not_match_is_refused_by_the_policy_itself() -> None:
+def test_the_refusal_of_a_name_is_the_policy_that_denies_it() -> None:
     assert refusal("^team-", "^team-", "shop", "team-a") == Policy("^team-", "^team-")
     assert refusal("^team-", "^team-", "team-a-dev", "team-a") is None
 
@@ -43,13 +43,13 @@ def test_the_name_is_searched_and_not_matched_as_a_whole() -> None:
     assert refusal("^", "^ev$", "a-dev-1", "team") is not None
 
 
-def test_groups_of_the_root_fill_in_what_the_name_must_match() -> None:
+def test_groups_of_the_root_are_expanded_in_the_match() -> None:
     policy = (r"^app-(?P<team>\w+)$", "^app-${team}-.+")
     assert refusal(*policy, "app-shop-dev", "app-shop") is None
     assert refusal(*policy, "app-bank-dev", "app-shop") == Policy(*policy)
 
 
-def test_all_applicable_policies_must_pass_and_the_first_that_does_not_is_told() -> None:
+def test_all_applicable_policies_must_pass_and_the_first_that_fails_is_reported() -> None:
     policies = Policies.of(
         [
             {"root": "^other$", "match": "^never$"},
@@ -74,7 +74,7 @@ def test_all_applicable_policies_must_pass_and_the_first_that_does_not_is_told()
         ("${1}", "shop"),
         ("$0", "shop-eu"),
         ("${app}s", "shops"),
-        # The longest name counts, and an unknown one gives nothing.
+        # The longest name counts, and an unknown group is empty.
         ("$apps", ""),
         ("$1x", ""),
         ("$app_x-", "-"),
@@ -82,10 +82,10 @@ def test_all_applicable_policies_must_pass_and_the_first_that_does_not_is_told()
         ("$3", ""),
         (f"${'9' * 5000}", ""),
         ("$01", ""),
-        # A group that took no part gives nothing.
+        # A group that took no part in the match is empty.
         ("<$2>", "<>"),
         ("<$part>", "<>"),
-        # Dollars that begin no name.
+        # A dollar that begins no name stays.
         ("$$app", "$app"),
         ("$$$app", "$shop"),
         ("$", "$"),
@@ -115,11 +115,11 @@ def test_a_number_too_long_to_count_groups_is_a_name() -> None:
         ("[a-z]", "a-b", "<a><b>"),
         ("aa", "aaaa", "<aa><aa>"),
         ("aa", "aaa", "<aa>"),
-        # An empty match at the end of another does not count.
+        # An empty match at the end of another match does not count.
         ("a*", "baaac", "<><aaa><>"),
         ("a*", "baaa", "<><aaa>"),
         ("x*", "ab", "<><><>"),
-        # An anchor is at the ends of the name, not where the last match ended.
+        # An anchor matches at the ends of the name, not where the last match ended.
         ("^a", "aaa", "<a>"),
         (r"\ba", "aa-a", "<a><a>"),
         ("b", "aaa", None),
@@ -130,18 +130,18 @@ def test_every_match_in_the_root_adds_an_expansion(root: str, under: str, expect
 
 
 @pytest.mark.parametrize("root", ["(", "[z-a]", "a**", "*", "(?=a)", r"(a)\1", "a{1001}", "\\", "\ud800"])
-def test_a_root_that_is_no_regular_expression_of_re2_is_told(root: str) -> None:
+def test_a_root_that_is_no_regular_expression_of_re2_is_reported(root: str) -> None:
     with pytest.raises(RegexpError, match=r"^error parsing regexp: ."):
         Policies.of([{"root": root, "match": ""}])
 
 
-def test_what_the_engine_says_about_a_regular_expression_is_passed_on() -> None:
+def test_the_message_of_the_engine_is_part_of_the_error() -> None:
     with pytest.raises(RegexpError) as error:
         Policies.of([{"root": "a(b", "match": ""}])
     assert str(error.value) == "error parsing regexp: missing ): a(b"
 
 
-def test_a_match_is_looked_at_only_when_it_is_needed() -> None:
+def test_a_match_is_compiled_only_when_a_root_matches() -> None:
     policies = Policies.of([{"root": "^team$", "match": "("}])
     assert policies.refusal("a", "other") is None
     with pytest.raises(BadExpansion) as error:
@@ -151,13 +151,13 @@ def test_a_match_is_looked_at_only_when_it_is_needed() -> None:
     )
 
 
-def test_an_expansion_can_be_bad_though_the_template_is_not() -> None:
+def test_an_expansion_can_be_malformed_although_the_template_is_not() -> None:
     assert refusal("(?P<n>a+)", "x{$n}", "x{aa}", "aa") is None
     with pytest.raises(BadExpansion):
         refusal("(?P<n>[(]?)team", "${n}x", "x", "(team")
 
 
-def test_both_halves_of_a_policy_may_be_left_out() -> None:
+def test_root_and_match_of_a_policy_are_optional() -> None:
     assert Policies.of([{}]).policies == (Policy("", ""),)
     assert Policies.of([{"match": "^x"}]).refusal("y", "any") == Policy("", "^x")
 
@@ -168,19 +168,19 @@ def test_no_policy_makes_a_name_expensive() -> None:
     assert refusal("^", "^(a|aa)+$", "a" * 62 + "b", "root") is not None
 
 
-def test_the_engine_writes_nothing_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_engine_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RegexpError):
         Policies.of([{"root": "(unclosed", "match": ""}])
     assert capfd.readouterr() == ("", "")
 
 
-def test_whoever_has_no_policy_does_not_load_the_engine() -> None:
+def test_the_engine_is_not_loaded_without_a_policy() -> None:
     script = (
         "import sys; from samara.vocabularies.accurate.naming import Policies; "
         "Policies.of([]).refusal('a', 'b'); print('re2' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout == "False\n"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "accurate-config.md"
@@ -188,11 +188,13 @@ ROWS = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| (`.+?) \| (.*)\|$", PAG
 
 
 @pytest.mark.parametrize(("root", "match", "under", "allowed", "refused"), ROWS)
-def test_the_page_tells_the_truth_about_policies(root: str, match: str, under: str, allowed: str, refused: str) -> None:
+def test_the_examples_of_policies_in_the_docs_are_true(
+    root: str, match: str, under: str, allowed: str, refused: str
+) -> None:
     policies = Policies.of([{"root": root, "match": match}])
     assert all(policies.refusal(name, under) is None for name in re.findall("`([^`]+)`", allowed))
     assert all(policies.refusal(name, under) for name in re.findall("`([^`]+)`", refused))
 
 
-def test_the_page_shows_policies() -> None:
+def test_the_docs_show_policies() -> None:
     assert len(ROWS) == 4

@@ -1,4 +1,4 @@
-"""Objects that travel along trees, rule by rule; the numbers are those of the specification."""
+"""Propagation along namespace trees; the numbers are the sections and rows of the specification."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.vocabularies.accurate.forest import (
     RULES,
     a_copy,
     a_world,
-    ask,
     blocked,
     chain,
     faults,
-    hang,
     instance,
     root,
+    set_mode,
+    set_roles,
     settled,
     source,
     sub,
@@ -73,10 +73,10 @@ def removed(writes: list[Write]) -> list[Ref]:
     return [write.ref for write in writes if isinstance(write, Delete | Release)]
 
 
-def deed(world: World, act: Callable[[World], object]) -> None:
-    """A person's act, and all that events alone make of it."""
+def follow_events(world: World, act: Callable[[World], object]) -> None:
+    """Performs an act and the writes that its events cause. Nothing may be left to write then."""
     follow(world, RULES, act)
-    assert settled(world) == [], "events alone must have led to all of it"
+    assert settled(world) == [], "the events of the act must cause every write"
 
 
 @pytest.mark.parametrize("mode", ["", "Update", "creat", "true"])
@@ -88,14 +88,14 @@ def test_1_2_any_other_mode_is_ignored(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_1_2_a_copy_says_its_mode_and_the_direct_parent(mode: str) -> None:
+def test_1_2_a_copy_carries_its_mode_and_the_name_of_the_direct_parent(mode: str) -> None:
     world = grown(mode)
     assert x(world, "a").annotations == {PROPAGATE: mode, FROM: "r"}
     assert x(world, "b").annotations == {PROPAGATE: mode, FROM: "a"}
     assert x(world, "b").labels == {CREATED_BY: "accurate"}
 
 
-def test_1_2_an_empty_from_is_as_none() -> None:
+def test_1_2_an_empty_from_counts_as_absent() -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, at("a", "x"), "update", **{FROM: ""})
@@ -104,7 +104,7 @@ def test_1_2_an_empty_from_is_as_none() -> None:
     assert values(world) == {"a": "one", "b": "one"}
 
 
-def test_1_2_what_has_an_empty_from_is_its_namespaces_own_also_beside_a_source_above() -> None:
+def test_1_2_an_object_with_an_empty_from_is_no_copy_even_below_a_source_of_its_name() -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, TOP, "update")
@@ -115,7 +115,7 @@ def test_1_2_what_has_an_empty_from_is_its_namespaces_own_also_beside_a_source_a
 
 
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_row_1_an_untrue_from_on_what_a_team_has_made_keeps_nobody_from_passing_it_on(mode: str) -> None:
+def test_row_1_a_false_from_on_an_object_of_a_team_does_not_stop_its_propagation(mode: str) -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, TOP, "update")
@@ -125,7 +125,7 @@ def test_row_1_an_untrue_from_on_what_a_team_has_made_keeps_nobody_from_passing_
     assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
 
 
-def test_row_5_who_takes_the_word_off_what_a_team_has_made_takes_its_copies_away_also_beside_a_source_above() -> None:
+def test_row_5_removing_propagate_from_an_object_of_a_team_deletes_its_copies_even_below_a_source() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     source(world, at("a", "x"), "update", "theirs", **{FROM: "elsewhere"})
@@ -133,7 +133,7 @@ def test_row_5_who_takes_the_word_off_what_a_team_has_made_takes_its_copies_away
     source(world, TOP, "update")
     settled(world)
     assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
-    deed(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
+    follow_events(world, lambda world: world.edit(at("a", "x"), annotations={FROM: "elsewhere"}))
     assert values(world) == {"r": "one", "a": "theirs"}
 
 
@@ -174,7 +174,7 @@ def test_4_a_root_that_is_an_instance_receives_objects_and_passes_them_on() -> N
 def test_4_2_a_namespace_that_joins_gets_its_copies(mode: str) -> None:
     world = grown(mode, ("r", "a"))
     world.namespace("new")
-    deed(world, lambda world: hang(world, "new", parent="a"))
+    follow_events(world, lambda world: set_roles(world, "new", parent="a"))
     assert values(world) == {"r": "one", "a": "one", "new": "one"}
 
 
@@ -197,7 +197,7 @@ def test_4_2_in_a_loop_nothing_is_written_and_nothing_deleted(mode: str) -> None
     assert len(faults(world)) == 3
 
 
-def test_4_2_what_goes_in_a_loop_takes_nothing_with_it() -> None:
+def test_4_2_a_source_deleted_in_a_loop_takes_no_copy_with_it() -> None:
     world = a_world()
     sub(world, "a", "b"), sub(world, "b", "a")
     source(world, at("a", "x"), "update"), a_copy(world, at("b", "x"), "a", "update")
@@ -207,52 +207,52 @@ def test_4_2_what_goes_in_a_loop_takes_nothing_with_it() -> None:
     assert settled(world) == []
 
 
-def test_4_2_a_loop_that_is_broken_lets_things_travel_again() -> None:
+def test_4_2_objects_are_propagated_again_when_a_loop_is_broken() -> None:
     world = a_world()
     sub(world, "a", "c"), sub(world, "b", "a"), sub(world, "c", "b")
     source(world, at("b", "x"), "update"), source(world, at("a", "y"), "update")
     assert settled(world) == []
-    deed(world, lambda world: hang(world, "a", type="root"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
     assert values(world) == {"b": "one", "c": "one"}
     assert values(world, "y") == {"a": "one", "b": "one", "c": "one"}
 
 
-def test_4_2_what_was_asked_for_within_a_loop_is_done_when_it_is_broken() -> None:
-    """Words are right already, so that nothing but the broken loop itself wakes the source."""
+def test_4_2_a_source_created_in_a_loop_is_propagated_when_the_loop_is_broken() -> None:
+    """The labels are in sync, so that only the end of the loop reconciles the source."""
     world = a_world()
     chain(world, "a", "b", "c")
     settled(world)
-    hang(world, "a", parent="c")
+    set_roles(world, "a", parent="c")
     source(world, at("b", "x"), "update")
     assert settled(world) == []
-    deed(world, lambda world: hang(world, "a", type="root"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
     assert values(world) == {"b": "one", "c": "one"}
 
 
 @pytest.mark.parametrize(("mode", "stays"), [("create", True), ("update", False)])
 @pytest.mark.parametrize("becomes", [{}, {"type": "root"}, {"parent": ""}])
-def test_4_2_a_cut_removes_update_copies_and_leaves_created_ones(
+def test_4_2_a_cut_removes_update_copies_and_keeps_create_copies(
     mode: str, stays: bool, becomes: dict[str, str]
 ) -> None:
     world = grown(mode)
-    deed(world, lambda world: hang(world, "a", **becomes))
+    follow_events(world, lambda world: set_roles(world, "a", **becomes))
     assert values(world) == ({"r": "one", "a": "one", "b": "one"} if stays else {"r": "one"})
 
 
 @pytest.mark.parametrize(("mode", "stays"), [("create", True), ("update", False)])
-def test_4_2_template_unset_removes_update_copies_and_leaves_created_ones(mode: str, stays: bool) -> None:
+def test_4_2_unsetting_a_template_removes_update_copies_and_keeps_create_copies(mode: str, stays: bool) -> None:
     world = a_world()
     template(world, "t"), instance(world, "i", "t")
     source(world, at("t", "x"), mode)
     settled(world)
-    deed(world, lambda world: hang(world, "i"))
+    follow_events(world, lambda world: set_roles(world, "i"))
     assert ("i" in values(world)) == stays
 
 
-def test_4_2_created_copies_are_passed_on_by_a_namespace_that_was_cut() -> None:
+def test_4_2_a_namespace_that_was_cut_still_propagates_its_create_copies() -> None:
     world = grown("create", ("r", "a"))
-    deed(world, lambda world: hang(world, "a", type="root"))
-    deed(world, lambda world: sub(world, "n", "a"))
+    follow_events(world, lambda world: set_roles(world, "a", type="root"))
+    follow_events(world, lambda world: sub(world, "n", "a"))
     assert values(world)["n"] == "one"
 
 
@@ -268,16 +268,16 @@ MOVES = [
 
 @pytest.mark.parametrize(("here", "there", "after"), MOVES)
 @pytest.mark.parametrize("role", ["parent", "template"])
-def test_4_2_a_move_removes_old_update_copies_leaves_created_ones_and_brings_the_new(
+def test_4_2_a_move_removes_old_update_copies_keeps_create_copies_and_adds_the_new_ones(
     here: str, there: str | None, after: str | None, role: str
 ) -> None:
     world = a_world()
-    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **{role: "r"})
+    root(world), root(world, "q"), world.namespace("a"), set_roles(world, "a", **{role: "r"})
     source(world, TOP, here)
     if there is not None:
         source(world, at("q", "x"), there, "two")
     settled(world)
-    deed(world, lambda world: hang(world, "a", **{role: "q"}))
+    follow_events(world, lambda world: set_roles(world, "a", **{role: "q"}))
     assert values(world).get("a") == after
     if after == "two":
         assert x(world, "a").annotations == {FROM: "q", PROPAGATE: there}
@@ -285,20 +285,20 @@ def test_4_2_a_move_removes_old_update_copies_leaves_created_ones_and_brings_the
 
 @pytest.mark.parametrize(("there", "changed"), [("create", "ab"), ("update", "a")])
 def test_4_2_a_move_between_parents_with_the_same_object_is_one_update(there: str, changed: str) -> None:
-    """Of each copy that says something else then: in another mode those below, too."""
+    """One update for each copy that changes: with another mode also the copies below."""
     world = a_world()
     root(world), root(world, "q"), sub(world, "a", "r"), sub(world, "b", "a")
     source(world, TOP, "update"), source(world, at("q", "x"), there)
     settled(world)
     before = x(world, "a").uid, x(world, "b").uid
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     writes = [write for write in settled(world) if write.ref.kind == TOP.kind]
     assert [(type(write), write.ref.namespace) for write in writes] == [(Update, name) for name in changed]
     assert (x(world, "a").uid, x(world, "b").uid) == before
     assert x(world, "a").annotations[FROM] == "q"
 
 
-def test_4_2_what_the_original_left_after_a_move_is_replaced() -> None:
+def test_4_2_a_stale_copy_that_the_original_left_after_a_move_is_replaced() -> None:
     world = a_world()
     root(world), root(world, "q"), sub(world, "a", "q")
     source(world, at("q", "x"), "create", "two")
@@ -307,15 +307,15 @@ def test_4_2_what_the_original_left_after_a_move_is_replaced() -> None:
     assert values(world) == {"q": "two", "a": "two"}
 
 
-def test_5_1_a_copy_has_the_content_and_the_words_and_nothing_else() -> None:
+def test_5_1_a_copy_has_the_content_labels_and_annotations_and_no_other_metadata() -> None:
     world = a_world(propagateLabelKeyExcludes=["hid*"], propagateAnnotationKeyExcludes=["hid*"])
     chain(world, "r", "a")
-    words = {"keep": "1", "hidden": "1"}
-    notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **words}
+    metadata = {"keep": "1", "hidden": "1"}
+    notes = {PROPAGATE: "update", PROPAGATE_GENERATED: "update", GENERATED: "false", **metadata}
     world.put(
         TOP,
         secret("two", "kubernetes.io/tls", immutable=True),
-        labels=words,
+        labels=metadata,
         annotations=notes,
         owner_references=(OWN,),
     )
@@ -332,14 +332,14 @@ EXCLUDED = {"propagateLabelKeyExcludes": ["*", "*/*"], "propagateAnnotationKeyEx
 
 
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_3_1_excluding_our_own_keys_strips_propagate_and_created_by_and_from_survive(mode: str) -> None:
+def test_3_1_excluding_our_own_keys_strips_propagate_but_not_created_by_and_from(mode: str) -> None:
     world = a_world(**EXCLUDED)
     chain(world, "r", "a", "b")
     source(world, TOP, mode, note="n")
     settled(world)
     assert x(world, "a").labels == {CREATED_BY: "accurate"}
     assert x(world, "a").annotations == {FROM: "r"}
-    assert values(world) == {"r": "one", "a": "one"}  # a copy that does not say `propagate` is no source
+    assert values(world) == {"r": "one", "a": "one"}  # a copy without `propagate` is no source
 
 
 @pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "two")])
@@ -357,7 +357,7 @@ def test_3_1_without_propagate_a_copy_follows_its_source_and_outlives_it(mode: s
     assert values(world) == {"a": after}
 
 
-def test_3_1_excluding_propagate_later_ends_the_chain_behind_the_first_copies() -> None:
+def test_3_1_excluding_propagate_later_ends_the_chain_after_the_first_copies() -> None:
     before, world = grown(), a_world(**EXCLUDED)
     for obj in before.objects.values():
         world.store(obj)
@@ -366,7 +366,7 @@ def test_3_1_excluding_propagate_later_ends_the_chain_behind_the_first_copies() 
     assert values(world) == {"r": "one", "a": "one"}
 
 
-def test_5_1_any_watched_kind_travels_and_no_other() -> None:
+def test_5_1_every_watched_kind_is_propagated_and_no_other() -> None:
     world = a_world()
     chain(world, "r", "a")
     other = replace_kind(TOP)
@@ -389,13 +389,13 @@ def test_5_1_a_protected_namespace_in_a_tree_gets_its_copies(mode: str) -> None:
     assert at("kube-public", "x") in world.objects
 
 
-def test_5_2_a_copy_whose_source_went_while_nobody_looked_is_deleted() -> None:
+def test_5_2_a_copy_whose_source_was_deleted_while_the_controller_was_down_is_deleted() -> None:
     world = grown()
     world.delete(TOP)
     assert removed(settled(world)) == [at("a", "x"), at("b", "x")]
 
 
-def test_5_2_a_created_copy_outlives_its_source_and_still_travels() -> None:
+def test_5_2_a_create_copy_outlives_its_source_and_is_still_propagated() -> None:
     world = grown("create")
     world.delete(TOP)
     world.delete(at("b", "x"))
@@ -403,29 +403,29 @@ def test_5_2_a_created_copy_outlives_its_source_and_still_travels() -> None:
     assert values(world) == {"a": "one", "b": "one"}
 
 
-def test_5_2_for_a_source_that_is_being_deleted_nothing_is_done_until_it_is_gone() -> None:
+def test_5_2_a_terminating_source_changes_no_copy_until_it_is_gone() -> None:
     world = grown(names=("r", "a"))
     world.edit(TOP, finalizers=("somebody/else",), deleting=True, content=secret("two"))
     sub(world, "b", "r"), sub(world, "c", "a")
     settled(world)
     assert values(world) == {"r": "two", "a": "one", "c": "one"}
-    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    follow_events(world, lambda world: world.edit(TOP, finalizers=()))
     assert values(world) == {}
 
 
-def test_5_2_a_copy_deleted_while_its_source_ends_takes_nothing_with_it() -> None:
+def test_5_2_a_copy_deleted_while_its_source_terminates_keeps_the_copies_below() -> None:
     world = grown()
     world.edit(TOP, finalizers=("somebody/else",), deleting=True)
     world.delete(at("a", "x"))
     settled(world)
     assert values(world) == {"r": "one", "b": "one"}
-    deed(world, lambda world: world.edit(TOP, finalizers=()))
+    follow_events(world, lambda world: world.edit(TOP, finalizers=()))
     assert values(world) == {}
 
 
 def test_5_3_a_changed_value_reaches_every_depth() -> None:
     world = grown(names=DEEP)
-    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    follow_events(world, lambda world: world.edit(TOP, content=secret("two")))
     assert values(world) == dict.fromkeys(DEEP, "two")
 
 
@@ -436,16 +436,16 @@ def test_5_3_and_row_2_a_removed_key_leaves_every_copy() -> None:
     world.put(TOP, both, labels={"old": "1"}, annotations={PROPAGATE: "update", "old": "1"})
     settled(world)
     one = content(data={"one": "1"}, type="Opaque")
-    deed(world, lambda world: world.edit(TOP, content=one, labels={}, annotations={PROPAGATE: "update"}))
+    follow_events(world, lambda world: world.edit(TOP, content=one, labels={}, annotations={PROPAGATE: "update"}))
     for name in "ab":
         assert x(world, name).content == one
         assert "old" not in {**x(world, name).labels, **x(world, name).annotations}
 
 
-def test_5_3_labels_and_annotations_that_others_add_are_tolerated_and_flow_down() -> None:
+def test_5_3_labels_that_other_clients_add_to_a_copy_stay_and_are_propagated_further() -> None:
     world = grown()
     have = x(world, "a")
-    deed(world, lambda world: world.edit(have.ref, labels={**have.labels, "mine": "1"}))
+    follow_events(world, lambda world: world.edit(have.ref, labels={**have.labels, "mine": "1"}))
     assert [x(world, name).labels.get("mine") for name in "rab"] == [None, "1", "1"]
 
 
@@ -466,7 +466,7 @@ DRIFTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
 @pytest.mark.parametrize("backwards", [False, True])
-def test_5_3_drift_in_the_middle_of_a_chain_is_put_right_and_never_flows_down(
+def test_5_3_drift_in_the_middle_of_a_chain_is_repaired_and_never_propagated(
     drift: dict[str, Any], backwards: bool
 ) -> None:
     world = a_world()
@@ -483,7 +483,7 @@ def test_5_3_drift_in_the_middle_of_a_chain_is_put_right_and_never_flows_down(
 
 
 @pytest.mark.parametrize("drift", DRIFTS.values(), ids=DRIFTS)
-def test_5_3_events_alone_put_drift_right(drift: dict[str, Any]) -> None:
+def test_5_3_events_alone_repair_drift(drift: dict[str, Any]) -> None:
     world = a_world()
     chain(world, "r", "a", "b", "c")
     source(world, TOP, "update", note="n")
@@ -491,22 +491,22 @@ def test_5_3_events_alone_put_drift_right(drift: dict[str, Any]) -> None:
     settled(world)
     before = world.state()
     world.look([at("a", "x")])
-    deed(world, lambda world: world.edit(at("a", "x"), **drift))
+    follow_events(world, lambda world: world.edit(at("a", "x"), **drift))
     assert world.state() == before
 
 
-def test_5_3_what_waited_for_a_copy_to_be_put_right_is_done_then() -> None:
-    """Drift at two depths: the lower one is seen first, and must not be forgotten."""
+def test_5_3_writes_that_waited_for_the_repair_of_a_copy_follow_it() -> None:
+    """Drift at two depths: the plan sees the lower one first, and must repair it later."""
     world = grown(names=("r", "a", "b", "c"))
     world.edit(at("a", "x"), content=secret("drift"))
     world.edit(at("c", "x"), content=secret("drift"))
     assert plan_of(key("b"), world, RULES).writes == ()
     (write,) = plan_of(key("r").in_namespace("a"), world, RULES).writes
-    deed(world, lambda world: perform(world, write))
+    follow_events(world, lambda world: perform(world, write))
     assert values(world) == dict.fromkeys("rabc", "one")
 
 
-def test_5_3_a_copy_that_cannot_be_put_right_passes_nothing_on() -> None:
+def test_5_3_a_copy_that_cannot_be_repaired_is_not_propagated() -> None:
     world = grown(names=("r", "a", "b"))
     world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
     world.edit(at("a", "x"), content=secret("drift"))
@@ -514,23 +514,23 @@ def test_5_3_a_copy_that_cannot_be_put_right_passes_nothing_on() -> None:
     assert values(world) == {"r": "one", "a": "drift", "b": "one"}
 
 
-def test_5_3_a_new_namespace_below_a_copy_that_is_not_right_waits_and_is_told_for_what() -> None:
+def test_5_3_a_new_namespace_below_a_drifted_copy_waits_and_the_message_names_the_copy() -> None:
     world = grown(names=("r", "a"))
     world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
     world.edit(at("a", "x"), content=secret("drift"))
     sub(world, "b", "a")
     settled(world)
     assert values(world) == {"r": "one", "a": "drift"}
-    told = "a/x is not as its own source is: it is put right first, and passed on then"
-    assert [(each.ref, each.reason, each.message) for each in blocked(world, key("a"))] == [
-        (at("b", "x"), "conflict", told)
+    message = "a/x is not as its own source is: it is put right first, and passed on then"
+    assert [(target.ref, target.reason, target.message) for target in blocked(world, key("a"))] == [
+        (at("b", "x"), "conflict", message)
     ]
-    deed(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
+    follow_events(world, lambda world: world.edit(namespace_ref("a"), annotations={}))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
 
 
 @pytest.mark.parametrize("kind", ["secret type", "role", "immutable"])
-def test_5_3_and_row_14_an_immutable_difference_recreates(kind: str) -> None:
+def test_5_3_and_row_14_a_difference_in_an_immutable_field_recreates_the_copy(kind: str) -> None:
     ref, old, new = {
         "secret type": (TOP, secret("one"), secret("one", "kubernetes.io/tls")),
         "role": (Ref(ROLE_BINDING, "r", "x"), content(roleRef={"name": "view"}), content(roleRef={"name": "edit"})),
@@ -563,13 +563,13 @@ def test_5_4_a_missing_copy_is_created(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "after"), [("create", "drift"), ("update", "one")])
-def test_5_4_a_copy_that_differs_is_overwritten_only_by_update(mode: str, after: str) -> None:
+def test_5_4_a_copy_that_differs_is_overwritten_only_in_update_mode(mode: str, after: str) -> None:
     world = grown(mode, ("r", "a"))
-    deed(world, lambda world: world.edit(at("a", "x"), content=secret("drift")))
+    follow_events(world, lambda world: world.edit(at("a", "x"), content=secret("drift")))
     assert values(world)["a"] == after
 
 
-def test_5_4_create_leaves_whatever_is_there() -> None:
+def test_5_4_create_mode_leaves_an_existing_object_alone() -> None:
     world = a_world()
     chain(world, "r", "a")
     theirs = world.put(at("a", "x"), secret("theirs"))
@@ -580,16 +580,16 @@ def test_5_4_create_leaves_whatever_is_there() -> None:
 
 @pytest.mark.parametrize("mode", ["create", "update"])
 @pytest.mark.parametrize("depth", ["a", "b", "c"])
-def test_5_4_a_deleted_copy_comes_back_and_takes_nothing_with_it(mode: str, depth: str) -> None:
+def test_5_4_a_deleted_copy_comes_back_and_the_copies_below_stay(mode: str, depth: str) -> None:
     world = grown(mode, ("r", "a", "b", "c"))
     uids = {name: x(world, name).uid for name in "abc" if name != depth}
-    deed(world, lambda world: world.delete(at(depth, "x")))
+    follow_events(world, lambda world: world.delete(at(depth, "x")))
     assert values(world) == dict.fromkeys("rabc", "one")
     assert {name: x(world, name).uid for name in uids} == uids
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_5_4_two_copies_deleted_at_once_come_back_and_take_nothing_with_them(backwards: bool) -> None:
+def test_5_4_two_copies_deleted_at_once_come_back_and_the_copies_below_stay(backwards: bool) -> None:
     world = grown(names=("r", "a", "b", "c"))
     before = x(world, "c")
     world.delete(at("a", "x"))
@@ -599,22 +599,24 @@ def test_5_4_two_copies_deleted_at_once_come_back_and_take_nothing_with_them(bac
     assert x(world, "c") is before
 
 
-def test_5_4_a_copy_that_ends_slowly_takes_nothing_with_it() -> None:
+def test_5_4_the_copies_below_a_terminating_copy_stay() -> None:
     world = grown()
     world.edit(at("a", "x"), finalizers=("somebody/else",), deleting=True)
     assert settled(world) == []
-    deed(world, lambda world: world.edit(at("a", "x"), finalizers=()))
+    follow_events(world, lambda world: world.edit(at("a", "x"), finalizers=()))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
 
 
 @pytest.mark.parametrize(("mode", "left"), [("create", "ab"), ("update", "")])
-def test_5_4_a_deleted_source_leaves_created_copies_and_takes_update_ones_down_to_the_end(mode: str, left: str) -> None:
+def test_5_4_deleting_a_source_keeps_create_copies_and_deletes_update_copies_at_every_depth(
+    mode: str, left: str
+) -> None:
     world = grown(mode)
-    deed(world, lambda world: world.delete(TOP))
+    follow_events(world, lambda world: world.delete(TOP))
     assert values(world) == dict.fromkeys(left, "one")
 
 
-def test_5_4_a_created_copy_without_from_is_an_origin_of_its_own() -> None:
+def test_5_4_a_create_copy_without_from_is_an_independent_source() -> None:
     world = grown("create")
     world.edit(at("a", "x"), annotations={PROPAGATE: "create"}, content=secret("theirs"))
     assert settled(world) == []
@@ -623,15 +625,15 @@ def test_5_4_a_created_copy_without_from_is_an_origin_of_its_own() -> None:
     assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
 
 
-def test_5_4_create_to_update_overwrites_at_once() -> None:
+def test_5_4_changing_create_to_update_overwrites_copies_at_once() -> None:
     world = grown("create")
     world.edit(at("a", "x"), content=secret("drift"))
-    deed(world, lambda world: ask(world, TOP, "update"))
+    follow_events(world, lambda world: set_mode(world, TOP, "update"))
     assert values(world) == {"r": "one", "a": "one", "b": "one"}
     assert x(world, "b").annotations[PROPAGATE] == "update"
 
 
-def test_5_4_create_to_update_overwrites_what_the_original_made() -> None:
+def test_5_4_changing_create_to_update_overwrites_copies_of_the_original() -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, TOP, "update")
@@ -640,47 +642,47 @@ def test_5_4_create_to_update_overwrites_what_the_original_made() -> None:
     assert values(world)["a"] == "one"
 
 
-def test_5_4_update_to_create_keeps_the_copies_and_lets_them_go_their_way() -> None:
+def test_5_4_changing_update_to_create_keeps_the_copies_and_stops_updating_them() -> None:
     world = grown("update")
     uids = [x(world, name).uid for name in "ab"]
-    deed(world, lambda world: ask(world, TOP, "create"))
+    follow_events(world, lambda world: set_mode(world, TOP, "create"))
     assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == ["create", "create"]
     assert [x(world, name).uid for name in "ab"] == uids
-    deed(world, lambda world: world.edit(TOP, content=secret("two")))
+    follow_events(world, lambda world: world.edit(TOP, content=secret("two")))
     assert values(world) == {"r": "two", "a": "one", "b": "one"}
 
 
-def test_5_4_there_and_back_again() -> None:
+def test_5_4_the_mode_of_copies_follows_repeated_changes_of_the_mode() -> None:
     world = grown("update")
     for mode in ("create", "update", "create", "update"):
-        deed(world, lambda world, mode=mode: ask(world, TOP, mode))  # type: ignore[misc]
+        follow_events(world, lambda world, mode=mode: set_mode(world, TOP, mode))  # type: ignore[misc]
         assert [x(world, name).annotations[PROPAGATE] for name in "ab"] == [mode, mode]
 
 
 @pytest.mark.parametrize(("mode", "left"), [("create", "rab"), ("update", "r")])
 @pytest.mark.parametrize("becomes", [None, "", "never"])
-def test_5_4_and_row_5_without_propagate_update_copies_go_at_once_and_created_ones_stay(
+def test_5_4_and_row_5_removing_propagate_deletes_update_copies_at_once_and_keeps_create_copies(
     mode: str, left: str, becomes: str | None
 ) -> None:
     world = grown(mode)
-    deed(world, lambda world: ask(world, TOP, becomes))
+    follow_events(world, lambda world: set_mode(world, TOP, becomes))
     assert values(world) == dict.fromkeys(left, "one")
 
 
-def test_5_5_a_namespace_that_is_gone_takes_no_created_copy_along() -> None:
+def test_5_5_deleting_a_namespace_keeps_the_create_copies_below_it() -> None:
     world = grown("create")
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert values(world) == {"r": "one", "b": "one"}
 
 
-def test_5_5_update_copies_of_a_namespace_that_is_gone_go() -> None:
+def test_5_5_deleting_a_namespace_deletes_the_update_copies_below_it() -> None:
     world = grown("update")
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert values(world) == {"r": "one"}
 
 
 @pytest.mark.parametrize("forged", ["r", "elsewhere", "a"])
-def test_row_1_a_forged_from_gives_no_content_and_is_left_alone(forged: str) -> None:
+def test_row_1_an_object_with_a_forged_from_gets_no_content_and_is_left_alone(forged: str) -> None:
     world = a_world()
     root(world), world.namespace("a"), root(world, "elsewhere")
     source(world, TOP, "update")
@@ -689,7 +691,7 @@ def test_row_1_a_forged_from_gives_no_content_and_is_left_alone(forged: str) -> 
     assert x(world, "a") is theirs
 
 
-def test_row_1_a_forged_from_on_the_parents_own_name_touches_nobody_else() -> None:
+def test_row_1_an_object_with_a_forged_from_survives_the_deletion_of_the_source_it_names() -> None:
     world = a_world()
     root(world), root(world, "q"), sub(world, "a", "q")
     source(world, TOP, "update")
@@ -707,10 +709,10 @@ def test_row_3_a_foreign_object_is_refused_and_reported() -> None:
     settled(world)
     assert x(world, "a") is theirs
     assert values(world) == {"r": "one", "a": "theirs"}
-    assert [(each.ref, each.reason) for each in blocked(world, key("r"))] == [(at("a", "x"), "conflict")]
+    assert [(target.ref, target.reason) for target in blocked(world, key("r"))] == [(at("a", "x"), "conflict")]
 
 
-def test_row_3_an_identical_object_is_adopted_and_given_back_without_our_words() -> None:
+def test_row_3_an_identical_object_is_adopted_and_released_without_our_labels_and_annotations() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     theirs = world.put(at("a", "x"), secret("one"), annotations={"note": "mine"})
@@ -725,7 +727,7 @@ def test_row_3_an_identical_object_is_adopted_and_given_back_without_our_words()
     assert values(world) == {"a": "one"}
 
 
-def test_row_3_who_made_it_stays_on_what_is_given_back_where_its_people_said_so() -> None:
+def test_row_3_a_released_object_keeps_created_by_if_another_client_set_it() -> None:
     world = a_world()
     chain(world, "r", "a")
     world.put(at("a", "x"), secret("one"), labels={CREATED_BY: "accurate"})
@@ -736,7 +738,7 @@ def test_row_3_who_made_it_stays_on_what_is_given_back_where_its_people_said_so(
     assert x(world, "a").labels == {CREATED_BY: "accurate"}
 
 
-def test_row_3_overwrite_gives_the_original_back() -> None:
+def test_row_3_overwrite_behaves_like_the_original() -> None:
     world = a_world(adopt=Adopt.ANY)
     chain(world, "r", "a", "b")
     world.put(at("a", "x"), secret("theirs"))
@@ -749,7 +751,7 @@ def test_row_3_overwrite_gives_the_original_back() -> None:
 
 
 @pytest.mark.parametrize("mode", ["create", "update"])
-def test_row_3_overwrite_takes_over_an_origin_of_the_same_name_below(mode: str) -> None:
+def test_row_3_overwrite_takes_over_a_source_of_the_same_name_below(mode: str) -> None:
     world = a_world(adopt=Adopt.ANY)
     chain(world, "r", "a", "b")
     source(world, at("a", "x"), mode, "theirs")
@@ -764,7 +766,7 @@ def test_row_3_overwrite_takes_over_an_origin_of_the_same_name_below(mode: str) 
 
 
 @pytest.mark.parametrize("adopt", [Adopt.NEVER, Adopt.IDENTICAL])
-def test_row_3_and_4_an_origin_of_the_same_name_below_is_never_touched(adopt: Adopt) -> None:
+def test_row_3_and_4_without_overwrite_a_source_of_the_same_name_below_is_never_touched(adopt: Adopt) -> None:
     world = a_world(adopt=adopt)
     chain(world, "r", "a", "b")
     theirs = source(world, at("a", "x"), "update", "theirs")
@@ -776,7 +778,7 @@ def test_row_3_and_4_an_origin_of_the_same_name_below_is_never_touched(adopt: Ad
     assert values(world) == {"a": "theirs", "b": "theirs"}
 
 
-def test_row_4_a_deletion_takes_only_what_says_that_it_came_from_there() -> None:
+def test_row_4_deleting_a_source_deletes_only_copies_whose_from_names_it() -> None:
     world = grown(names=("r", "a"))
     root(world, "q"), sub(world, "b", "q")
     source(world, at("q", "x"), "update")
@@ -786,7 +788,7 @@ def test_row_4_a_deletion_takes_only_what_says_that_it_came_from_there() -> None
     assert values(world) == {"q": "one", "b": "one"}
 
 
-def test_row_4_and_10_a_delete_names_the_uid_and_version_that_it_was_decided_on() -> None:
+def test_row_4_and_10_a_delete_carries_the_uid_and_version_that_it_was_decided_on() -> None:
     world = grown(names=("r", "a"))
     world.delete(TOP)
     (write,) = plan_of(key("r"), world, RULES).writes
@@ -795,7 +797,7 @@ def test_row_4_and_10_a_delete_names_the_uid_and_version_that_it_was_decided_on(
     assert not perform(world, write)
 
 
-def test_row_7_a_namespace_that_ends_does_not_stop_its_siblings() -> None:
+def test_row_7_a_terminating_namespace_does_not_stop_its_siblings() -> None:
     world = a_world()
     root(world)
     for name in "abc":
@@ -804,10 +806,10 @@ def test_row_7_a_namespace_that_ends_does_not_stop_its_siblings() -> None:
     source(world, TOP, "update")
     settled(world)
     assert values(world) == {"r": "one", "b": "one", "c": "one"}
-    assert [each.reason for each in blocked(world, key("r"))] == ["no-namespace"]
+    assert [target.reason for target in blocked(world, key("r"))] == ["no-namespace"]
 
 
-def test_row_7_a_refused_sibling_does_not_stop_the_others() -> None:
+def test_row_7_a_conflict_in_one_sibling_does_not_stop_the_others() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), sub(world, "b", "r")
     world.put(at("a", "x"), secret("theirs"))
@@ -816,18 +818,18 @@ def test_row_7_a_refused_sibling_does_not_stop_the_others() -> None:
     assert values(world)["b"] == "one"
 
 
-@pytest.mark.parametrize("told", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
-def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(told: str) -> None:
+@pytest.mark.parametrize("value", ["a", "x y", "ä", "x HTTP/1.1\r\n", "../r", "A", "r/secrets"])
+def test_row_1_a_from_that_cannot_be_the_name_of_another_namespace_is_no_mark(value: str) -> None:
     world = a_world()
     root(world), sub(world, "a", "r")
-    forged = a_copy(world, at("a", "x"), of=told, mode="update")
+    forged = a_copy(world, at("a", "x"), of=value, mode="update")
     assert world.registry.owner(forged, world) is None
     settled(world)
     assert values(world) == {"a": "one"}
 
 
-def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
-    """The namespace was cut off, and another hangs on it: what flows there must not depend on who is planned first."""
+def test_row_21_a_copy_left_over_from_another_parent_is_not_propagated_before_its_deletion() -> None:
+    """The namespace was cut and has a child. The result must not depend on which plan comes first."""
     world = a_world()
     root(world), sub(world, "a", "r")
     left = a_copy(world, TOP, of="elsewhere", mode="update")
@@ -837,39 +839,39 @@ def test_row_21_a_left_over_hands_nothing_on_while_it_waits_to_go() -> None:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("gone", ["silent", "deleted"])
-def test_a_copy_that_is_about_to_go_takes_over_no_copy_that_was_only_created(gone: str, backwards: bool) -> None:
-    """Else the object would go with it, or stay as it is, depending on which source is planned first."""
+@pytest.mark.parametrize("top", ["without mode", "deleted"])
+def test_a_copy_that_is_about_to_be_deleted_takes_over_no_create_copy(top: str, backwards: bool) -> None:
+    """Otherwise the order in which sources are planned would decide whether the object is deleted with the copy."""
     world = grown("update")
     world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"})
-    if gone == "deleted":
+    if top == "deleted":
         world.delete(TOP)
     else:
-        ask(world, TOP, None)
+        set_mode(world, TOP, None)
     settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
-    assert values(world) == ({"b": "one"} if gone == "deleted" else {"r": "one", "b": "one"})
+    assert values(world) == ({"b": "one"} if top == "deleted" else {"r": "one", "b": "one"})
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_copy_that_will_only_be_created_takes_over_nothing_that_is_there(backwards: bool) -> None:
+def test_a_copy_that_is_about_to_change_to_create_mode_takes_over_no_object(backwards: bool) -> None:
     world = grown("update")
     world.edit(at("b", "x"), annotations={PROPAGATE: "create", FROM: "a"}, content=secret("theirs"))
-    ask(world, TOP, "create")
+    set_mode(world, TOP, "create")
     settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
     assert values(world) == {"r": "one", "a": "one", "b": "theirs"}
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_what_changes_two_steps_above_a_copy_decides_also_what_that_copy_takes_over(backwards: bool) -> None:
+def test_a_copy_takes_over_no_object_while_a_copy_two_levels_above_it_may_change(backwards: bool) -> None:
     world = grown("update", ("r", "a", "b", "c"))
     world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
-    ask(world, TOP, "create")
-    assert plan_of(key("b"), world, RULES).requeue_after, "no event of its own may lead here again"
+    set_mode(world, TOP, "create")
+    assert plan_of(key("b"), world, RULES).requeue_after, "no event may trigger another plan of this source"
     settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
     assert values(world) == {"r": "one", "a": "one", "b": "one", "c": "theirs"}
 
 
-def test_a_copy_that_was_only_created_is_taken_over_once_all_above_it_is_right() -> None:
+def test_a_create_copy_is_taken_over_once_all_copies_above_it_are_in_sync() -> None:
     world = grown("update", ("r", "a", "b", "c"))
     world.edit(at("a", "x"), content=secret("drift"))
     world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
@@ -878,7 +880,7 @@ def test_a_copy_that_was_only_created_is_taken_over_once_all_above_it_is_right()
 
 
 @pytest.mark.parametrize(("by", "stays"), [("accurate-controller", False), ("samara", False), ("kubectl", True)])
-def test_row_21_left_overs_go_only_where_the_record_says_that_we_or_the_original_made_them(
+def test_row_21_left_over_copies_are_deleted_only_if_managed_fields_name_us_or_the_original(
     by: str, stays: bool
 ) -> None:
     world = a_world()
@@ -897,7 +899,7 @@ def test_row_21_a_pasted_copy_is_left_alone() -> None:
     assert x(world, "z") is pasted
 
 
-def test_a_released_copy_in_the_middle_stays_its_peoples_and_what_hung_on_it_goes() -> None:
+def test_a_released_copy_in_the_middle_of_a_chain_stays_and_the_copies_below_are_deleted() -> None:
     world = grown()
     world.edit(at("a", "x"), annotations={RELEASED: "true"}, content=secret("theirs"))
     world.look([at("a", "x")])
@@ -905,7 +907,7 @@ def test_a_released_copy_in_the_middle_stays_its_peoples_and_what_hung_on_it_goe
     assert values(world) == {"r": "one", "a": "theirs"}
 
 
-def test_an_own_object_in_the_place_of_a_deleted_copy_ends_the_chain() -> None:
+def test_an_object_created_in_place_of_a_deleted_copy_ends_the_chain() -> None:
     world = grown()
     world.delete(at("a", "x"))
     world.put(at("a", "x"), secret("theirs"))
@@ -913,7 +915,7 @@ def test_an_own_object_in_the_place_of_a_deleted_copy_ends_the_chain() -> None:
     assert values(world) == {"r": "one", "a": "theirs"}
 
 
-def test_the_plan_of_a_namespace_alone_is_a_part_of_the_plan() -> None:
+def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), sub(world, "b", "r"), sub(world, "c", "a")
     source(world, TOP, "update")
@@ -921,7 +923,7 @@ def test_the_plan_of_a_namespace_alone_is_a_part_of_the_plan() -> None:
     assert [write.ref.namespace for part in parts for write in part] == ["a", "b"]
 
 
-def test_what_an_owner_controls_can_be_a_source() -> None:
+def test_an_object_with_a_controller_can_be_a_source() -> None:
     world = a_world()
     chain(world, "r", "a")
     source(world, TOP, "update")
@@ -930,13 +932,13 @@ def test_what_an_owner_controls_can_be_a_source() -> None:
     assert x(world, "a").owner_references == ()
 
 
-# What an owner says
+# The mode of an owner
 
 
 def made_by(
     owner: OwnerReference = OWN, says: object = "update", gate: bool = True, annotations: dict[str, str] | None = None
 ) -> World:
-    """A root with one sub-namespace, and a Secret that a controller has made."""
+    """A root with one sub-namespace, and a Secret that a controller created."""
     world = a_world(generated=gate)
     chain(world, "r", "a")
     world.put(TOP, secret(), annotations=annotations or {}, owner_references=(owner,))
@@ -946,18 +948,20 @@ def made_by(
 
 
 @pytest.mark.parametrize("word", [PROPAGATE, FROM])
-def test_5_6_what_has_an_empty_word_says_nothing_itself(word: str) -> None:
+def test_5_6_an_object_with_an_empty_annotation_takes_the_mode_of_its_owner(word: str) -> None:
     world = made_by(annotations={word: ""})
     settled(world)
     assert dict(x(world, "a").annotations) == {FROM: "r", PROPAGATE: "update"}
 
 
 @pytest.mark.parametrize(("mode", "after"), [("create", "one"), ("update", "two")])
-def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_owner(mode: str, after: str) -> None:
+def test_5_6_and_row_27_an_object_that_a_controller_created_is_a_source_with_the_mode_of_its_owner(
+    mode: str, after: str
+) -> None:
     world = made_by(says=mode)
     before = world.objects[TOP]
     settled(world)
-    assert world.objects[TOP] is before, "nothing is written on it"
+    assert world.objects[TOP] is before, "the source is not written"
     copy = x(world, "a")
     assert dict(copy.annotations) == {FROM: "r", PROPAGATE: mode}
     assert copy.owner_references == ()
@@ -967,7 +971,7 @@ def test_5_6_and_row_27_what_a_controller_made_is_a_source_with_the_mode_of_its_
 
 
 @pytest.mark.parametrize("says", ["", "Update", "true"])
-def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) -> None:
+def test_5_6_an_owner_without_a_valid_mode_makes_no_source(says: str) -> None:
     world = made_by(says=says)
     settled(world)
     assert values(world) == {"r": "one"}
@@ -982,9 +986,9 @@ def test_5_6_an_owner_that_says_nothing_of_meaning_makes_no_source(says: str) ->
         (OWN, True, {PROPAGATE: "never"}),
         (OWN, True, {FROM: "q"}),
     ],
-    ids=["gate closed", "no controller", "said to be none", "says something itself", "a copy"],
+    ids=["gate closed", "no controller", "generated is false", "mode of its own", "a copy"],
 )
-def test_5_6_and_row_27_such_an_owner_is_not_asked(
+def test_5_6_and_row_27_the_owner_is_not_read_if_its_mode_cannot_count(
     owner: OwnerReference, gate: bool, annotations: dict[str, str]
 ) -> None:
     world = made_by(owner, gate=gate, annotations=annotations)
@@ -993,37 +997,37 @@ def test_5_6_and_row_27_such_an_owner_is_not_asked(
     assert values(world) == {"r": "one"}
 
 
-def test_5_6_the_own_word_of_an_object_comes_before_its_owners() -> None:
+def test_5_6_the_mode_of_an_object_comes_before_that_of_its_owner() -> None:
     world = made_by(annotations={PROPAGATE: "create"})
     settled(world)
     assert x(world, "a").annotations[PROPAGATE] == "create"
 
 
-def test_5_6_a_mark_that_says_anything_but_false_hinders_nothing() -> None:
+def test_5_6_a_generated_annotation_other_than_false_is_ignored() -> None:
     world = made_by(annotations={GENERATED: "true"})
     settled(world)
     assert values(world) == {"r": "one", "a": "one"}
 
 
-def test_5_6_an_owner_that_may_not_be_read_is_told_and_takes_nothing_away() -> None:
+def test_5_6_an_owner_that_cannot_be_read_is_reported_and_the_copies_stay() -> None:
     world = made_by()
     settled(world)
-    asked = OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED)
-    world.outside[asked] = world.values[asked] = Rejected("no right to get deployments")
+    query = OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED)
+    world.outside[query] = world.values[query] = Rejected("no right to get deployments")
     assert settled(world) == []
     (fault,) = faults(world)
     assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")
     assert values(world) == {"r": "one", "a": "one"}
 
 
-def test_5_6_nothing_is_planned_before_the_owner_was_asked() -> None:
+def test_5_6_nothing_is_written_before_the_owner_has_been_read() -> None:
     world = made_by()
     planned = plan(key("r"), world, world.registry, RULES)
     assert (planned.ready, planned.writes) == (False, ())
     assert planned.reads == (OwnerAnnotation(OWN, "r", PROPAGATE_GENERATED),)
 
 
-def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None:
+def test_5_6_a_copy_of_a_generated_object_is_propagated_by_its_own_annotation() -> None:
     world = made_by()
     sub(world, "b", "a")
     settled(world)
@@ -1032,7 +1036,7 @@ def test_5_6_a_copy_of_what_was_generated_is_passed_on_by_its_own_word() -> None
 
 
 def gate_closed(world: World, says: object, held: bool) -> None:
-    """After a restart with the setting off: what says nothing itself is not held any more, unless it has to be."""
+    """Restarts with the setting off. The cache then holds only objects that match another metadata key."""
     world.registry = a_world(generated=False).registry
     world.outside[OwnerAnnotation(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
     if not held:
@@ -1042,7 +1046,7 @@ def gate_closed(world: World, says: object, held: bool) -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("mode", ["update", "create"])
-def test_operator_2_a_change_of_settings_deletes_nothing_that_was_generated(held: bool, mode: str) -> None:
+def test_operator_2_switching_the_setting_off_deletes_no_generated_copy(held: bool, mode: str) -> None:
     world = made_by(says="update", annotations={GENERATED: "true"} if held else {})
     sub(world, "b", "a")
     settled(world)
@@ -1053,7 +1057,7 @@ def test_operator_2_a_change_of_settings_deletes_nothing_that_was_generated(held
 
 @pytest.mark.parametrize("says", ["", "Update", Rejected("no right to get deployments")])
 @pytest.mark.parametrize("held", [True, False])
-def test_with_the_gate_closed_an_object_that_lost_its_word_loses_its_copies_whoever_controls_it(
+def test_with_the_gate_closed_removing_propagate_deletes_copies_also_for_an_object_with_a_controller(
     held: bool, says: object
 ) -> None:
     world = made_by(annotations={PROPAGATE: "update"})
@@ -1065,7 +1069,7 @@ def test_with_the_gate_closed_an_object_that_lost_its_word_loses_its_copies_whoe
     assert values(world) == {"r": "one"}
 
 
-def test_with_the_gate_closed_the_copies_of_a_generated_object_go_with_it() -> None:
+def test_with_the_gate_closed_deleting_a_generated_object_deletes_its_copies() -> None:
     world = made_by()
     settled(world)
     gate_closed(world, "update", held=False)
@@ -1074,8 +1078,8 @@ def test_with_the_gate_closed_the_copies_of_a_generated_object_go_with_it() -> N
     assert values(world) == {}
 
 
-def test_with_the_gate_closed_nothing_is_taken_from_a_generated_object_before_its_owner_was_asked() -> None:
-    """A rival asks what it wants, too, and perhaps sooner."""
+def test_with_the_gate_closed_copies_of_a_generated_object_stay_until_its_owner_is_read() -> None:
+    """A plan of another source may compute this desired state before the owner is read."""
     world = made_by()
     settled(world)
     gate_closed(world, "update", held=False)

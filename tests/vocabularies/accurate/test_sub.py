@@ -1,4 +1,4 @@
-"""SubNamespaces make namespaces and take them away, rule by rule; the numbers are those of the specification."""
+"""SubNamespaces create and delete namespaces; the numbers are the sections and rows of the specification."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.vocabularies.accurate.forest import (
     a_sub,
     a_world,
     blocked,
-    hang,
     labels,
     namespace,
     root,
+    set_roles,
     settled,
     source,
     sub,
@@ -58,7 +58,7 @@ def made(guard: bool = True, **terms: bool) -> World:
 
 
 def condition(world: World, ref: Ref) -> dict[str, object] | None:
-    """The one condition, or none."""
+    """The only condition. None if there is none."""
     found = status_of(world.objects[ref]).get("conditions") or []
     assert len(found) <= 1
     return found[0] if found else None
@@ -68,13 +68,13 @@ def deletions(writes: list[Write]) -> list[str]:
     return [write.ref.name for write in writes if isinstance(write, Delete) and write.ref.kind == NAMESPACE]
 
 
-def deed(world: World, act: object) -> None:
+def follow_events(world: World, act: object) -> None:
     assert callable(act)
     follow(world, RULES, act)
-    assert settled(world) == [], "events alone must have led to all of it"
+    assert settled(world) == [], "the events of the act must cause every write"
 
 
-def test_2_3_success_is_the_generation_and_no_condition() -> None:
+def test_2_3_a_successful_status_has_the_generation_and_no_condition() -> None:
     assert status_of(made().objects[at_sub()]) == {"observedGeneration": 1}
 
 
@@ -92,15 +92,15 @@ def test_2_3_a_conflict_is_one_condition() -> None:
     }
 
 
-def test_2_3_a_condition_goes_when_its_cause_is_gone() -> None:
+def test_2_3_a_condition_disappears_when_its_cause_is_gone() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: hang(world, "a", parent="r"))
+    follow_events(world, lambda world: set_roles(world, "a", parent="r"))
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
 
 
-def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
+def test_2_3_the_transition_time_of_a_condition_stays_while_its_status_stays() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     status, have = world.registry[SUB].status, world.objects[at_sub()]
@@ -114,7 +114,7 @@ def test_2_3_the_time_of_a_condition_is_kept_while_its_status_is() -> None:
     assert status_to_write(status, have, world, CopyCounts(), "later") is None
 
 
-def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> None:
+def test_2_3_an_applied_status_loses_a_condition_that_it_does_not_repeat() -> None:
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
@@ -125,8 +125,10 @@ def test_2_3_an_applied_status_loses_the_condition_that_is_not_said_again() -> N
 
 
 @pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
-def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list[dict[str, str]]) -> None:
-    """They stay, since the server knows who applied which; people who wait for ours see no difference."""
+def test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write(
+    theirs: list[dict[str, str]],
+) -> None:
+    """They stay, because server-side apply keeps the conditions that another field manager applied."""
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
@@ -134,20 +136,21 @@ def test_2_3_conditions_of_others_are_theirs_and_no_reason_to_write(theirs: list
     stale = [*theirs, {"type": "Stalled", "status": "True"}]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
     assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
-    hang(world, "a", type="root")
-    told = status_to_write(status, have, world, CopyCounts(), "now")
-    assert told is not None
-    assert [each["type"] for each in told["conditions"]] == ["Stalled"], "what is theirs is not said by us"  # type: ignore[attr-defined]
+    set_roles(world, "a", type="root")
+    written = status_to_write(status, have, world, CopyCounts(), "now")
+    assert written is not None
+    types = [condition["type"] for condition in written["conditions"]]  # type: ignore[attr-defined]
+    assert types == ["Stalled"], "conditions of other controllers are not written"
 
 
-def test_2_3_a_namespace_that_cannot_be_made_leaves_the_status_alone() -> None:
+def test_2_3_a_namespace_that_cannot_be_created_leaves_the_status_unchanged() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
     assert settled(world) == []
     assert world.objects[at_sub("a", "plain")].status is None
 
 
-def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
+def test_2_4_a_missing_namespace_is_created_with_two_labels() -> None:
     world = a_world()
     root(world, "r", {"team": "red"}), a_sub(world, "a", "r", labels={"size": "L"})
     (write,) = plan_of(key(), world, RULES).writes
@@ -158,47 +161,47 @@ def test_2_4_a_missing_namespace_is_made_with_two_labels() -> None:
     assert labels(world, "a") == {CREATED_BY: "accurate", PARENT: "r", "team": "red", "size": "L"}
 
 
-def test_2_4_a_namespace_below_the_holder_is_healthy_even_while_it_ends() -> None:
+def test_2_4_a_namespace_below_the_parent_is_healthy_even_while_it_terminates() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     world.terminate("a")
     settled(world)
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
     assert blocked(world, key()) == []
-    deed(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
-    assert not namespace(world, "a").deleting, "it is made again"
+    follow_events(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
+    assert not namespace(world, "a").deleting, "it is created again"
 
 
 @pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
 def test_2_4_any_other_namespace_is_a_conflict_and_never_adopted(roles: dict[str, str]) -> None:
     world = a_world()
-    root(world), root(world, "q"), world.namespace("a"), hang(world, "a", **roles)
+    root(world), root(world, "q"), world.namespace("a"), set_roles(world, "a", **roles)
     a_sub(world, "a", "r")
     before = namespace(world, "a").labels.get(PARENT)
     settled(world)
     assert namespace(world, "a").labels.get(PARENT) == before
-    assert [(each.reason, each.message) for each in blocked(world, key())] == [("conflict", NEVER)]
+    assert [(target.reason, target.message) for target in blocked(world, key())] == [("conflict", NEVER)]
 
 
 @pytest.mark.parametrize("roles", [{}, {"type": "template"}, {"template": "r"}, {"parent": ""}])
-def test_2_4_nothing_is_made_where_the_holder_is_neither_root_nor_sub(roles: dict[str, str]) -> None:
+def test_2_4_nothing_is_created_if_the_parent_is_neither_root_nor_sub_namespace(roles: dict[str, str]) -> None:
     world = a_world()
-    root(world), world.namespace("h"), hang(world, "h", **roles), a_sub(world, "a", "h")
+    root(world), world.namespace("h"), set_roles(world, "h", **roles), a_sub(world, "a", "h")
     settled(world)
     assert namespace_ref("a") not in world.objects
     (found,) = blocked(world, key("a", "h"))
     assert found.message == "namespace h is neither a root nor a sub namespace"
 
 
-def test_2_4_a_holder_that_becomes_a_root_gets_its_sub_namespaces() -> None:
+def test_2_4_a_parent_that_becomes_a_root_gets_its_sub_namespaces() -> None:
     world = a_world()
     world.namespace("h"), a_sub(world, "a", "h")
     settled(world)
-    deed(world, lambda world: hang(world, "h", type="root"))
+    follow_events(world, lambda world: set_roles(world, "h", type="root"))
     assert labels(world, "a")[PARENT] == "h"
 
 
-def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
+def test_2_4_nothing_is_created_below_a_terminating_namespace() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.terminate("r")
@@ -206,18 +209,18 @@ def test_2_4_nothing_is_made_below_a_namespace_that_ends() -> None:
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_4_a_sub_namespace_deleted_by_hand_is_made_again() -> None:
+def test_2_4_a_sub_namespace_deleted_by_hand_is_created_again() -> None:
     world = made()
     before = namespace(world, "a").uid
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert namespace(world, "a").uid != before
 
 
-def test_2_4_a_conflict_is_looked_at_again_when_the_other_namespace_goes() -> None:
+def test_2_4_a_conflict_ends_when_the_other_namespace_is_deleted() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(namespace_ref("a")))
+    follow_events(world, lambda world: world.delete(namespace_ref("a")))
     assert labels(world, "a")[PARENT] == "r"
     assert condition(world, at_sub()) is None
 
@@ -227,13 +230,13 @@ def test_2_4_a_move_makes_the_old_object_a_conflict_and_the_new_one_healthy() ->
     root(world, "q"), a_sub(world, "a", "q")
     settled(world)
     assert condition(world, at_sub("a", "q")) is not None
-    deed(world, lambda world: hang(world, "a", parent="q"))
+    follow_events(world, lambda world: set_roles(world, "a", parent="q"))
     assert condition(world, at_sub("a", "q")) is None
     assert condition(world, at_sub()) is not None
 
 
 @pytest.mark.parametrize("first", ["q", "r"])
-def test_2_4_of_two_sub_namespaces_of_one_name_the_elder_has_it(first: str) -> None:
+def test_2_4_of_two_sub_namespaces_of_one_name_the_older_wins(first: str) -> None:
     world = a_world()
     root(world), root(world, "q")
     for holder in "qr":
@@ -249,7 +252,7 @@ def a_dated(have: Object, created: str) -> Object:
     return Object(have.ref, have.uid, have.resource_version, created=created, generation=1, finalizers=have.finalizers)
 
 
-def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
+def test_2_6_the_finalizer_is_removed_if_there_is_no_namespace() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
     world.delete(at_sub("a", "plain"))
@@ -258,7 +261,7 @@ def test_2_6_the_finalizer_goes_where_there_is_no_namespace() -> None:
     assert at_sub("a", "plain") not in world.objects
 
 
-def test_2_6_a_namespace_that_ends_already_is_left_to_end() -> None:
+def test_2_6_a_namespace_that_is_already_terminating_is_not_deleted_again() -> None:
     world = made()
     world.terminate("a")
     world.delete(at_sub())
@@ -269,9 +272,9 @@ def test_2_6_a_namespace_that_ends_already_is_left_to_end() -> None:
 @pytest.mark.parametrize("roles", [{"parent": "q"}, {"type": "root"}, {}])
 def test_2_6_a_namespace_that_was_moved_or_cut_is_left_alone(roles: dict[str, str]) -> None:
     world = made()
-    root(world, "q"), hang(world, "a", **roles)
+    root(world, "q"), set_roles(world, "a", **roles)
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") in world.objects
     assert at_sub() not in world.objects
 
@@ -280,11 +283,11 @@ def test_2_6_a_conflicting_namespace_is_left_alone() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") in world.objects
 
 
-def test_2_6_the_namespace_below_goes_and_then_the_finalizer() -> None:
+def test_2_6_the_namespace_is_deleted_first_and_then_the_finalizer() -> None:
     world = made()
     world.delete(at_sub())
     assert [type(write) for write in settled(world)] == [Delete, SetFinalizer]
@@ -295,21 +298,21 @@ def test_2_6_the_namespace_below_goes_and_then_the_finalizer() -> None:
 def test_2_6_the_finalizer_does_not_wait_for_the_end_of_the_namespace() -> None:
     world = made()
     world.edit(namespace_ref("a"), finalizers=("kubernetes",))
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace(world, "a").deleting
     assert at_sub() not in world.objects
 
 
-def test_2_6_a_namespace_that_was_grafted_by_its_label_goes_too() -> None:
+def test_2_6_a_namespace_that_was_grafted_by_its_label_is_deleted_too() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_on_it() -> None:
-    """Its overlay never came, because the server refuses it, or not yet."""
+def test_2_6_a_namespace_is_deleted_by_its_label_even_if_we_never_wrote_it() -> None:
+    """Its overlay is not applied yet, or the server refuses it."""
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     assert not namespace(world, "a").managed_keys
@@ -319,41 +322,41 @@ def test_2_6_a_namespace_goes_by_its_label_also_where_only_people_have_written_o
     assert write.ref == namespace_ref("a")
 
 
-def test_2_6_what_the_original_made_goes_with_its_object() -> None:
+def test_2_6_a_namespace_that_the_original_created_is_deleted_with_its_sub_namespace() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.put(namespace_ref("a"), by=ACCURATE_MANAGER, labels={PARENT: "r", CREATED_BY: "accurate"})
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert namespace_ref("a") not in world.objects
 
 
-def test_2_6_finalizers_of_others_are_kept() -> None:
+def test_2_6_finalizers_of_other_controllers_are_kept() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert world.objects[at_sub()].finalizers == (OTHER,)
 
 
 def test_2_6_without_the_finalizer_the_object_disappears_and_the_namespace_stays() -> None:
     world = made()
     world.edit(at_sub(), finalizers=())
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert labels(world, "a")[PARENT] == "r"
 
 
-def test_2_6_with_cascading_all_that_has_an_object_goes_down_to_the_end() -> None:
+def test_2_6_with_cascading_namespaces_with_a_sub_namespace_are_deleted_at_every_depth() -> None:
     world = made(cascading=True)
     a_sub(world, "b", "a")
     settled(world)
     a_sub(world, "c", "b"), sub(world, "loose", "b")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub()))
+    follow_events(world, lambda world: world.delete(at_sub()))
     assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "loose"}
     assert labels(world, "loose")[PARENT] == "b"
 
 
-def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
+def test_2_6_the_status_of_a_sub_namespace_that_waits_for_children_names_what_to_do() -> None:
     world = made()
     sub(world, "b", "a")
     settled(world)
@@ -369,7 +372,7 @@ def test_2_6_one_that_waits_for_children_says_so_and_what_to_do() -> None:
 
 
 def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
-    """What the status of one under deletion would say."""
+    """The condition that would be written on a terminating SubNamespace."""
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     written = status_to_write(status, have, world, tally, "now") or {}
     found = written.get("conditions")
@@ -377,7 +380,7 @@ def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
     return found[0] if found else None
 
 
-def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
+def test_row_25_the_status_of_a_held_sub_namespace_names_the_command_to_release_it() -> None:
     world, tally = made(), CopyCounts()
     world.delete(at_sub())
     assert ending(world, tally) is None
@@ -388,7 +391,7 @@ def test_row_25_one_that_the_brake_holds_says_so_and_what_to_do() -> None:
     assert "`samara release accurate/SubNamespace/r/a`" in str(found["message"])
 
 
-def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
+def test_2_6_the_status_shows_why_the_server_does_not_delete_the_namespace() -> None:
     world, tally = made(), CopyCounts()
     world.delete(at_sub())
     tally.mark_not_removed(namespace_ref("a"), "refused", "not on a Friday")
@@ -397,7 +400,7 @@ def test_2_6_one_whose_namespace_the_server_does_not_delete_says_why() -> None:
     assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
 
 
-def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
+def test_the_status_of_a_sub_namespace_that_waits_for_a_paused_namespace_shows_it() -> None:
     world = made()
     world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
     world.delete(at_sub())
@@ -408,51 +411,51 @@ def test_one_that_waits_for_a_paused_namespace_says_so() -> None:
     assert "samara.dev/paused" in str(found["message"])
 
 
-def test_2_6_one_that_waits_no_more_but_for_others_does_not_say_so_any_more() -> None:
+def test_2_6_the_condition_disappears_when_only_a_foreign_finalizer_is_left() -> None:
     world = made()
     sub(world, "b", "a")
     world.edit(at_sub(), finalizers=(OTHER, FINALIZER))
     world.delete(at_sub())
     settled(world)
     assert condition(world, at_sub()) is not None
-    deed(world, lambda world: hang(world, "b", type="root"))
+    follow_events(world, lambda world: set_roles(world, "b", type="root"))
     assert world.objects[at_sub()].finalizers == (OTHER,)
     assert condition(world, at_sub()) is None
 
 
 def test_2_6_a_namespace_that_names_itself_is_not_its_own_child() -> None:
-    """Its SubNamespace is let go. The namespace stays, as everything does in a loop."""
+    """Its SubNamespace loses the finalizer. The namespace stays, as every namespace in a loop."""
     world = made()
     a_sub(world, "a", "a")
-    hang(world, "a", parent="a")
+    set_roles(world, "a", parent="a")
     settled(world)
-    deed(world, lambda world: world.delete(at_sub("a", "a")))
+    follow_events(world, lambda world: world.delete(at_sub("a", "a")))
     assert at_sub("a", "a") not in world.objects
     assert labels(world, "a")[PARENT] == "a"
 
 
 @pytest.mark.parametrize("cascading", [False, True])
-def test_row_20_who_deletes_the_parent_takes_those_below_along_only_with_cascading(cascading: bool) -> None:
+def test_row_20_deleting_the_parent_deletes_the_namespaces_below_only_with_cascading(cascading: bool) -> None:
     world = made(cascading=cascading)
     settled(world)
     world.terminate("r")
     world.delete(at_sub())
     settled(world)
     assert (namespace_ref("a") in world.objects) is not cascading
-    assert at_sub() not in world.objects, "nothing holds the parent up"
+    assert at_sub() not in world.objects, "it must not block the deletion of the parent"
 
 
-def test_row_20_that_the_parent_is_going_is_asked_of_the_server_and_not_of_a_watch_that_may_be_behind() -> None:
+def test_row_20_the_server_decides_whether_the_parent_terminates_because_the_watch_may_be_behind() -> None:
     world = made()
     settled(world)
     world.outside[NamespaceIsActive("r")] = False
     world.delete(at_sub())
     settled(world)
     assert namespace_ref("a") in world.objects
-    assert at_sub() not in world.objects, "nothing holds the parent up"
+    assert at_sub() not in world.objects, "it must not block the deletion of the parent"
 
 
-def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decided(
+def test_row_20_nothing_is_written_before_the_server_answers_whether_the_parent_terminates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = made()
@@ -463,7 +466,7 @@ def test_row_20_while_nobody_knows_whether_the_parent_is_going_nothing_is_decide
     assert (found.ready, found.reads, found.writes) == (False, (NamespaceIsActive("r"),), ())
 
 
-def test_row_20_a_slice_sees_the_children_too() -> None:
+def test_row_20_a_plan_of_one_namespace_sees_the_children_too() -> None:
     world = made()
     sub(world, "b", "a")
     settled(world)
@@ -471,8 +474,8 @@ def test_row_20_a_slice_sees_the_children_too() -> None:
     assert plan_of(key().in_namespace(""), world, RULES).writes == ()
 
 
-def test_row_26_a_reserved_namespace_does_not_go_with_a_sub_namespace() -> None:
-    """An administrator may hang the operator's own namespace into a tree."""
+def test_row_26_a_reserved_namespace_is_not_deleted_with_a_sub_namespace() -> None:
+    """An administrator may make the operator's own namespace a sub-namespace."""
     world = a_world()
     root(world), sub(world, "operator", "r"), a_sub(world, "operator", "r")
     settled(world)
@@ -493,7 +496,7 @@ def test_a_paused_namespace_is_not_deleted() -> None:
 
 
 @pytest.mark.parametrize("cascading", [False, True])
-def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascading: bool) -> None:
+def test_row_9_and_20_a_namespace_with_children_is_deleted_only_with_cascading(cascading: bool) -> None:
     world = made(cascading=cascading)
     sub(world, "b", "a")
     settled(world)
@@ -502,43 +505,43 @@ def test_row_9_and_20_a_namespace_with_children_goes_only_with_cascading(cascadi
     assert (namespace_ref("a") in world.objects) is not cascading
     if not cascading:
         assert world.objects[at_sub()].finalizers == (FINALIZER,)
-        assert [(each.reason, each.message) for each in blocked(world, key())] == [
+        assert [(target.reason, target.message) for target in blocked(world, key())] == [
             ("refused", "child namespaces exist")
         ]
 
 
 @pytest.mark.parametrize("leaves", [{"parent": "r"}, {"type": "root"}])
-def test_row_20_when_the_last_child_leaves_the_deletion_goes_on(leaves: dict[str, str]) -> None:
+def test_row_20_the_deletion_continues_when_the_last_child_is_moved(leaves: dict[str, str]) -> None:
     world = made()
     sub(world, "b", "a")
     world.delete(at_sub())
     settled(world)
-    deed(world, lambda world: hang(world, "b", **leaves))
+    follow_events(world, lambda world: set_roles(world, "b", **leaves))
     assert namespace_ref("a") not in world.objects
 
 
-def test_row_20_when_the_last_child_is_deleted_the_deletion_goes_on() -> None:
+def test_row_20_the_deletion_continues_when_the_last_child_is_deleted() -> None:
     world = made()
     sub(world, "b", "a")
     world.delete(at_sub())
     settled(world)
-    deed(world, lambda world: world.delete(namespace_ref("b")))
+    follow_events(world, lambda world: world.delete(namespace_ref("b")))
     assert namespace_ref("a") not in world.objects
 
 
-def test_row_10_a_delete_decided_on_a_stale_read_is_not_made() -> None:
+def test_row_10_a_delete_decided_on_a_stale_read_is_not_performed() -> None:
     world = made()
     root(world, "q")
     world.delete(at_sub())
     (write,) = plan_of(key(), world, RULES).writes
     assert isinstance(write, Delete)
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     assert not perform(world, write)
     settled(world)
     assert namespace_ref("a") in world.objects
 
 
-def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> None:
+def test_row_18_the_finalizer_is_added_first_while_there_is_no_status() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r", guard=False)
     first, second, *_ = settled(world)
@@ -548,7 +551,7 @@ def test_row_18_the_finalizer_is_added_first_while_nothing_was_observed() -> Non
     assert world.objects[at_sub()].finalizers == (FINALIZER,)
 
 
-def test_row_18_no_status_is_written_before_the_finalizer_is_there() -> None:
+def test_row_18_no_status_is_written_before_the_finalizer_is_set() -> None:
     world = a_world()
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r", guard=False)
     settle(world, RULES, fates=["done", "dropped"])
@@ -556,7 +559,7 @@ def test_row_18_no_status_is_written_before_the_finalizer_is_there() -> None:
     assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
 
 
-def test_row_18_once_seen_a_removed_finalizer_is_not_put_back() -> None:
+def test_row_18_a_removed_finalizer_is_not_added_again_once_there_is_a_status() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER,))
     assert settled(world) == []
@@ -571,7 +574,7 @@ def test_row_18_the_finalizers_of_users_stay_when_ours_is_added() -> None:
     assert set(world.objects[at_sub()].finalizers) == {OTHER, FINALIZER}
 
 
-def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none_added() -> None:
+def test_row_24_a_terminating_sub_namespace_without_our_finalizer_deletes_and_adds_nothing() -> None:
     world = made()
     world.edit(at_sub(), finalizers=(OTHER,))
     world.delete(at_sub())
@@ -579,7 +582,7 @@ def test_row_24_under_deletion_without_our_finalizer_nothing_is_deleted_and_none
     assert namespace_ref("a") in world.objects
 
 
-def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_along() -> None:
+def test_row_25_deleting_the_crd_deletes_no_namespace() -> None:
     world = made()
     a_sub(world, "b", "a")
     settled(world)
@@ -589,7 +592,7 @@ def test_row_25_objects_that_vanish_with_their_definition_take_no_namespace_alon
     assert settled(world) == []
 
 
-def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebody_says_so() -> None:
+def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_released() -> None:
     world, clock = a_world(), Clock()
     root(world)
     for name in "abcde":
@@ -598,19 +601,19 @@ def test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_somebod
     holds, sent = MassDeleteGuard(MassDeleteLimit(), 600.0, clock, awaits_record=False), list[str]()
     for name in "abcde":
         world.delete(at_sub(name))
-        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
-        sent += [each.ref.name for each in holds.check(key(name), deletes, 1, 5)]
+        deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
+        sent += [write.ref.name for write in holds.check(key(name), deletes, 1, 5)]
     assert sent == ["a", "b", "c"]
     assert {hold.until for hold in holds.held.values()} == {inf}
     clock.now += 10 * WINDOW
     assert holds.due() == []
-    held = [each for each in plan_of(key("d"), world, RULES).writes if isinstance(each, Delete)]
+    held = [write for write in plan_of(key("d"), world, RULES).writes if isinstance(write, Delete)]
     assert holds.check(key("d"), held, 1, 5) == ()
     holds.release(key("d"))
     assert list(holds.check(key("d"), held, 1, 5)) == held
 
 
-def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
+def test_row_25_after_ten_minutes_three_more_namespaces_may_be_deleted() -> None:
     world, clock = a_world(), Clock()
     root(world)
     for name in "abcd":
@@ -620,12 +623,12 @@ def test_row_25_three_more_may_go_when_the_window_has_passed() -> None:
     for name in "abcd":
         clock.now += WINDOW / 2
         world.delete(at_sub(name))
-        deletes = [each for each in plan_of(key(name), world, RULES).writes if isinstance(each, Delete)]
+        deletes = [write for write in plan_of(key(name), world, RULES).writes if isinstance(write, Delete)]
         assert list(holds.check(key(name), deletes, 1, 4)) == deletes
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "operator"])
-def test_row_26_a_reserved_name_is_refused_and_said_in_the_status(name: str) -> None:
+def test_row_26_a_reserved_name_is_refused_and_reported_in_the_status(name: str) -> None:
     world = a_world()
     root(world), a_sub(world, name, "r")
     settled(world)
@@ -633,7 +636,7 @@ def test_row_26_a_reserved_name_is_refused_and_said_in_the_status(name: str) -> 
     found = condition(world, at_sub(name))
     assert found is not None
     assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Reserved")
-    assert [each.reason for each in blocked(world, key(name))] == ["refused"]
+    assert [target.reason for target in blocked(world, key(name))] == ["refused"]
 
 
 def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched() -> None:
@@ -645,25 +648,25 @@ def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched(
     found = condition(world, at_sub("operator"))
     assert found is not None
     assert found["reason"] == "Reserved"
-    deed(world, lambda world: world.delete(at_sub("operator")))
+    follow_events(world, lambda world: world.delete(at_sub("operator")))
     assert namespace(world, "operator") is theirs
 
 
-def test_row_26_the_rules_reserve_names_too() -> None:
+def test_row_26_the_cluster_policy_reserves_names_too() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r"), a_sub(world, "team-x", "r")
     settle(world, ClusterPolicy(protected=("team-*",), reserved=("a",)))
     assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r"}
 
 
-def test_row_26_a_name_that_was_reserved_later_leaves_its_namespace_healthy() -> None:
+def test_row_26_a_name_reserved_later_leaves_its_namespace_healthy() -> None:
     world = made()
     rules = ClusterPolicy(reserved=("a",))
     assert settle(world, rules) == []
     assert plan_of(key(), world, rules).blocked == ()
 
 
-def test_a_paused_object_does_nothing() -> None:
+def test_a_paused_sub_namespace_creates_and_deletes_nothing() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.edit(at_sub(), annotations={PAUSED: "true"})
@@ -677,7 +680,7 @@ def test_a_paused_object_does_nothing() -> None:
     assert at_sub() in world.objects
 
 
-def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_finalizer() -> None:
+def test_a_sub_namespace_in_a_paused_namespace_is_not_reconciled() -> None:
     world = a_world()
     root(world), a_sub(world, "a", "r")
     world.edit(namespace_ref("r"), annotations={PAUSED: "true"})
@@ -693,24 +696,24 @@ def test_a_paused_namespace_holds_the_sub_namespaces_in_it_with_status_and_final
     assert {at_sub(), namespace_ref("a")} <= world.objects.keys()
 
 
-def test_a_new_sub_namespace_gets_words_and_objects_at_once() -> None:
+def test_a_new_sub_namespace_gets_labels_and_objects_at_once() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
     source(world, at("r", "x"), "update")
     settled(world)
-    deed(world, lambda world: a_sub(world, "a", "r"))
+    follow_events(world, lambda world: a_sub(world, "a", "r"))
     assert labels(world, "a")["team"] == "red"
     assert at("a", "x") in world.objects
 
 
-def test_a_report_is_written_only_where_it_changes() -> None:
+def test_a_status_is_written_only_when_it_changes() -> None:
     world = made()
     world.edit(at_sub(), generation=2)
     assert [type(write) for write in settled(world)] == [WriteStatus]
     assert settled(world) == []
 
 
-def test_a_type_label_on_a_new_sub_namespace_is_never_made() -> None:
+def test_a_new_sub_namespace_never_gets_a_type_label() -> None:
     world = made()
     assert TYPE not in labels(world, "a")
     assert deletions(settled(world)) == []

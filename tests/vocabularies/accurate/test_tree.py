@@ -1,4 +1,4 @@
-"""What namespaces inherit from their parent or template, rule by rule; the numbers are those of the specification."""
+"""Labels and annotations that namespaces inherit; the numbers are the sections and rows of the specification."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.vocabularies.accurate.forest import (
     a_world,
     chain,
     faults,
-    hang,
     instance,
     labels,
     namespace,
     relabel,
     root,
+    set_roles,
     settled,
     sub,
     template,
@@ -50,7 +50,7 @@ def test_1_1_type_template_and_parent_of_the_parent_are_never_inherited() -> Non
     assert labels(world, "a") == {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
 
 
-def test_1_1_created_by_is_put_on_sub_namespaces_and_not_on_instances() -> None:
+def test_1_1_sub_namespaces_get_created_by_and_instances_do_not() -> None:
     world = a_world()
     root(world), template(world, "t"), sub(world, "a", "r"), instance(world, "i", "t")
     settled(world)
@@ -59,14 +59,14 @@ def test_1_1_created_by_is_put_on_sub_namespaces_and_not_on_instances() -> None:
 
 
 @pytest.mark.parametrize("role", [PARENT, TEMPLATE])
-def test_1_1_and_row_16_an_empty_relation_is_none(role: str) -> None:
+def test_1_1_and_row_16_an_empty_parent_or_template_label_counts_as_absent(role: str) -> None:
     world = a_world()
     world.namespace("a", {role: "", "team": "red"})
     assert settled(world) == []
     assert faults(world) == []
 
 
-def test_1_1_an_empty_parent_leaves_the_template() -> None:
+def test_1_1_with_an_empty_parent_label_the_template_counts() -> None:
     world = a_world()
     template(world, "t", {"team": "red"})
     world.namespace("a", {PARENT: "", TEMPLATE: "t"})
@@ -74,19 +74,21 @@ def test_1_1_an_empty_parent_leaves_the_template() -> None:
     assert team(world, "a") == ["red"]
 
 
-def test_1_3_and_row_28_words_are_applied_as_the_original_did_so_taking_over_writes_nothing() -> None:
+def test_1_3_and_row_28_taking_over_labels_that_the_original_applied_writes_nothing() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
-    words = {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
-    have = world.namespace("a", words)
-    applied = frozenset(ManagedKey("accurate-controller", LABELS, each) for each in words)
+    inherited = {PARENT: "r", CREATED_BY: "accurate", "team": "red"}
+    have = world.namespace("a", inherited)
+    applied = frozenset(ManagedKey("accurate-controller", LABELS, key) for key in inherited)
     world.store(
-        type(have)(have.ref, have.uid, have.resource_version, labels=words, managed_keys=applied, applied_keys=applied)
+        type(have)(
+            have.ref, have.uid, have.resource_version, labels=inherited, managed_keys=applied, applied_keys=applied
+        )
     )
     assert settled(world) == []
 
 
-def test_1_3_words_are_applied_by_the_field_manager_of_the_original() -> None:
+def test_1_3_labels_are_applied_under_the_field_manager_of_the_original() -> None:
     world = a_world()
     chain(world, "r", "a")
     (write,) = settled(world)
@@ -94,7 +96,7 @@ def test_1_3_words_are_applied_by_the_field_manager_of_the_original() -> None:
     assert write.overlay.manager == ACCURATE_MANAGER == "accurate-controller"
 
 
-def test_2_5_a_sub_namespace_gets_the_words_of_its_sub_namespace_object() -> None:
+def test_2_5_a_namespace_gets_the_labels_and_annotations_of_its_sub_namespace_resource() -> None:
     world = a_world()
     chain(world, "r", "a")
     a_sub(world, "a", "r", labels={"size": "L"}, annotations={"story": "long"})
@@ -103,7 +105,7 @@ def test_2_5_a_sub_namespace_gets_the_words_of_its_sub_namespace_object() -> Non
     assert namespace(world, "a").annotations == {"story": "long"}
 
 
-def test_2_5_keys_that_the_lists_do_not_name_are_ignored_in_silence() -> None:
+def test_2_5_keys_outside_the_configured_lists_are_ignored_without_a_fault() -> None:
     world = a_world()
     chain(world, "r", "a")
     a_sub(world, "a", "r", labels={"other": "x"}, annotations={"note": "x"})
@@ -113,7 +115,7 @@ def test_2_5_keys_that_the_lists_do_not_name_are_ignored_in_silence() -> None:
     assert faults(world) == []
 
 
-def test_2_5_the_words_of_the_object_come_before_those_of_the_parent() -> None:
+def test_2_5_labels_of_the_sub_namespace_resource_override_those_of_the_parent() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
     sub(world, "a", "r")
@@ -122,7 +124,7 @@ def test_2_5_the_words_of_the_object_come_before_those_of_the_parent() -> None:
     assert team(world, "a") == ["blue"]
 
 
-def test_2_5_grandchildren_inherit_what_the_lists_of_inheritance_name_too() -> None:
+def test_2_5_grandchildren_inherit_only_keys_in_the_lists_of_inherited_keys() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     a_sub(world, "a", "r", labels={"team": "blue", "size": "L"})
@@ -130,7 +132,7 @@ def test_2_5_grandchildren_inherit_what_the_lists_of_inheritance_name_too() -> N
     assert labels(world, "b") == {PARENT: "a", CREATED_BY: "accurate", "team": "blue"}
 
 
-def test_2_5_a_changed_spec_reaches_the_namespace_and_those_below() -> None:
+def test_2_5_a_changed_spec_reaches_the_namespace_and_its_descendants() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     a_sub(world, "a", "r", labels={"team": "blue", "size": "L"})
@@ -141,7 +143,7 @@ def test_2_5_a_changed_spec_reaches_the_namespace_and_those_below() -> None:
     assert "size" not in labels(world, "a")
 
 
-def test_2_5_only_the_object_in_the_actual_parent_counts() -> None:
+def test_2_5_only_the_sub_namespace_resource_in_the_actual_parent_counts() -> None:
     world = a_world()
     chain(world, "r", "a")
     root(world, "q")
@@ -150,7 +152,7 @@ def test_2_5_only_the_object_in_the_actual_parent_counts() -> None:
     assert team(world, "a") == [None]
 
 
-def test_2_5_an_object_under_deletion_counts_until_it_is_gone() -> None:
+def test_2_5_a_terminating_sub_namespace_resource_counts_until_it_is_gone() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     a_sub(world, "a", "r", labels={"size": "L"})
@@ -160,7 +162,7 @@ def test_2_5_an_object_under_deletion_counts_until_it_is_gone() -> None:
     assert labels(world, "a")["size"] == "L"
 
 
-def test_2_5_the_words_go_with_the_object_while_the_namespace_stays() -> None:
+def test_2_5_deleting_the_sub_namespace_resource_removes_its_labels_from_the_namespace() -> None:
     world = a_world()
     chain(world, "r", "a")
     a_sub(world, "a", "r", guard=False, labels={"size": "L"})
@@ -173,7 +175,7 @@ def test_2_5_the_words_go_with_the_object_while_the_namespace_stays() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, "text", 7, ["x"], {"labels": "text"}, {"labels": {"size": 7}}, {"labels": None}])
-def test_2_5_an_odd_spec_is_no_trouble(odd: object) -> None:
+def test_2_5_a_malformed_spec_is_ignored(odd: object) -> None:
     world = a_world()
     chain(world, "r", "a")
     world.put(Ref(SUB_NAMESPACE, "r", "a"), content(spec=odd))
@@ -181,7 +183,7 @@ def test_2_5_an_odd_spec_is_no_trouble(odd: object) -> None:
     assert labels(world, "a").get("size", "7") == "7"
 
 
-def test_4_nothing_is_done_for_a_namespace_that_ends() -> None:
+def test_4_a_terminating_namespace_is_left_alone() -> None:
     world = a_world()
     chain(world, "r", "a")
     world.terminate("a")
@@ -203,7 +205,7 @@ def test_4_a_namespace_without_relations_is_left_alone() -> None:
     assert settled(world) == []
 
 
-def test_4_the_type_of_what_is_above_does_not_matter() -> None:
+def test_4_the_type_of_the_parent_or_template_does_not_matter() -> None:
     world = a_world()
     world.namespace("plain", {"team": "red"})
     sub(world, "a", "plain"), instance(world, "i", "plain")
@@ -234,17 +236,17 @@ def test_4_in_a_loop_nothing_is_written_and_each_namespace_has_one_clear_fault(r
         assert fault.message.startswith(f"circular reference is not permitted: {name} → ")
 
 
-def test_4_what_hangs_on_a_loop_waits_with_it_and_settles_when_it_is_broken() -> None:
+def test_4_a_namespace_below_a_loop_waits_until_the_loop_is_broken() -> None:
     world = a_world()
     for name, above in (("a", "b"), ("b", "a"), ("c", "b")):
         sub(world, name, above, {"team": name})
     assert settled(world) == []
-    hang(world, "a", type="root")
+    set_roles(world, "a", type="root")
     settled(world)
     assert team(world, "a", "b", "c") == ["a", "a", "a"]
 
 
-def test_4_a_loop_that_is_broken_wakes_all_that_hung_on_it() -> None:
+def test_4_breaking_a_loop_reconciles_every_namespace_below_it() -> None:
     world = a_world()
     for name, above in (("a", "b"), ("b", "c"), ("c", "a"), ("d", "c")):
         sub(world, name, above, {"team": name})
@@ -254,7 +256,7 @@ def test_4_a_loop_that_is_broken_wakes_all_that_hung_on_it() -> None:
     assert settled(world) == []
 
 
-def test_4_1_what_the_lists_match_is_inherited_and_nothing_else() -> None:
+def test_4_1_only_keys_that_match_the_lists_are_inherited() -> None:
     world = a_world()
     root(world, "r", {"team": "red", "foo.glob/a": "1", "other": "x"}, annotations={"note": "n", "secret": "s"})
     sub(world, "a", "r")
@@ -263,7 +265,7 @@ def test_4_1_what_the_lists_match_is_inherited_and_nothing_else() -> None:
     assert namespace(world, "a").annotations == {"note": "n"}
 
 
-def test_4_1_a_changed_value_is_changed_on_the_child_and_further_down() -> None:
+def test_4_1_a_changed_value_reaches_every_descendant() -> None:
     world = a_world()
     chain(world, *DEEP)
     relabel(world, "r", team="red")
@@ -272,7 +274,7 @@ def test_4_1_a_changed_value_is_changed_on_the_child_and_further_down() -> None:
     assert team(world, *DEEP) == ["blue"] * 7
 
 
-def test_4_1_a_key_removed_on_the_parent_is_removed_on_the_child_and_further_down() -> None:
+def test_4_1_a_key_removed_on_the_parent_is_removed_on_every_descendant() -> None:
     world = a_world()
     chain(world, *DEEP)
     relabel(world, "r", team="red")
@@ -281,7 +283,7 @@ def test_4_1_a_key_removed_on_the_parent_is_removed_on_the_child_and_further_dow
     assert team(world, *DEEP) == [None] * 7
 
 
-def test_4_1_a_key_edited_on_the_child_is_forced_back() -> None:
+def test_4_1_a_key_edited_on_the_child_is_restored() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     relabel(world, "r", team="red")
@@ -309,27 +311,27 @@ def test_4_1_a_key_that_does_not_match_is_never_touched() -> None:
 
 
 @pytest.mark.parametrize("role", ["parent", "template"])
-def test_4_1_after_a_switch_the_old_keys_go_and_the_new_ones_come(role: str) -> None:
+def test_4_1_another_parent_or_template_replaces_the_inherited_keys(role: str) -> None:
     world = a_world()
     root(world, "one", {"team": "red", "a.glob/x": "1"})
     root(world, "two", {"a.glob/y": "2"})
     world.namespace("a")
-    hang(world, "a", **{role: "one"})
+    set_roles(world, "a", **{role: "one"})
     settled(world)
-    follow(world, ClusterPolicy(), lambda world: hang(world, "a", **{role: "two"}))
+    follow(world, ClusterPolicy(), lambda world: set_roles(world, "a", **{role: "two"}))
     inherited = {name: value for name, value in labels(world, "a").items() if "glob" in name or name == "team"}
     assert inherited == {"a.glob/y": "2"}
 
 
 @pytest.mark.parametrize("role", ["parent", "template"])
 @pytest.mark.parametrize("becomes", [{}, {"type": "root"}])
-def test_4_1_and_row_6_what_was_inherited_stays_after_a_cut(role: str, becomes: dict[str, str]) -> None:
+def test_4_1_and_row_6_inherited_keys_stay_after_a_cut(role: str, becomes: dict[str, str]) -> None:
     world = a_world()
     root(world, "r", {"team": "red"}, annotations={"note": "n"})
     world.namespace("a")
-    hang(world, "a", **{role: "r"})
+    set_roles(world, "a", **{role: "r"})
     settled(world)
-    follow(world, ClusterPolicy(), lambda world: hang(world, "a", **becomes))
+    follow(world, ClusterPolicy(), lambda world: set_roles(world, "a", **becomes))
     assert settled(world) == []
     assert team(world, "a") == ["red"]
     assert namespace(world, "a").annotations == {"note": "n"}
@@ -339,12 +341,12 @@ def test_4_1_created_by_stays_after_a_cut() -> None:
     world = a_world()
     chain(world, "r", "a")
     settled(world)
-    hang(world, "a", type="root")
+    set_roles(world, "a", type="root")
     settled(world)
     assert labels(world, "a")[CREATED_BY] == "accurate"
 
 
-def test_4_1_a_key_that_left_the_configuration_leaves_the_children() -> None:
+def test_4_1_a_key_removed_from_the_configuration_disappears_from_the_children() -> None:
     world = a_world()
     chain(world, "r", "a", "b")
     relabel(world, "r", team="red")
@@ -354,7 +356,7 @@ def test_4_1_a_key_that_left_the_configuration_leaves_the_children() -> None:
     assert team(world, "r", "a", "b") == ["red", None, None]
 
 
-def test_4_1_templates_of_templates_add_their_own_on_the_way() -> None:
+def test_4_1_a_template_of_a_template_adds_its_own_labels() -> None:
     world = a_world()
     template(world, "t1", {"team": "red"})
     template(world, "t2", {TEMPLATE: "t1", "a.glob/x": "2"})
@@ -364,7 +366,7 @@ def test_4_1_templates_of_templates_add_their_own_on_the_way() -> None:
     assert labels(world, "i") == {TEMPLATE: "t2", "team": "red", "a.glob/x": "2"}
 
 
-def test_4_1_a_root_that_is_an_instance_receives_and_passes_on() -> None:
+def test_4_1_a_root_that_is_an_instance_inherits_and_passes_labels_on() -> None:
     world = a_world()
     template(world, "t", {"team": "red"})
     root(world, "r", {TEMPLATE: "t"})
@@ -381,7 +383,7 @@ def test_4_1_a_tree_six_deep_settles() -> None:
     assert team(world, *DEEP) == ["red"] * 7
 
 
-def test_row_7_one_namespace_in_trouble_does_not_stop_its_siblings() -> None:
+def test_row_7_a_terminating_or_paused_namespace_does_not_stop_its_siblings() -> None:
     world = a_world()
     root(world, "r", {"team": "red"})
     for name in "abc":
@@ -392,12 +394,12 @@ def test_row_7_one_namespace_in_trouble_does_not_stop_its_siblings() -> None:
     assert team(world, "a", "b", "c") == [None, None, "red"]
 
 
-def test_row_10_a_write_decided_on_an_old_version_is_not_made() -> None:
+def test_row_10_a_write_decided_on_an_old_version_is_not_performed() -> None:
     world = a_world()
     root(world, "r", {"team": "red"}), root(world, "q", {"team": "blue"})
     sub(world, "a", "r")
     (write,) = plan_of(key("a"), world, ClusterPolicy()).writes
-    hang(world, "a", parent="q")
+    set_roles(world, "a", parent="q")
     assert not perform(world, write)
     settled(world)
     assert labels(world, "a")[PARENT] == "q"
@@ -405,7 +407,7 @@ def test_row_10_a_write_decided_on_an_old_version_is_not_made() -> None:
 
 
 @pytest.mark.parametrize("word", ["accurate.cybozu.com/x", "samara.dev/paused", "pod-security.kubernetes.io/enforce"])
-def test_row_23_a_glob_gives_no_key_that_gives_power(word: str) -> None:
+def test_row_23_a_glob_admits_no_key_that_grants_access(word: str) -> None:
     world = a_world(labelKeys=["*", "*/*"], subNamespaceLabelKeys=["*", "*/*"])
     root(world, "r", {word: "privileged", "kubernetes.io/metadata.name": "r"})
     sub(world, "a", "r")
@@ -414,7 +416,7 @@ def test_row_23_a_glob_gives_no_key_that_gives_power(word: str) -> None:
     assert labels(world, "a") == {PARENT: "r", CREATED_BY: "accurate"}
 
 
-def test_row_23_a_key_of_pod_security_is_inherited_where_it_is_spelled_out() -> None:
+def test_row_23_a_pod_security_key_is_inherited_if_it_is_listed_literally() -> None:
     word = "pod-security.kubernetes.io/enforce"
     world = a_world(labelKeys=[word])
     root(world, "r", {word: "baseline"})
@@ -423,7 +425,7 @@ def test_row_23_a_key_of_pod_security_is_inherited_where_it_is_spelled_out() -> 
     assert labels(world, "a")[word] == "baseline"
 
 
-def test_a_sub_namespace_keeps_its_parent_whatever_the_lists_say() -> None:
+def test_a_sub_namespace_keeps_its_own_created_by_label_whatever_the_lists_admit() -> None:
     world = a_world(labelKeys=["app.kubernetes.io/created-by"], subNamespaceLabelKeys=["app.kubernetes.io/created-by"])
     root(world, "r", {CREATED_BY: "somebody"})
     sub(world, "a", "r")
@@ -437,7 +439,7 @@ def test_the_empty_configuration_inherits_nothing() -> None:
 
 
 def with_words_of_its_own() -> World:
-    """A sub-namespace whose SubNamespace has brought labels, and is gone now."""
+    """A sub-namespace that got labels from a SubNamespace that is gone now."""
     world = a_world()
     root(world), sub(world, "a", "r")
     made = a_sub(world, "a", "r", labels={"size": "big"})
@@ -447,27 +449,27 @@ def with_words_of_its_own() -> World:
     return world
 
 
-def test_what_a_sub_namespace_has_brought_stays_while_its_definition_goes() -> None:
+def test_labels_of_a_sub_namespace_resource_stay_while_its_crd_is_deleted() -> None:
     world = with_words_of_its_own()
     world.revoked.add(SUB_NAMESPACE)
     settled(world)
     assert labels(world, "a")["size"] == "big"
 
 
-def test_what_a_sub_namespace_has_brought_stays_where_it_is_only_missing_in_a_list() -> None:
+def test_labels_of_a_sub_namespace_resource_stay_while_it_is_only_missing_in_a_list() -> None:
     world = with_words_of_its_own()
-    asked = world.registry[TREE].desired(namespace_ref("a"), world).reads
-    world.values.update({asked[0]: True, IsGone(Ref(SUB_NAMESPACE, "r", "a")): False})
+    reads = world.registry[TREE].desired(namespace_ref("a"), world).reads
+    world.values.update({reads[0]: True, IsGone(Ref(SUB_NAMESPACE, "r", "a")): False})
     assert plan_of(key("a"), world, ClusterPolicy()).writes == ()
 
 
-def test_nothing_is_asked_for_a_namespace_that_ends() -> None:
+def test_nothing_is_read_for_a_terminating_namespace() -> None:
     world = with_words_of_its_own()
     world.terminate("a")
     assert world.registry[TREE].desired(namespace_ref("a"), world).reads == ()
 
 
-def test_what_a_sub_namespace_has_brought_goes_with_it() -> None:
+def test_labels_of_a_sub_namespace_resource_are_removed_with_it() -> None:
     world = with_words_of_its_own()
     settled(world)
     assert "size" not in labels(world, "a")

@@ -1,4 +1,4 @@
-"""Accurate: trees of namespaces, templates, and what namespaces inherit from their parents."""
+"""Accurate: users label namespaces to form trees; Samara passes labels, annotations and objects on from the parents."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Options:
     cascading: bool = False
     managers: frozenset[str] = frozenset({ACCURATE_MANAGER})
     generated: bool = False
-    """True: an object that a controller created asks for what the annotation of its owner says."""
+    """True: `propagate-generated` on a controller makes the objects that it created sources."""
 
 
 def source_types(

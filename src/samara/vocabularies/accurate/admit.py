@@ -1,7 +1,7 @@
-"""What admission says to changes of Namespaces in trees and of SubNamespaces: the first rule that is broken.
+"""Users change Namespaces in trees and SubNamespaces; the webhook refuses a change that breaks a rule of the trees.
 
-The texts are the original's, since people and scripts know them. The rules that are ours let pass what the original
-would have stored already and the change leaves as it is: nobody is stopped for what was accepted before.
+Messages are the original's, because people and scripts search for them. A rule that only Samara has is not applied to
+a value that the change leaves as it is: the original may have accepted that value.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Faults = Iterator[str]
 
 @dataclass(frozen=True, slots=True)
 class AdmitRules:
-    """What the settings say about trees."""
+    """The settings that admission depends on."""
 
     denied: Callable[[str, str], tuple[str, str] | None]
-    """Of the first naming policy that denies a name under a root its `root` and `match`; raises for a bad expansion."""
+    """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
     reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
@@ -62,7 +62,7 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
     if new is None:
         return () if old is None or old.deleting else _first(_let_go(old, view, rules))
     if new.deleting or (old is not None and _spec(old) == _spec(new)):
-        return ()  # who only labels it, or lets it go, is not told about its spec
+        return ()  # an unchanged spec is not validated again
     return (
         _first(_held(new, view))
         or tuple(Refused(fault.message) for fault in spec_faults(spec_of(new)))
@@ -71,7 +71,7 @@ def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tupl
 
 
 def add_finalizer(request: Request) -> tuple[PatchOperation, ...]:
-    """Ours beside those of others."""
+    """Adds our finalizer to those that a new SubNamespace has."""
     new = request.new
     if request.operation != "CREATE" or new is None or FINALIZER in new.finalizers:
         return ()
@@ -86,7 +86,7 @@ def _first(faults: Iterable[str]) -> tuple[str, ...]:
 
 
 def _changed(old: Object, new: Object, view: View) -> Faults:
-    """What only a change can break: the way up, and what hangs below."""
+    """The rules of an update: every ancestor exists, and no child or instance loses its parent or template."""
     yield from _climbed(new, view)
     name, orphans = new.ref.name, Refused(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
@@ -107,7 +107,7 @@ def _climbed(new: Object, view: View) -> Faults:
 
 
 def _placed(old: Object | None, new: Object, view: View) -> Faults:
-    """Whether the labels agree with each other and with the namespaces that they name."""
+    """The labels must agree with each other and with the namespaces that they name."""
     yield from (Refused(fault.message) for fault in role_faults(new))
     if parent_of(new):
         yield from _sub(new, view)
@@ -149,7 +149,7 @@ def _unfit(name: str, wanted: str) -> Refused:
 
 
 def _deleted(old: Object, view: View, rules: AdmitRules) -> Faults:
-    """Instances keep a template even where trees may go as a whole: nothing would delete them with it."""
+    """A template with instances stays, also with cascading deletion: nothing would delete the instances with it."""
     if is_template(old) and _has_instances(old, view):
         yield CHILDREN
     if (is_root(old) or parent_of(old)) and not rules.allow_cascading and has_children(old.ref.name, view):
@@ -157,7 +157,7 @@ def _deleted(old: Object, view: View, rules: AdmitRules) -> Faults:
 
 
 def _has_instances(namespace: Object, view: View) -> bool:
-    return any(each.ref != namespace.ref for each in instances_of(namespace.ref.name, view))
+    return any(instance.ref != namespace.ref for instance in instances_of(namespace.ref.name, view))
 
 
 # SubNamespaces
@@ -172,7 +172,7 @@ def _held(new: Object, view: View) -> Faults:
 
 
 def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
-    """A name is chosen once: what was accepted before is not refused for it when its spec changes."""
+    """The name is judged on creation only, so that a later change of the spec is not refused for an accepted name."""
     root = _root_above(new.ref.namespace, view)
     if isinstance(root, Refused):
         yield root
@@ -195,18 +195,18 @@ def _named(new: Object, root: str, rules: AdmitRules) -> Faults:
 
 
 def _root_above(name: str, view: View) -> str:
-    """The name of the first root on the way up over parents, or a refusal where the way ends before."""
+    """The name of the nearest ancestor that is a root. A `Refused` if there is none."""
     seen: set[str] = set()
     while name not in seen:
         seen.add(name)
-        found = view.get(namespace_ref(name))
-        if found is None:
+        namespace = view.get(namespace_ref(name))
+        if namespace is None:
             return Refused(f"namespace {name} is not found")
-        if is_root(found):
+        if is_root(namespace):
             return name
-        if not parent_of(found):
+        if not parent_of(namespace):
             return Refused(f"namespace {name} is not found to be a root or a sub namespace")
-        name = parent_of(found)
+        name = parent_of(namespace)
     return LOOP
 
 

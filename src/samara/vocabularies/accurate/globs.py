@@ -1,7 +1,8 @@
-r"""Patterns of label and annotation keys, with the meaning of Go's `path.Match`, and which keys they may admit.
+r"""Users list patterns of label and annotation keys in the configuration; they match as Go's `path.Match` does.
 
-`*` is any run of characters but `/`, `?` one character but `/`, `[a-z]` and `[^a-z]` one character of a class or
-outside it, `/` included; `\` takes the next character literally. A pattern matches whole keys, case by case.
+`*` matches any run of characters except `/`, `?` one character except `/`, `[a-z]` one character of a class and
+`[^a-z]` one outside it, both including `/`. `\` makes the next character literal. A pattern matches the whole key and
+is case-sensitive.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from functools import lru_cache
 from samara.vocabularies.accurate.labels import GROUP
 
 OWN = (f"{GROUP}/", "samara.dev/", "kubectl.kubernetes.io/")
-"""No pattern admits keys under these: they make the tree, and whoever inherits or asks for them would reshape it.
+"""No pattern admits keys under these prefixes.
 
-What kubectl keeps about one object is wrong on every other.
+Keys of Accurate and Samara define the tree and the rights in it, so a namespace that inherits one would change its
+place. Keys of kubectl describe one object and would be wrong on another.
 """
 _META = frozenset("*?[\\")
 _STAR = ""
@@ -24,69 +26,69 @@ _NOTHING, _ANYTHING, _NO_SLASH = "(?!)", r"[\s\S]", "[^/]"
 
 
 def malformed(pattern: str) -> bool:
-    """True where the pattern breaks the rules anywhere, whether or not a match would get there."""
+    """True if any part of the pattern is invalid, even a part that no key reaches."""
     return _translated(pattern) is None
 
 
 def matches(pattern: str, key: str) -> bool:
-    """True where the pattern matches the whole key; a malformed one matches nothing."""
+    """True if the pattern matches the whole key. A malformed pattern matches nothing."""
     return _any_of((pattern,)).fullmatch(key) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """A list of patterns, each with its plain meaning."""
+    """A list of patterns without reserved keys: used to exclude keys from copies."""
 
     patterns: tuple[str, ...] = ()
 
     def match(self, key: str) -> bool:
         return _any_of(self.patterns).fullmatch(key) is not None
 
-    def without(self, words: Mapping[str, str]) -> dict[str, str]:
-        """The words whose keys match no pattern. What a copy gets of its own is added afterwards, and so stays."""
+    def without(self, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The labels or annotations whose keys match no pattern."""
         match = _any_of(self.patterns).fullmatch
-        return {key: value for key, value in words.items() if match(key) is None}
+        return {key: value for key, value in metadata.items() if match(key) is None}
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys that namespaces may inherit or be given: a list of patterns, less what would give power."""
+    """The keys that a namespace may inherit or get from its SubNamespace: a list of patterns, minus reserved keys."""
 
     patterns: tuple[str, ...] = ()
 
     def admits(self, key: str) -> bool:
-        """Our own keys never, keys that guard a namespace only where they are spelled out, others as they match."""
+        """True if a pattern matches, but never for keys under `OWN`. Security keys must be listed literally."""
         if key.startswith(OWN):
             return False
-        if _guards(key):
+        if _is_security_key(key):
             return key in self.patterns and not _META & set(key)
         return _any_of(self.patterns).fullmatch(key) is not None
 
-    def admitted(self, words: Mapping[str, str]) -> dict[str, str]:
-        return {key: value for key, value in words.items() if self.admits(key)}
+    def admitted(self, metadata: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for key, value in metadata.items() if self.admits(key)}
 
 
-def _guards(key: str) -> bool:
-    """True for keys that decide what may run in a namespace, or by which others find it."""
+def _is_security_key(key: str) -> bool:
+    """True for keys that decide which pods may run in a namespace, and for the name that network policies select."""
     return key.startswith("pod-security.kubernetes.io/") or key == "kubernetes.io/metadata.name"
 
 
 class _MalformedError(ValueError):
-    """The pattern breaks the rules."""
+    """The pattern is invalid."""
 
 
 @lru_cache(maxsize=1024)
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    legal = [each for each in map(_translated, patterns) if each is not None]
-    return re.compile("|".join(f"(?:{each})" for each in legal) or _NOTHING)
+    legal = [regexp for regexp in map(_translated, patterns) if regexp is not None]
+    return re.compile("|".join(f"(?:{regexp})" for regexp in legal) or _NOTHING)
 
 
 @lru_cache(maxsize=1024)
 def _translated(pattern: str) -> str | None:
-    """The pattern as a regular expression for the whole key, None where it is malformed.
+    """The pattern as a regular expression for the whole key. None if the pattern is malformed.
 
-    What follows a star is taken at the first place where it fits, for good (an atomic group), except at the end: so
-    does Go, and so no pattern costs more than its length times the key's.
+    The text after a star matches at the first possible position and the engine does not try another one (an atomic
+    group), except at the end. Go does the same. So the cost of a match is at most pattern length times key length.
     """
     try:
         first, *others = _chunks(_tokens(pattern))
@@ -94,12 +96,12 @@ def _translated(pattern: str) -> str | None:
         return None
     if not others:
         return first
-    held = "".join(f"(?>{_NO_SLASH}*?{chunk})" for chunk in others[:-1])
-    return f"{first}{held}{_NO_SLASH}*?{others[-1]}" if others[-1] else f"{first}{held}{_NO_SLASH}*"
+    middle = "".join(f"(?>{_NO_SLASH}*?{chunk})" for chunk in others[:-1])
+    return f"{first}{middle}{_NO_SLASH}*?{others[-1]}" if others[-1] else f"{first}{middle}{_NO_SLASH}*"
 
 
 def _chunks(tokens: Iterator[str]) -> list[str]:
-    """What stands before, between and after the stars; several stars in a row are one."""
+    """The regular expressions before, between and after the stars. Several stars in a row count as one."""
     chunks = [""]
     starred = False
     for token in tokens:
@@ -112,7 +114,7 @@ def _chunks(tokens: Iterator[str]) -> list[str]:
 
 
 def _tokens(pattern: str) -> Iterator[str]:
-    """Each element as a regular expression for one character, or a star."""
+    """The pattern's elements: each is a regular expression for one character, or a star."""
     at = 0
     while at < len(pattern):
         match pattern[at]:
@@ -131,7 +133,7 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _class(pattern: str, at: int) -> tuple[str, int]:
-    """A class from behind its `[`, and where it ends; it has a member, and `-` stands only within a range."""
+    """Reads a class from after its `[`, and returns the position after it. It needs a member; `-` must form a range."""
     outside = pattern.startswith("^", at)
     at += outside
     members: list[str] = []
@@ -142,7 +144,7 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
         if pattern.startswith("-", at):
             high, at = _member(pattern, at + 1)
         seen += 1
-        if low <= high:  # a range that runs backwards is legal, and empty
+        if low <= high:  # a reversed range is legal and empty
             members.append(f"{_coded(low)}-{_coded(high)}")
     if members:
         return f"[{'^' if outside else ''}{''.join(members)}]", at + 1
@@ -156,7 +158,7 @@ def _member(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _char(pattern: str, at: int) -> tuple[str, int]:
-    """One literal character, escaped or not, and where it ends."""
+    """Reads one literal character, escaped or not, and returns the position after it."""
     at += pattern.startswith("\\", at)
     if at >= len(pattern):
         raise _MalformedError

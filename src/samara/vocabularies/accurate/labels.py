@@ -1,4 +1,4 @@
-"""The keys of namespace trees, and the relations between namespaces that they make."""
+"""The labels and annotations of namespace trees, and how namespaces are related by them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP = "accurate.cybozu.com"
 SUB_NAMESPACE = Kind(GROUP, "v2", "SubNamespace", "subnamespaces")
 FINALIZER = f"{GROUP}/finalizer"
 ACCURATE_MANAGER = "accurate-controller"
-"""The original's field manager: ownership of a key is per field manager, so taking over writes nothing."""
+"""The original's field manager. Samara applies labels under the same name, so taking over writes nothing."""
 
 TYPE = f"{GROUP}/type"
 TEMPLATE = f"{GROUP}/template"
@@ -32,17 +32,17 @@ CREATE, UPDATE = "create", "update"
 
 
 def parent_of(namespace: Object) -> str:
-    """The name of the parent, or nothing; an empty label is none."""
+    """The name of the parent namespace. Empty if there is none; an empty label counts as none."""
     return namespace.labels.get(PARENT, "")
 
 
 def template_of(namespace: Object) -> str:
-    """The name of the template that counts: a sub-namespace has none, whatever its label says."""
+    """The name of the template. Empty if there is none. The template label of a sub-namespace is ignored."""
     return "" if parent_of(namespace) else namespace.labels.get(TEMPLATE, "")
 
 
 def parent_or_template(namespace: Object) -> str:
-    """The namespace from which this one inherits: its parent, else its template, else nothing."""
+    """The name of the namespace from which this one inherits: its parent, else its template, else empty."""
     return parent_of(namespace) or template_of(namespace)
 
 
@@ -55,28 +55,28 @@ def is_template(namespace: Object) -> bool:
 
 
 def children_of(name: str, view: View) -> Iterator[Object]:
-    """The sub-namespaces in sight whose parent is this namespace."""
+    """The sub-namespaces in view whose parent is this namespace."""
     return iter(view.namespaces_with_label(PARENT, name))
 
 
 def has_children(name: str, view: View) -> bool:
-    """One that names itself, since nobody stopped it, is not its own child."""
-    return any(each.ref.name != name for each in children_of(name, view))
+    """True if another namespace names this one as its parent. A namespace that names itself is not its own child."""
+    return any(child.ref.name != name for child in children_of(name, view))
 
 
 def instances_of(name: str, view: View) -> Iterator[Object]:
-    """The namespaces in sight whose template label names this one, sub-namespaces among them."""
+    """The namespaces in view whose template label names this one, including sub-namespaces."""
     return iter(view.namespaces_with_label(TEMPLATE, name))
 
 
 def downstream_of(name: str, view: View) -> Iterator[Object]:
-    """The namespaces in sight that inherit from this one."""
+    """The namespaces in view that inherit from this one."""
     yield from children_of(name, view)
-    yield from (each for each in instances_of(name, view) if not parent_of(each))
+    yield from (instance for instance in instances_of(name, view) if not parent_of(instance))
 
 
 def ancestors(namespace: Object, view: View) -> Iterator[str]:
-    """The names upwards from a namespace: of its upstream, of that one's, and so on; a loop ends where it closes."""
+    """The name of its parent or template, of that namespace's own, and so on. Ends at the first name that repeats."""
     seen = {namespace.ref.name}
     above = parent_or_template(namespace)
     while above:
@@ -84,23 +84,23 @@ def ancestors(namespace: Object, view: View) -> Iterator[str]:
         if above in seen:
             return
         seen.add(above)
-        found = view.get(namespace_ref(above))
-        above = parent_or_template(found) if found is not None else ""
+        upstream = view.get(namespace_ref(above))
+        above = parent_or_template(upstream) if upstream is not None else ""
 
 
 def is_in_loop(namespace: Object, view: View) -> bool:
-    """True where going upwards from a namespace never ends."""
+    """True if a namespace is in a loop of parents and templates, or below one."""
     names = [namespace.ref.name, *ancestors(namespace, view)]
     return len(set(names)) < len(names)
 
 
 def affected_namespaces(namespace: Object, view: View) -> Iterator[Object]:
-    """The namespaces in sight whose place changes with this one's: the next below, and all where a loop is or was."""
-    near = tuple(downstream_of(namespace.ref.name, view))
-    seen = {each.ref for each in near}
-    yield from near
-    while near and is_in_loop(namespace, view):
-        below = (each for above in near for each in downstream_of(above.ref.name, view))
-        near = tuple({each.ref: each for each in below if each.ref not in seen}.values())
-        seen.update(each.ref for each in near)
-        yield from near
+    """The namespaces to reconcile with this one: the next below, and all further down while it is in a loop."""
+    level = tuple(downstream_of(namespace.ref.name, view))
+    seen = {member.ref for member in level}
+    yield from level
+    while level and is_in_loop(namespace, view):
+        below = (child for member in level for child in downstream_of(member.ref.name, view))
+        level = tuple({child.ref: child for child in below if child.ref not in seen}.values())
+        seen.update(child.ref for child in level)
+        yield from level

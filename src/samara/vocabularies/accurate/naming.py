@@ -1,8 +1,8 @@
-r"""Naming policies: what a SubNamespace may be called, by the name of the root above it.
+r"""Users configure naming policies: which names a SubNamespace may have, depending on the name of its root.
 
-Regular expressions are RE2's, which take a time linear in the name, whoever wrote them. Go reads the same language,
-with these exceptions: only here `\C` is legal, and so are letters beyond ASCII in the name of a group; where two groups
-share a name, `$name` is the first of them here, and in Go the first that took part in the match.
+Regular expressions are RE2's, so that a match takes linear time. Go accepts the same language with three exceptions.
+Only RE2 allows `\C`. Only RE2 allows letters outside ASCII in the name of a group. If two groups share a name, `$name`
+is the first group here; in Go it is the first group that took part in the match.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _DIGITS = frozenset("0123456789")
 _LONGEST_NUMBER = 9
 
 
-class BadExpansion(ValueError):  # noqa: N818 - as the API's own faults, it is named after what was found
-    """The `match` of a policy, filled in for a root, is no regular expression."""
+class BadExpansion(ValueError):  # noqa: N818 - named after the fault, as in `kube.errors`
+    """The `match` of a policy, expanded for a root, is not a regular expression."""
 
 
 class Policy(NamedTuple):
@@ -26,13 +26,13 @@ class Policy(NamedTuple):
     match: str
 
     def denies(self, name: str, root: str) -> bool:
-        """True where the policy speaks about this root and the name is not as it says."""
+        """True if the policy applies to this root and the name does not match it."""
         expanded = self.expanded(root)
         return expanded is not None and _expansion(self, expanded).search(name) is None
 
     def expanded(self, root: str) -> str | None:
-        """`match`, filled in for each place where the root's name matches and joined; None where it does nowhere."""
-        parts = [expand(self.match, found) for found in _every(compile_regexp(self.root), root)]
+        """`match`, expanded for each match of `root` in the root's name, and joined. None if there is no match."""
+        parts = [expand(self.match, match) for match in _all_matches(compile_regexp(self.root), root)]
         return "".join(parts) if parts else None
 
 
@@ -42,21 +42,21 @@ class Policies:
 
     @classmethod
     def of(cls, raw: Iterable[Mapping[str, str]]) -> Policies:
-        """Reads a list of {root, match}; raises RegexpError for the first `root` that is none."""
-        made = tuple(Policy(each.get("root", ""), each.get("match", "")) for each in raw)
-        for each in made:
-            compile_regexp(each.root)
-        return cls(made)
+        """Reads a list of {root, match}. Raises RegexpError for the first `root` that is not a regular expression."""
+        policies = tuple(Policy(fields.get("root", ""), fields.get("match", "")) for fields in raw)
+        for policy in policies:
+            compile_regexp(policy.root)
+        return cls(policies)
 
     def refusal(self, name: str, root: str) -> Policy | None:
-        """The first policy that forbids the name under this root, or none; raises BadExpansion."""
-        return next((each for each in self.policies if each.denies(name, root)), None)
+        """The first policy that denies the name under this root. None if all allow it. Raises BadExpansion."""
+        return next((policy for policy in self.policies if policy.denies(name, root)), None)
 
 
-def expand(template: str, found: Match) -> str:
-    """The template with what its groups matched: `$name`, `${name}`, `$1`; `$$` is a dollar, and so is a stray one.
+def expand(template: str, match: Match) -> str:
+    """Replaces `$name`, `${name}` and `$1` by the groups of a match. `$$` and a stray `$` become a dollar.
 
-    A name is as long as it can be, so `$1x` is `${1x}`; one that is unknown, or matched nothing, gives nothing.
+    A name is as long as possible, so `$1x` is `${1x}`. A group that is unknown or matched nothing becomes empty.
     """
     text = ""
     before, dollar, rest = template.partition("$")
@@ -64,7 +64,7 @@ def expand(template: str, found: Match) -> str:
         text += before
         name, after = _name(rest)
         if name:
-            text += _group(name, found)
+            text += _group(name, match)
         else:
             text += "$"
             after = rest.removeprefix("$")
@@ -73,7 +73,7 @@ def expand(template: str, found: Match) -> str:
 
 
 def _name(text: str) -> tuple[str, str]:
-    """The name with which a text begins, in braces or not, and what follows; no name where it is malformed."""
+    """The name at the start of a text, with or without braces, and the rest. An empty name if it is malformed."""
     braced = text.startswith("{")
     start = end = int(braced)
     while end < len(text) and (text[end].isalpha() or text[end].isdecimal() or text[end] == "_"):
@@ -83,31 +83,31 @@ def _name(text: str) -> tuple[str, str]:
     return text[start:end], text[end + braced :]
 
 
-def _group(name: str, found: Match) -> str:
+def _group(name: str, match: Match) -> str:
     index = _number(name)
     if index is None:
-        index = found.re.groupindex.get(name, -1)
-    return found[index] or "" if 0 <= index <= found.re.groups else ""
+        index = match.re.groupindex.get(name, -1)
+    return match[index] or "" if 0 <= index <= match.re.groups else ""
 
 
 def _number(name: str) -> int | None:
-    """A name that is a number, without zeros before it, counts groups; any other is looked up."""
+    """The number of a group, without leading zeros. None for any other text, which is the name of a group."""
     if not _DIGITS.issuperset(name) or (name[0] == "0" and len(name) > 1):
         return None
     return int(name) if len(name) <= _LONGEST_NUMBER else None
 
 
-def _every(regexp: Regexp, text: str) -> Iterator[Match]:
-    """The matches from left to right, none over another; an empty one at the end of another does not count."""
+def _all_matches(regexp: Regexp, text: str) -> Iterator[Match]:
+    """The matches from left to right, without overlaps. An empty match at the end of another one does not count."""
     at, last = 0, -1
     while at <= len(text):
-        found = regexp.search(text, at)
-        if found is None:
+        match = regexp.search(text, at)
+        if match is None:
             return
-        empty_here = found.end() == at
-        if not (empty_here and found.start() == last):
-            yield found
-        at, last = found.end() + empty_here, found.end()
+        is_empty = match.end() == at
+        if not (is_empty and match.start() == last):
+            yield match
+        at, last = match.end() + is_empty, match.end()
 
 
 def _expansion(policy: Policy, expanded: str) -> Regexp:

@@ -1,9 +1,9 @@
-"""Objects that say `propagate` are copied to the namespaces below theirs, and from each of those to the next."""
+"""Users annotate an object with `propagate`; Samara copies it down the namespace tree, one level after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Mode, Template, not_copied
@@ -38,14 +38,14 @@ from samara.vocabularies.accurate.labels import (
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
 RECHECK = 60.0
-"""Seconds after which a source is planned again that waits for a copy more than one step above it."""
+"""Seconds until a source is planned again that takes over nothing yet. The copy that it waits for may be far above."""
 CONTROLLED = '"controller":true'
-"""No key, but what makes an object worth parsing that a controller has made."""
+"""Not a key: a piece of JSON in every object with a controller. The watch parses only objects with a metadata key."""
 
 
 @dataclass(frozen=True)
 class Propagation:
-    """What the sources of all watched kinds want, as the settings have it."""
+    """The source type of all watched kinds."""
 
     config: Config
     kinds: tuple[Kind, ...]
@@ -53,11 +53,14 @@ class Propagation:
     adopt: Adopt
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
-    """True where what a controller has made counts as its owner says."""
+    """True if `propagate-generated` on a controller makes the objects that it created sources."""
 
     @cached_property
     def ownership(self) -> ByMark:
-        """A copy names the parent namespace. One that was only created belongs to its namespace."""
+        """The annotation `from` on a copy names the namespace of its source.
+
+        A copy in create mode belongs to its namespace as soon as its source is gone.
+        """
         return ByMark(
             frozenset({FROM}),
             self.origin,
@@ -75,7 +78,7 @@ class Propagation:
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
-            affected_by=self.also,
+            affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
         )
@@ -95,210 +98,240 @@ class Propagation:
             yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
             yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 
-    def desired(self, source: Ref, view: View) -> Desired:
-        return replace(self.want(source, view), reads=self.reads(source, view))
-
-    @cached_property
-    def _served(self) -> frozenset[Kind]:
-        return frozenset(self.kinds)
-
     def is_source(self, obj: Object, view: View) -> bool:
-        """With `generated` also what a controller has made, whose owner has still to be asked."""
-        asks = obj.annotations.get(PROPAGATE) in MODES or (self.generated and _asked_of_owner(obj) is not None)
-        return obj.ref.kind in self._served and asks
+        """With `generated`, also an object with a controller, whose annotation is not read yet."""
+        has_mode = obj.annotations.get(PROPAGATE) in MODES or (self.generated and _owner_query(obj) is not None)
+        return obj.ref.kind in self._kinds and has_mode
 
     def origin(self, obj: Object, view: View) -> Ref | None:
-        """A copy that is only created is its namespace's own from then on, whatever `from` says.
+        """The source of a copy in update mode. A copy in create mode has none: it belongs to its namespace.
 
-        Anybody can write `from`: what cannot be the name of another namespace is no mark.
+        Every user of a namespace can write `from`. A value that cannot be the name of another namespace is ignored.
         """
-        above = obj.annotations.get(FROM, "") if obj.ref.kind in self._served else ""
-        kept_equal = obj.annotations.get(PROPAGATE) == UPDATE and above != obj.ref.namespace
-        return Ref(obj.ref.kind, above, obj.ref.name) if kept_equal and is_namespace_name(above) else None
-
-    def reads(self, source: Ref, view: View) -> tuple[OwnerAnnotation, ...]:
-        have = view.get(source)
-        asked = self._asked_before(source, view)
-        if self.generated and have is not None and not have.deleting:
-            asked = _asked_of_owner(have)
-        return (asked,) if asked is not None else ()
-
-    def also(self, obj: Object, view: View) -> Iterable[Ref]:
-        """The sources of a Namespace's upstream, and of a loop that it closes or opens; what is passed on of a copy."""
-        if obj.ref.kind == NAMESPACE:
-            return _in_upstream(obj, view)
-        if obj.ref.kind not in self._served or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
-            return ()
-        below = [each.ref.name for each in downstream_of(obj.ref.namespace, view)]
-        return [Ref(obj.ref.kind, each, obj.ref.name) for each in below if any(downstream_of(each, view))]
-
-    def want(self, source: Ref, view: View) -> Desired:
-        have, namespace = view.get(source), view.get(namespace_ref(source.namespace))
-        if (have is not None and have.deleting) or (namespace is not None and is_in_loop(namespace, view)):
-            return Desired(prune=False)  # what is being deleted is there until it is gone
-        said = None if have is None else self._said(have, view)
-        if isinstance(said, Rejected):
-            return Desired(
-                prune=False, faults=(Fault("Refused", f"what its owner says cannot be read: {said.message}"),)
-            )
-        if have is None or said not in MODES:
-            return Desired(prune=not self._comes_back(source, view) and not self._was_generated(source, view))
-        if namespace is None or self._is_left_over(have, namespace):
-            return Desired(prune=False)
-        below = (Ref(source.kind, each.ref.name, source.name) for each in downstream_of(source.namespace, view))
-        copies = tuple(self._copies(have, below, view))
-        if self._is_astray(have, view):
-            return Desired(tuple(_waiting(copy, have) for copy in copies))
-        taken = {copy.ref for copy in copies if self._takes_over(copy, have, view)} if FROM in have.annotations else ()
-        if not taken or not self._may_change(have, view):
-            return Desired(copies)
-        careful = tuple(_waiting(copy, have) if copy.ref in taken else copy for copy in copies)
-        return Desired(careful, requeue_after=RECHECK)
-
-    def _said(self, obj: Object, view: View) -> object:
-        """The mode of a source: its own word, or else its owner's where that counts."""
-        asked = _asked_of_owner(obj) if self.generated else None
-        return obj.annotations.get(PROPAGATE) if asked is None else view.answer(asked)
-
-    def _asked_before(self, source: Ref, view: View) -> OwnerAnnotation | None:
-        """Whom the copies of a silent source may come from: `generated` may have been on when they were made."""
-        have = view.get(source)
-        if have is not None:
-            asked = _asked_of_owner(have)
-        else:
-            asked = (
-                OwnerAnnotation(source, source.namespace, PROPAGATE_GENERATED) if view.exists_unread(source) else None
-            )
-        if asked is None or self.generated:
+        namespace = obj.annotations.get(FROM, "") if obj.ref.kind in self._kinds else ""
+        if obj.annotations.get(PROPAGATE) != UPDATE or namespace == obj.ref.namespace:
             return None
-        return asked if has_copies(view, Key(PROPAGATION, source)) else None
+        return Ref(obj.ref.kind, namespace, obj.ref.name) if is_namespace_name(namespace) else None
 
-    def _was_generated(self, source: Ref, view: View) -> bool:
-        """True where copies stay that the setting has made: that it is off now takes nothing away.
+    def desired(self, source: Ref, view: View) -> Desired:
+        """The first rule that applies decides. 5.2 to 5.6 and row 21 are sections and a row of the specification."""
+        obj, namespace, reads = view.get(source), view.get(namespace_ref(source.namespace)), self._reads(source, view)
 
-        What is not read yet takes nothing away either. An owner that may not be read does not count: most objects with
-        a controller have asked for their copies themselves, and lose them with that word.
+        # 5.2, step 2: a terminating source changes nothing. It counts as deleted when it is gone.
+        if obj is not None and obj.deleting:
+            return Desired(prune=False, reads=reads)
+
+        # A loop of namespaces has no top, so an original cannot be told from a copy: nothing is written or deleted.
+        if namespace is not None and is_in_loop(namespace, view):
+            return Desired(prune=False, reads=reads)
+
+        # 5.6: the mode of a generated object is an annotation of its controller, which may be unreadable.
+        mode = None if obj is None else self._mode_of(obj, view)
+        if isinstance(mode, Rejected):
+            message = f"what its owner says cannot be read: {mode.message}"
+            return Desired(prune=False, faults=(Fault("Refused", message),), reads=reads)
+
+        # 5.5: without a source the copies go, unless the source is a copy itself and comes back.
+        if obj is None or mode not in MODES:
+            keeps = self._will_be_recreated(source, view) or self._has_generated_copies(source, view)
+            return Desired(prune=not keeps, reads=reads)
+
+        # Row 21: a copy that is about to be deleted is not passed on.
+        if namespace is None or self._is_leaving_tree(obj, namespace):
+            return Desired(prune=False, reads=reads)
+
+        # 5.2, step 4: one copy in each namespace that inherits from this one.
+        below = (Ref(source.kind, child.ref.name, source.name) for child in downstream_of(source.namespace, view))
+        copies = tuple(self._copies(obj, below, view))
+
+        # 5.2, step 3: a copy that differs from its own source is repaired before it is passed on.
+        if self._is_out_of_sync(obj, view):
+            return Desired(tuple(_waiting(copy, obj) for copy in copies), reads=reads)
+
+        # A copy that is about to be deleted or to change its mode takes over no object.
+        is_copy = FROM in obj.annotations
+        taken_over = {copy.ref for copy in copies if self._takes_over(copy, obj, view)} if is_copy else ()
+        if taken_over and self._may_change(obj, view):
+            copies = tuple(_waiting(copy, obj) if copy.ref in taken_over else copy for copy in copies)
+            return Desired(copies, reads=reads, requeue_after=RECHECK)
+        return Desired(copies, reads=reads)
+
+    def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
+        """For a Namespace: the sources that copy into it, and those in every namespace of a loop that it is part of.
+
+        For a copy or a source: the objects of that name in the namespaces below, which may be sources themselves.
         """
-        asked = self._asked_before(source, view)
-        return asked is not None and view.answer(asked) in (UNREAD, *MODES)
+        if obj.ref.kind == NAMESPACE:
+            return _sources_affected_by_namespace(obj, view)
+        if obj.ref.kind not in self._kinds or obj.annotations.keys().isdisjoint((PROPAGATE, FROM)):
+            return ()
+        below = [namespace.ref.name for namespace in downstream_of(obj.ref.namespace, view)]
+        return [Ref(obj.ref.kind, name, obj.ref.name) for name in below if any(downstream_of(name, view))]
 
-    def _copies(self, source: Object, places: Iterable[Ref], view: View) -> Iterator[Copy]:
-        """What one source says is the same everywhere, and is made once for five thousand namespaces."""
+    @cached_property
+    def _kinds(self) -> frozenset[Kind]:
+        return frozenset(self.kinds)
+
+    # The mode of a source: its own annotation, or that of its controller
+
+    def _mode_of(self, obj: Object, view: View) -> object:
+        """`create`, `update`, another value that is ignored, or None. `UNREAD` or `Rejected` if the owner is unread."""
+        query = _owner_query(obj) if self.generated else None
+        return obj.annotations.get(PROPAGATE) if query is None else view.answer(query)
+
+    def _reads(self, source: Ref, view: View) -> tuple[OwnerAnnotation, ...]:
+        obj = view.get(source)
+        if self.generated and obj is not None and not obj.deleting:
+            query = _owner_query(obj)
+        else:
+            query = self._query_about_generated_copies(source, view)
+        return (query,) if query is not None else ()
+
+    def _query_about_generated_copies(self, source: Ref, view: View) -> OwnerAnnotation | None:
+        """The read that tells whether copies were made while `generated` was on. None while it is still on."""
+        obj = view.get(source)
+        if obj is not None:
+            query = _owner_query(obj)
+        else:
+            is_unread = view.exists_unread(source)
+            query = OwnerAnnotation(source, source.namespace, PROPAGATE_GENERATED) if is_unread else None
+        if query is None or self.generated:
+            return None
+        return query if has_copies(view, Key(PROPAGATION, source)) else None
+
+    def _has_generated_copies(self, source: Ref, view: View) -> bool:
+        """True if the controller of the source has a mode: switching `generated` off deletes no copy.
+
+        Also true until the controller has been read. False if the API server refuses the read: most objects with a
+        controller had an annotation of their own, and lose their copies with it.
+        """
+        query = self._query_about_generated_copies(source, view)
+        return query is not None and view.answer(query) in (UNREAD, *MODES)
+
+    # The copies of a source
+
+    def _copies(self, source: Object, addresses: Iterable[Ref], view: View) -> Iterator[Copy]:
+        """All copies in one mode share one template, because a source may have thousands of them."""
         labels = self.config.label_excludes.without(self.copyable(LABELS, source.labels)) | {CREATED_BY: NAME}
-        said = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._said(source, view))}
-        annotations = self.config.annotation_excludes.without(said) | {FROM: source.ref.namespace}
-        sync = Template(source.content, labels, annotations, Mode.SYNC, self.adopt)
-        once = sync._replace(mode=Mode.CREATE_ONLY)
-        for ref in places:
-            yield Copy(ref, sync if self._mode(source, ref, view) is Mode.SYNC else once, by_name=True)
+        own = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._mode_of(source, view))}
+        annotations = self.config.annotation_excludes.without(own) | {FROM: source.ref.namespace}
+        synced = Template(source.content, labels, annotations, Mode.SYNC, self.adopt)
+        created = synced._replace(mode=Mode.CREATE_ONLY)
+        for ref in addresses:
+            yield Copy(ref, synced if self._copy_mode(source, ref, view) is Mode.SYNC else created, by_name=True)
 
-    def _mode(self, source: Object, ref: Ref, view: View) -> Mode:
-        """A copy that was kept equal and is now only created is written once more, and then left alone."""
-        if self._said(source, view) == UPDATE:
+    def _copy_mode(self, source: Object, ref: Ref, view: View) -> Mode:
+        """When a source changes to create mode, copies in update mode are written once more, to change their mode."""
+        if self._mode_of(source, view) == UPDATE:
             return Mode.SYNC
-        there = view.get(ref)
-        kept_for = self.origin(there, view) if there is not None else None
-        is_stale = kept_for is not None and there is not None and there.known_copy
-        return Mode.SYNC if is_stale or kept_for == source.ref else Mode.CREATE_ONLY
+        live = view.get(ref)
+        origin = self.origin(live, view) if live is not None else None
+        is_stale = origin is not None and live is not None and live.known_copy
+        return Mode.SYNC if is_stale or origin == source.ref else Mode.CREATE_ONLY
 
-    def _comes_back(self, ref: Ref, view: View) -> bool:
-        """True where a copy is gone, or is no source any more, that its own source puts right: the next ones stay."""
+    # A source that is itself a copy
+
+    def _will_be_recreated(self, ref: Ref, view: View) -> bool:
+        """True if a source further up creates or repairs the object at `ref`, so that the copies below it stay."""
         if self.config.annotation_excludes.match(PROPAGATE):
-            return False  # no copy is a source here
-        while (above := _above(ref, view)) is not None:  # a tree may be deeper than Python's stack
-            have, found = view.get(ref), view.get(above)
-            if have is not None and not have.deleting and not self._is_copy(have, above, view):
+            return False  # copies carry no `propagate`, so no copy is a source
+        while (above := _address_above(ref, view)) is not None:  # not recursive: a tree may be deeper than the stack
+            obj, source = view.get(ref), view.get(above)
+            if obj is not None and not obj.deleting and not self._is_copy(obj, above, view):
                 return False
-            said = None if found is None else self._said(found, view)
-            if said is UNREAD or isinstance(said, Rejected):
-                return True  # what is not known takes nothing away
-            if said in MODES:
-                return have is None or have.deleting or said == UPDATE
+            mode = None if source is None else self._mode_of(source, view)
+            if mode is UNREAD or isinstance(mode, Rejected):
+                return True  # the mode is not known, so no copy is deleted
+            if mode in MODES:
+                return obj is None or obj.deleting or mode == UPDATE
             ref = above
         return False
 
-    def _is_astray(self, have: Object, view: View) -> bool:
-        """True for a copy that is not as its own source is: it is put right first, and passed on then."""
-        above = _above(have.ref, view)
-        found = view.get(above) if above is not None and self._is_copy(have, above, view) else None
-        if found is None or found.deleting or self._said(found, view) != UPDATE:
+    def _is_out_of_sync(self, obj: Object, view: View) -> bool:
+        """True for a copy that differs from its own source in update mode."""
+        above = _address_above(obj.ref, view)
+        source = view.get(above) if above is not None and self._is_copy(obj, above, view) else None
+        if source is None or source.deleting or self._mode_of(source, view) != UPDATE:
             return False
-        return not all(
-            is_in_sync(copy.template, have, self.ownership, view) for copy in self._copies(found, (have.ref,), view)
-        )
+        copies = self._copies(source, (obj.ref,), view)
+        return not all(is_in_sync(copy.template, obj, self.ownership, view) for copy in copies)
 
     def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
-        """True if an object is there that does not follow this source yet, and the copy would overwrite it."""
+        """True if the copy would overwrite an object that does not follow this source yet."""
         live = view.get(copy.ref) if copy.template.mode is Mode.SYNC else None
         return live is not None and self.origin(live, view) != source.ref
 
     def _may_change(self, copy: Object, view: View) -> bool:
-        """True if this copy, or one further up, is about to be corrected, to change its mode or to be deleted.
+        """True if this copy, or one further up, is about to be repaired, to change its mode or to be deleted.
 
-        Then it takes over no other object: when it is deleted or only created, it could not give that object back.
+        Such a copy takes over no object: once it is deleted or in create mode, it could not give the object back.
         """
         while (namespace := view.get(namespace_ref(copy.ref.namespace))) is not None:
-            if self._is_left_over(copy, namespace):
+            if self._is_leaving_tree(copy, namespace):
                 return True
-            above = _above(copy.ref, view)
+            above = _address_above(copy.ref, view)
             if above is None or not self._is_copy(copy, above, view):
                 return False
-            found = view.get(above)
-            if found is None or found.deleting or self._said(found, view) not in MODES:
+            source = view.get(above)
+            if source is None or source.deleting or self._mode_of(source, view) not in MODES:
                 return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
-            (expected,) = self._copies(found, (copy.ref,), view)
+            (expected,) = self._copies(source, (copy.ref,), view)
             if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
                 return True
-            copy = found
+            copy = source
         return False
 
-    def _is_copy(self, have: Object, above: Ref, view: View) -> bool:
-        """True where a source above may write over an object: it is its copy, or we made it and nobody has it.
+    def _is_copy(self, obj: Object, above: Ref, view: View) -> bool:
+        """True if a source at `above` may write this object: `from` names it, or we wrote the object.
 
-        What another vocabulary has taken over is not put right from above, and nothing is passed on from there. Nor is
-        what somebody has made: a `from` that names another place says nothing of this one.
+        We wrote it if managedFields record our `from`, or if we know it as a copy that no source owns. A `from` that
+        another client wrote and that names another namespace does not count. An object that another vocabulary took
+        over is not repaired from above.
         """
-        named = self.origin(have, view) == above or is_recorded(have, self.ownership)
-        ours = named or (have.known_copy and view.owner(have) is None)
-        return ours and RELEASED not in have.annotations
+        is_ours = self.origin(obj, view) == above or is_recorded(obj, self.ownership)
+        is_ours = is_ours or (obj.known_copy and view.owner(obj) is None)
+        return is_ours and RELEASED not in obj.annotations
 
-    def _is_left_over(self, have: Object, namespace: Object) -> bool:
-        """True for a copy of ours whose namespace hangs elsewhere now: it is about to go, and hands nothing on."""
-        stale = have.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
-        kept_equal = have.annotations.get(PROPAGATE) == UPDATE
-        return stale and kept_equal and RELEASED not in have.annotations and is_recorded(have, self.ownership)
+    def _is_leaving_tree(self, obj: Object, namespace: Object) -> bool:
+        """True for a copy of ours in update mode whose namespace has another parent now: it is about to be deleted."""
+        is_stale = obj.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
+        is_synced = obj.annotations.get(PROPAGATE) == UPDATE
+        return is_stale and is_synced and RELEASED not in obj.annotations and is_recorded(obj, self.ownership)
 
 
 def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:
-    """The keys of the tree itself are set on every copy, whatever the configuration excludes."""
+    """The keys that copies lack. Patterns do not apply to keys of the tree: every copy has those."""
     for key in metadata:
         if patterns.match(key) and not key.startswith(f"{GROUP}/"):
             yield not_copied(where, key)
 
 
-def _in_upstream(namespace: Object, view: View) -> list[Ref]:
+def _sources_affected_by_namespace(namespace: Object, view: View) -> list[Ref]:
     looped = [namespace, *affected_namespaces(namespace, view)] if is_in_loop(namespace, view) else []
-    homes = dict.fromkeys((parent_or_template(namespace), *(each.ref.name for each in looped)))
-    return [source for home in homes if home for source in view.sources(PROPAGATION, home)]
+    names = dict.fromkeys((parent_or_template(namespace), *(member.ref.name for member in looped)))
+    return [source for name in names if name for source in view.sources(PROPAGATION, name)]
 
 
 def _waiting(copy: Copy, source: Object) -> Copy:
-    """What is below a copy that is not right itself stays as it is; what is not there yet waits."""
-    awaits = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
-    return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=awaits))
+    """An existing copy stays as it is, and a missing one waits, until the source itself is repaired."""
+    waiting_for = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
+    return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=waiting_for))
 
 
-def _above(ref: Ref, view: View) -> Ref | None:
-    """The place from which this one gets its copy."""
+def _address_above(ref: Ref, view: View) -> Ref | None:
+    """The same kind and name in the parent or template. None if the namespace is terminating or has neither."""
     namespace = view.get(namespace_ref(ref.namespace))
     above = parent_or_template(namespace) if namespace is not None and not namespace.deleting else ""
     return Ref(ref.kind, above, ref.name) if above else None
 
 
-def _asked_of_owner(obj: Object) -> OwnerAnnotation | None:
-    """The question for an object that says nothing itself; one that was asked in vain before says so."""
-    said = obj.annotations.get(PROPAGATE) or obj.annotations.get(FROM)
-    if said or obj.annotations.get(GENERATED) == "false":
+def _owner_query(obj: Object) -> OwnerAnnotation | None:
+    """The read that finds the mode of an object on its controller.
+
+    None for an object with its own `propagate`, for a copy, and for one with `generated=false`: with that, the original
+    records that the controller has no mode.
+    """
+    if obj.annotations.get(PROPAGATE) or obj.annotations.get(FROM) or obj.annotations.get(GENERATED) == "false":
         return None
-    owner = next((each for each in obj.owner_references if each.controller), None)
-    return OwnerAnnotation(owner, obj.ref.namespace, PROPAGATE_GENERATED) if owner is not None else None
+    controller = next((owner for owner in obj.owner_references if owner.controller), None)
+    return OwnerAnnotation(controller, obj.ref.namespace, PROPAGATE_GENERATED) if controller is not None else None

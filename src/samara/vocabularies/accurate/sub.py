@@ -1,4 +1,4 @@
-"""A SubNamespace makes a namespace of its name below its own, and takes it away again."""
+"""Users create a SubNamespace; Samara creates a namespace of that name below theirs, and deletes it with it."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ STALLED = "Stalled"
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
 MOST_ANNOTATIONS = 256 * 1024
-"""Bytes of all annotations of one object together, as Kubernetes has it."""
+"""Bytes of all annotations of one object together: the limit of the API server."""
 MOST_QUOTED = 80
-WAITS = ("ChildrenExist", "Held", "Refused")
-"""The reasons for which one under deletion is still there."""
+DELETION_REASONS = ("ChildrenExist", "Held", "Refused")
+"""The reasons of the condition on a terminating SubNamespace whose namespace cannot be deleted yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubNamespaces:
-    """What they want and what is told of them, as the settings have it."""
+    """The source type of SubNamespaces. A SubNamespace has one copy, its namespace."""
 
     cascading: bool
     is_reserved: Callable[[str], bool]
@@ -60,7 +60,7 @@ class SubNamespaces:
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
             desired=self.desired,
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
-            affected_by=also,
+            affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
             status=Status(self.report, frozenset({STALLED}), field_manager=ACCURATE_MANAGER),
             hierarchy=Hierarchy(frozenset({PARENT})),
@@ -80,7 +80,7 @@ class SubNamespaces:
         yield from (mistake for mistake in self._dropped(spec) if mistake.field not in fields)
 
     def _dropped(self, spec: Mapping[str, object]) -> Iterator[Mistake]:
-        """The keys that the namespace never gets. Without a configuration it is not known which ones it may get."""
+        """The keys that the namespace never gets. Without a configuration only the reserved keys are known."""
         config = self.config
         admitted = {LABELS: config.sub_label_keys, ANNOTATIONS: config.sub_annotation_keys}
         settings = {LABELS: "subNamespaceLabelKeys", ANNOTATIONS: "subNamespaceAnnotationKeys"}
@@ -96,120 +96,132 @@ class SubNamespaces:
                 yield Mistake(f"spec.{where}.{key}", expected, "a key that is not let through")
 
     def desired(self, source: Ref, view: View) -> Desired:
-        return replace(self.want(source, view), reads=self.reads(source, view))
+        """2.4 and 2.6 of the specification. Pruning deletes the namespace."""
+        obj, namespace = view.get(source), view.get(namespace_ref(source.name))
 
-    def reads(self, source: Ref, view: View) -> tuple[NamespaceIsActive, ...]:
-        """Before a namespace goes with its SubNamespace: is it only that which somebody has deleted?
-
-        The Namespaces come by another watch. Were that one behind, whoever deletes a namespace would seem to have asked
-        for those below it.
-        """
-        obj, there = view.get(source), view.get(namespace_ref(source.name))
-        at_stake = obj is not None and obj.deleting and self._may_take_along(source, there, view)
-        return (NamespaceIsActive(source.namespace),) if at_stake and not self.cascading else ()
-
-    def want(self, source: Ref, view: View) -> Desired:
-        obj, there = view.get(source), view.get(namespace_ref(source.name))
+        # 2.6: without its SubNamespace a namespace stays, and so do all namespaces below it.
         if obj is None:
-            return Desired(prune=False)  # a sub-namespace without its SubNamespace stays, and so does all below it
+            return Desired(prune=False)
         if obj.deleting:
-            return self._ending(source, there, view)
-        asked = replace(self._living(source, there, view), prune=False)
-        return replace(asked, finalizer=FINALIZER) if _is_new(obj) or FINALIZER in obj.finalizers else asked
+            return self._desired_while_deleting(source, namespace, view)
 
-    def _living(self, source: Ref, there: Object | None, view: View) -> Desired:
+        # Row 18: the finalizer is added only until the status is written for the first time.
+        has_finalizer = _is_new(obj) or FINALIZER in obj.finalizers
+        desired = self._desired_namespace(source, namespace, view)
+        return replace(desired, prune=False, finalizer=FINALIZER if has_finalizer else None)
+
+    def _desired_namespace(self, source: Ref, namespace: Object | None, view: View) -> Desired:
         ref = namespace_ref(source.name)
-        if there is not None and _is_below(there, source):
-            return Desired(
-                () if there.deleting else (Copy(ref, Template(UNAVAILABLE)),)
-            )  # it comes back when it is gone
+
+        # 2.4, step 2: the namespace exists below this one. A terminating one is created again when it is gone.
+        if namespace is not None and _is_child(namespace, source):
+            return Desired() if namespace.deleting else Desired((Copy(ref, Template(UNAVAILABLE)),))
+
+        # Row 26: reserved names.
         if self.is_reserved(source.name):
             return Desired(blocked=(BlockedTarget(ref, "refused", _reserved(source.name)),))
-        if there is not None:
+
+        # 2.4, step 3: another namespace has the name.
+        if namespace is not None:
             return Desired(blocked=(BlockedTarget(ref, "conflict", CONFLICT),))
-        holder = view.get(namespace_ref(source.namespace))
-        if holder is None or holder.deleting or not (is_root(holder) or parent_of(holder)):
+
+        # 2.4, step 1: the namespace does not exist.
+        parent = view.get(namespace_ref(source.namespace))
+        if parent is None or parent.deleting or not (is_root(parent) or parent_of(parent)):
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
         labels = {CREATED_BY: NAME, PARENT: source.namespace}
         return Desired((Copy(ref, Template(Content(), labels, adopt=Adopt.NEVER), by_name=True),))
 
-    def _ending(self, source: Ref, there: Object | None, view: View) -> Desired:
-        """The namespace goes if it hangs where the SubNamespace is, and nothing hangs on it.
+    def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
+        """2.6: the namespace is deleted if it is below this one and has no children; rows 20 and 26 add exceptions.
 
-        Who deletes a namespace has not asked for those below it, unless that is allowed: then the SubNamespaces in it
-        just end. What has a reserved name was not made here, and is not deleted here.
+        Deleting a parent namespace also deletes the SubNamespaces in it. That says nothing about the namespaces below
+        it, so they stay unless cascading deletion is allowed.
         """
-        meant = all(view.answer(each) is True for each in self.reads(source, view))
-        if not meant or not self._may_take_along(source, there, view):
-            return Desired(prune=False, finalizer=FINALIZER)
+        reads = self._reads(source, namespace, view)
+        is_confirmed = all(view.answer(query) is True for query in reads)
+        if not is_confirmed or not self._deletes_namespace(source, namespace, view):
+            return Desired(prune=False, finalizer=FINALIZER, reads=reads)
         if not self.cascading and has_children(source.name, view):
-            barred = BlockedTarget(namespace_ref(source.name), "refused", CHILDREN)
-            return Desired(prune=False, finalizer=FINALIZER, blocked=(barred,))
-        return Desired(finalizer=FINALIZER)
+            blocked = BlockedTarget(namespace_ref(source.name), "refused", CHILDREN)
+            return Desired(prune=False, finalizer=FINALIZER, blocked=(blocked,), reads=reads)
+        return Desired(finalizer=FINALIZER, reads=reads)
 
-    def _may_take_along(self, source: Ref, there: Object | None, view: View) -> bool:
-        """True where the end of a SubNamespace is meant for its namespace, too, as far as the watches tell."""
-        if there is None or there.deleting or not _is_below(there, source) or self.is_reserved(source.name):
+    def _reads(self, source: Ref, namespace: Object | None, view: View) -> tuple[NamespaceIsActive, ...]:
+        """Before a namespace is deleted with its SubNamespace: does the parent namespace stay?
+
+        Namespaces and SubNamespaces arrive by different watches. If the watch of Namespaces is behind, the deletion of
+        a parent looks like a deletion of the SubNamespaces in it.
+        """
+        if self.cascading or not self._deletes_namespace(source, namespace, view):
+            return ()
+        return (NamespaceIsActive(source.namespace),)
+
+    def _deletes_namespace(self, source: Ref, namespace: Object | None, view: View) -> bool:
+        """True if deleting the SubNamespace means deleting its namespace, as far as the cache knows."""
+        if namespace is None or namespace.deleting or not _is_child(namespace, source):
             return False
-        if is_in_loop(there, view):
-            return False  # what hangs on itself hangs nowhere, and nobody can say whose end this is
-        holder = view.get(namespace_ref(source.namespace))
-        return self.cascading or (holder is not None and not holder.deleting)
+        if self.is_reserved(source.name):
+            return False  # the SubNamespace did not create it
+        if is_in_loop(namespace, view):
+            return False  # each namespace of a loop is below every other, so there is no parent to judge by
+        parent = view.get(namespace_ref(source.namespace))
+        return self.cascading or (parent is not None and not parent.deleting)
 
     def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
-        there, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
+        """2.3 of the specification. An empty report leaves the status as it is."""
+        namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
-            return self._waiting(obj, there, view, tally)
-        if there is None and not self.is_reserved(name):
-            return {}  # nothing has come of it yet
+            return self._status_while_deleting(obj, namespace, view, tally)
+        if namespace is None and not self.is_reserved(name):
+            return {}  # the namespace is not created yet
         if _is_new(obj) and FINALIZER not in obj.finalizers:
-            return {}  # once a status is there the finalizer is not added any more
-        if _is_below(there, obj.ref):
+            return {}  # the finalizer comes first: it is not added any more once there is a status
+        if namespace is not None and _is_child(namespace, obj.ref):
             return {"observedGeneration": obj.generation}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
         return _stalled(obj, "Conflict", CONFLICT)
 
-    def _waiting(self, obj: Object, there: Object | None, view: View, tally: CopyCounts) -> Mapping[str, object]:
-        """Why one under deletion is still there, and what to do; nothing new where it is about to go."""
+    def _status_while_deleting(
+        self, obj: Object, namespace: Object | None, view: View, tally: CopyCounts
+    ) -> Mapping[str, object]:
+        """Why the namespace is not deleted yet, and what to do. An earlier such condition is removed."""
         name = obj.ref.name
-        if FINALIZER in obj.finalizers and there is not None and self._may_take_along(obj.ref, there, view):
-            stays = tally.removals.get(there.ref)
+        is_pending = FINALIZER in obj.finalizers and self._deletes_namespace(obj.ref, namespace, view)
+        if namespace is not None and is_pending:
+            problem = tally.removals.get(namespace.ref)
             if not self.cascading and has_children(name, view):
                 return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")
-            if is_paused(there):
+            if is_paused(namespace):
                 return _stalled(obj, "Held", f"namespace {name} is paused: remove {PAUSED} from it")
-            if stays is not None and stays.reason == "held":
-                return _stalled(obj, "Held", f"{stays.message}: `samara release {Key(SUB, obj.ref)}` lets it go on")
-            if stays is not None:
-                return _stalled(obj, "Refused", stays.shown(there.ref))
-        told = {each.get("reason") for each in status_of(obj).get("conditions") or ()}
-        return {} if told.isdisjoint(WAITS) else {"observedGeneration": obj.generation}
-
-
-def is_source(obj: Object, view: View) -> bool:
-    return obj.ref.kind == SUB_NAMESPACE
+            if problem is not None and problem.reason == "held":
+                return _stalled(obj, "Held", f"{problem.message}: `samara release {Key(SUB, obj.ref)}` lets it go on")
+            if problem is not None:
+                return _stalled(obj, "Refused", problem.shown(namespace.ref))
+        reasons = {stored.get("reason") for stored in status_of(obj).get("conditions") or ()}
+        return {} if reasons.isdisjoint(DELETION_REASONS) else {"observedGeneration": obj.generation}
 
 
 def origin(obj: Object, view: View) -> Ref | None:
-    """Every sub-namespace has one place where its SubNamespace is, or would be."""
+    """The SubNamespace of a namespace with a parent, whether it exists or not."""
     parent = parent_of(obj) if obj.ref.kind == NAMESPACE else ""
     return Ref(SUB_NAMESPACE, parent, obj.ref.name) if parent else None
 
 
-def also(obj: Object, view: View) -> Iterable[Ref]:
-    """What waits for a Namespace: the SubNamespaces in it, and its parent's, which may not go while it is there."""
+def affected_by(obj: Object, view: View) -> Iterable[Ref]:
+    """For a Namespace: the SubNamespaces in it, and that of its parent, which waits until its last child is gone."""
     if obj.ref.kind != NAMESPACE:
         return ()
     parent = view.get(namespace_ref(parent_of(obj))) if parent_of(obj) else None
-    above = origin(parent, view) if parent is not None else None
-    return (*view.sources(SUB, obj.ref.name), *((above,) if above is not None else ()))
+    sub_of_parent = origin(parent, view) if parent is not None else None
+    return (*view.sources(SUB, obj.ref.name), *((sub_of_parent,) if sub_of_parent is not None else ()))
 
 
-def _is_below(there: Object | None, source: Ref) -> bool:
-    """True where the namespace hangs where its SubNamespace is."""
-    return there is not None and parent_of(there) == source.namespace
+def _is_child(namespace: Object, source: Ref) -> bool:
+    """True if the parent of the namespace is the namespace that holds the SubNamespace."""
+    return parent_of(namespace) == source.namespace
 
 
 def _is_new(obj: Object) -> bool:
@@ -229,16 +241,16 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
 
 
 def spec_of(sub: Object) -> Mapping[str, object]:
-    held = sub.content.get("spec")
+    content = sub.content.get("spec")
     try:
-        found = json.loads((held.raw if held is not None else None) or b"{}")
+        spec = json.loads((content.raw if content is not None else None) or b"{}")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return spec if isinstance(spec, Mapping) else {}
 
 
 def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
-    """All that is wrong with the labels and annotations that the namespace shall get, as the server would say it."""
+    """Every fault of the labels and annotations for the namespace, in the words of the API server."""
     labels, annotations = _words(spec, LABELS), _words(spec, ANNOTATIONS)
     for key, value in labels.items():
         if not is_label_key(key):
@@ -248,7 +260,7 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
     for key in annotations:
         if not is_label_key(key.lower()):
             yield _invalid(ANNOTATIONS, key, key, "the key of an annotation")
-    size = sum(len(word.encode(errors="replace")) for each in annotations.items() for word in map(str, each))
+    size = sum(len(word.encode(errors="replace")) for item in annotations.items() for word in map(str, item))
     if size > MOST_ANNOTATIONS:
         message = f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}"
         mistake = Mistake("spec.annotations", f"at most {MOST_ANNOTATIONS} bytes", str(size))
@@ -256,19 +268,19 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
 
 
 def _invalid(where: str, key: str, value: object, expected: str, form: str = "") -> Fault:
-    """`form` says more of what was expected than the server does."""
+    """`form` describes the expected value in more detail than the message of the API server."""
     message = f"spec.{where}: Invalid value: {_quoted(str(value))}: {expected} was expected"
     at = f"spec.{where}.{key}"
-    # The definition says that a value is a text.
+    # The schema of the CRD reports a value that is not a string.
     mistakes = (Mistake(at, form or expected, quoted(value)),) if isinstance(value, str) else ()
     return Fault("Invalid", message, at, mistakes)
 
 
 def _quoted(word: str) -> str:
-    """As the server quotes in its own refusals: whoever shows no rejected value sees by that where it ends."""
+    """Quotes like the API server, so that `redact` can cut the rejected value out of a message."""
     return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
 
 
 def _words(spec: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = spec.get(name)
-    return found if isinstance(found, Mapping) else {}
+    metadata = spec.get(name)
+    return metadata if isinstance(metadata, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What a namespace inherits: labels and annotations of its parent or template, and what its SubNamespace adds."""
+"""Users label a namespace with its parent or template; it inherits the labels and annotations that are configured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CIRCULAR = "circular reference is not permitted"
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTree:
-    """Each namespace with a parent or a template is a source: it pulls what it inherits."""
+    """The source type of namespaces with a parent or template. Each is a source, and the overlay is for itself."""
 
     config: Config
     managers: frozenset[str]
@@ -64,9 +64,14 @@ class NamespaceTree:
         )
 
     def desired(self, source: Ref, view: View) -> Desired:
+        """The labels and annotations of one namespace (4 and 4.1 of the specification)."""
         namespace = view.get(source)
+
+        # Row 6: a namespace that leaves its tree keeps the labels and annotations that it inherited.
         if namespace is None or namespace.deleting or not parent_or_template(namespace):
-            return Desired()  # a namespace that leaves its tree keeps what it inherited
+            return Desired()
+
+        # A loop or a missing parent is reported, and nothing is written.
         if is_in_loop(namespace, view):
             path = " → ".join((namespace.ref.name, *ancestors(namespace, view)))
             return Desired(faults=(Fault("Invalid", f"{CIRCULAR}: {path}"),))
@@ -75,31 +80,37 @@ class NamespaceTree:
             return Desired(
                 faults=(Fault("Invalid", f"parent namespace does not exist: {parent_or_template(namespace)}"),)
             )
+
+        # 4.1: the overlay. The API server must confirm that a SubNamespace is gone before its keys are removed.
         overlay = self._overlay(namespace, above, view)
         reads = self._reads(namespace, above, overlay, view)
-        if not all(view.answer(each) is True for each in reads):
-            return Desired(reads=reads)  # the SubNamespace may only be missing in the cache: remove nothing
+        if not all(view.answer(query) is True for query in reads):
+            return Desired(reads=reads)
         return Desired(overlays=(overlay,), reads=reads)
 
     def _reads(self, namespace: Object, above: Object, overlay: Overlay, view: View) -> tuple[CrdExists | IsGone, ...]:
-        """Before removing labels that a SubNamespace may have set: is it really gone, and is its CRD still there?"""
+        """Before a key is removed that a SubNamespace may have set: is the SubNamespace gone, and does its CRD exist?
+
+        A list can miss an object, and deleting the CRD deletes all SubNamespaces. Neither may remove keys.
+        """
         sub = Ref(SUB_NAMESPACE, above.ref.name, namespace.ref.name)
         if not parent_of(namespace) or view.get(sub) is not None:
             return ()
-        brought = [
-            each
-            for each in namespace.applied_keys
-            if each.manager == ACCURATE_MANAGER and self._may_come_from_sub(each)
+        from_sub = [
+            applied
+            for applied in namespace.applied_keys
+            if applied.manager == ACCURATE_MANAGER and self._may_come_from_sub(applied)
         ]
-        if all(each.key in (overlay.labels if each.where == LABELS else overlay.annotations) for each in brought):
+        if all(key.key in (overlay.labels if key.where == LABELS else overlay.annotations) for key in from_sub):
             return ()
         return CrdExists(SUB_NAMESPACE), IsGone(sub)
 
-    def _may_come_from_sub(self, owned: ManagedKey) -> bool:
-        keys = self.config.sub_label_keys if owned.where == LABELS else self.config.sub_annotation_keys
-        return keys.admits(owned.key)
+    def _may_come_from_sub(self, applied: ManagedKey) -> bool:
+        keys = self.config.sub_label_keys if applied.where == LABELS else self.config.sub_annotation_keys
+        return keys.admits(applied.key)
 
     def _overlay(self, namespace: Object, above: Object, view: View) -> Overlay:
+        """Keys of the SubNamespace override those of the parent (2.5 of the specification)."""
         labels = self.config.label_keys.admitted(above.labels)
         annotations = self.config.annotation_keys.admitted(above.annotations)
         if parent_of(namespace):
@@ -113,11 +124,13 @@ class NamespaceTree:
 def affected_by(obj: Object, view: View) -> Iterable[Ref]:
     if obj.ref.kind == SUB_NAMESPACE:
         return (namespace_ref(obj.ref.name),)
-    return tuple(each.ref for each in affected_namespaces(obj, view)) if obj.ref.kind == NAMESPACE else ()
+    if obj.ref.kind != NAMESPACE:
+        return ()
+    return tuple(namespace.ref for namespace in affected_namespaces(obj, view))
 
 
 def role_faults(namespace: Object) -> Iterator[Fault]:
-    """What is wrong with the labels that place a namespace in a tree, whatever other namespaces there are."""
+    """The faults of the labels that place a namespace in a tree, as far as no other namespace has to be read."""
     name = namespace.ref.name
     for key in (PARENT, TEMPLATE):
         if name and namespace.labels.get(key) == name == parent_or_template(namespace):
@@ -145,11 +158,11 @@ def lint(namespace: Object) -> Iterator[Mistake]:
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:
-    """A SubNamespace that is being deleted counts until it is gone: its namespace may still be in use."""
+    """The spec of a SubNamespace, also of a terminating one: its namespace may stay in use for a while."""
     field = sub.content.get("spec") if sub is not None else None
-    found = json.loads(field.raw) if field is not None and field.raw is not None else None
-    return found if isinstance(found, dict) else {}
+    spec = json.loads(field.raw) if field is not None and field.raw is not None else None
+    return spec if isinstance(spec, dict) else {}
 
 
-def _strings(found: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+def _strings(metadata: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {}

@@ -1,4 +1,4 @@
-"""FishySecret: a Secret whose values come from paths of a secret manager."""
+"""FishySecret: users create a resource that names a Secret and paths of a secret manager; Samara fills the Secret."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FishySecretSettings(Struct, frozen=True):
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    terms = Options(
+    options = Options(
         may_read(settings.paths, context.is_strict),
         settings.refresh_interval,
         settings.last_synced == "change",
@@ -83,11 +83,11 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         context.managers,
         context.is_protected,
     )
-    return (source_type(terms),)
+    return (source_type(options),)
 
 
 def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[str, str], bool]:
-    """Whether a namespace may read a path. Without rules every namespace may, or none under `tenancy: strict`."""
+    """True if a namespace may read a path. Without rules every namespace may, or none under `tenancy: strict`."""
     if rules is None:
         return lambda namespace, path: not is_strict
     return lambda namespace, path: any(
@@ -102,75 +102,80 @@ def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the settings say."""
+    """The settings that the source type depends on."""
 
     may_read: Callable[[str, str], bool]
-    """Whether the FishySecrets of a namespace may read a path."""
-    every: float = 300.0
-    """How often a path is read, in seconds, where the object does not say."""
+    """True if the FishySecrets of a namespace may read a path."""
+    refresh_interval: float = 300.0
+    """Seconds between two reads of a path, for a FishySecret that sets no interval."""
     on_change: bool = False
-    """True where the time of the last sync is written only when something has changed."""
+    """True: write `status.lastSyncedTime` only when the Secret changes. False: also once per refresh interval."""
     consent: bool = False
     managers: frozenset[str] = frozenset()
     is_protected: Callable[[str], bool] = lambda name: False
 
 
 class SpecCache:
-    """Makes specs ready and remembers them for as long as somebody holds them."""
+    """Parses each spec once. A parsed spec is dropped with the object that holds the spec."""
 
-    def __init__(self, terms: Options) -> None:
-        self._terms = terms
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self._specs: WeakKeyDictionary[Field, Spec] = WeakKeyDictionary()
 
     def spec(self, obj: Object) -> Spec:
         raw = obj.content.get("spec") or _NO_SPEC
-        found = self._specs.get(raw)
-        if found is None:
-            found = self._specs[raw] = read(raw.raw)
-        return found
+        spec = self._specs.get(raw)
+        if spec is None:
+            spec = self._specs[raw] = read(raw.raw)
+        return spec
 
-    def every(self, spec: Spec) -> float:
-        return spec.every or self._terms.every
+    def refresh_interval(self, spec: Spec) -> float:
+        return spec.every or self._options.refresh_interval
 
     def paths(self, spec: Spec) -> tuple[SecretPath, ...]:
         needed = {item.path for item in spec.items if not item.optional}
-        return tuple(SecretPath(path, self.every(spec), path not in needed) for path in spec.paths)
+        interval = self.refresh_interval(spec)
+        return tuple(SecretPath(path, interval, path not in needed) for path in spec.paths)
 
-    def told_every(self, obj: Object) -> float | None:
-        """How often it is told that a Secret is still right; None where only a change is.
+    def status_interval(self, obj: Object) -> float | None:
+        """Seconds between two status writes for a Secret that stays in sync. None: write changes only.
 
-        A tenant may want a value within a second, but has no say in how often we write to the server.
+        It has a lower bound, because a tenant chooses the refresh interval and must not choose our rate of writes.
         """
-        least = min(MIN_STATUS_INTERVAL, self._terms.every)
-        return None if self._terms.on_change else max(self.every(self.spec(obj)), least)
+        if self._options.on_change:
+            return None
+        least = min(MIN_STATUS_INTERVAL, self._options.refresh_interval)
+        return max(self.refresh_interval(self.spec(obj)), least)
 
     def faults(self, obj: Object) -> tuple[Fault, ...]:
-        """With one of these nothing is read and nothing is written."""
+        """What is wrong with the spec. With a fault, nothing is read or written."""
         spec = self.spec(obj)
         return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
 
     def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
-        closed = {path for path in spec.paths if not self._terms.may_read(namespace, path)}
-        if namespace and closed and not spec.faults:  # a manifest may leave its namespace to kubectl
-            told = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, closed))}"
-            message = f"{told}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
+        denied = {path for path in spec.paths if not self._options.may_read(namespace, path)}
+        if namespace and denied and not spec.faults:  # a manifest without a namespace gets it from kubectl
+            refused = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, denied))}"
+            message = f"{refused}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
             expected = f"a path that FishySecrets of namespace {namespace} may read (setting vocabularies.{NAME}.paths)"
             mistakes = tuple(
                 Mistake(f"spec.data[{number}].secretPath", expected, quoted(item.path))
                 for number, item in enumerate(spec.items)
-                if item.path in closed
+                if item.path in denied
             )
             yield Fault(PATH_NOT_ALLOWED, message, "spec.data", mistakes)
 
     def values(self, obj: Object, view: View) -> Values:
         spec = self.spec(obj)
-        has = spec.target is not None and _has_secret(obj.ref, spec.target, view)
-        return collect(spec, self.every(spec), view, has and is_reported(obj))
+        has_secret = spec.target is not None and _has_secret(obj.ref, spec.target, view)
+        return collect(spec, self.refresh_interval(spec), view, has_secret and is_reported(obj))
 
 
 @dataclass(frozen=True, slots=True)
 class FishySecrets:
-    terms: Options
+    """The source type of FishySecrets. A FishySecret has one copy, its Secret."""
+
+    options: Options
     specs: SpecCache
 
     def source_type(self) -> SourceType:
@@ -181,20 +186,20 @@ class FishySecrets:
             ownership=ByMark(
                 MARKS,
                 lambda obj, view: owner_of(obj),
-                self.terms.managers | {FIELD_MANAGER},
+                self.options.managers | {FIELD_MANAGER},
                 copies_may_be_sources=True,
             ),
             desired=self.desired,
             addresses=self.addresses,
             affected_by=self.affected_by,
-            policy=Policy(needs_consent=self.terms.consent),
+            policy=Policy(needs_consent=self.options.consent),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
             per_namespace=False,
         )
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         target = self.specs.spec(obj).target
-        if target is not None and self.terms.is_protected(target.namespace):
+        if target is not None and self.options.is_protected(target.namespace):
             expected = "a namespace that is not protected (setting protectedNamespaces)"
             yield Mistake("spec.target.namespace", expected, quoted(target.namespace))
 
@@ -204,18 +209,28 @@ class FishySecrets:
         return Addresses(SECRET, target.name, within=target.namespace) if target is not None else None
 
     def desired(self, source: Ref, view: View) -> Desired:
+        """The numbers are those of the promises in section 2 of the specification."""
         obj = view.get(source)
+
+        # 6: a FishySecret that is gone while its Secret still exists lost its finalizer to a client. The Secret stays.
         if obj is None:
-            return Desired(prune=False)  # somebody removed the finalizer, and did not ask to delete the Secret
+            return Desired(prune=False)
+
+        # 7 and 24: its Secret is deleted first, then the finalizer is removed.
         if obj.deleting:
             return Desired(finalizer=FINALIZER)
+
+        # 10: a spec that cannot be served, or is suspended, keeps what is there.
         spec, faults = self.specs.spec(obj), self.specs.faults(obj)
         if faults or spec.suspended or spec.target is None:
             return Desired(prune=False, finalizer=FINALIZER, faults=faults)
+
+        # 11: while a path cannot be read, the last good values restore a deleted Secret, but create or change none.
         values = self.specs.values(obj, view)
-        # While a path cannot be read, last-known values restore a deleted Secret, but create or change none.
-        stale = bool(values.faults) and (_has_secret(source, spec.target, view) or not was_synced(obj))
-        built = None if stale else content(spec, values, view)
+        is_stale = bool(values.faults) and (_has_secret(source, spec.target, view) or not was_synced(obj))
+        built = None if is_stale else content(spec, values, view)
+
+        # 13 to 15 and 19 to 20: one Secret at the target. The Secret of an earlier target is deleted after that.
         template = Template(
             UNAVAILABLE if built is None else built, labels_of(source), annotations_of(source), adopt=Adopt.NEVER
         )
@@ -229,15 +244,15 @@ class FishySecrets:
         )
 
     def _reads(self, obj: Object) -> tuple[SecretPath, ...]:
-        """Nothing is read before the finalizer is there: the values would have to wait for it."""
+        """Paths are read only once the finalizer is set, because nothing can be written before (promise 5)."""
         return self.specs.paths(self.specs.spec(obj)) if FINALIZER in obj.finalizers else ()
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
-        """A namespace: the FishySecrets with a target there. A Secret: its owner, if an old target waits for it."""
+        """For a Namespace: FishySecrets with a target there. For a Secret: its owner, if that has another Secret."""
         if obj.ref.kind == NAMESPACE:
             return view.sources_targeting(NAME, obj.ref.name)
         owner = owner_of(obj)
-        if owner is None or not any(each.ref != obj.ref for each in view.copies_of(Key(NAME, owner))):
+        if owner is None or not any(copy.ref != obj.ref for copy in view.copies_of(Key(NAME, owner))):
             return ()
         return (owner,)
 
@@ -246,9 +261,10 @@ class FishySecrets:
         ready = self._condition(obj, values, tally)
         if ready is None:
             return {}
-        return status(obj, ready, synced_at(obj, ready, tally, values.read_at, self.specs.told_every(obj)))
+        return status(obj, ready, synced_at(obj, ready, tally, values.read_at, self.specs.status_interval(obj)))
 
     def _condition(self, obj: Object, values: Values, tally: CopyCounts) -> Condition | None:
+        """The condition to report. None leaves the status as it is."""
         if not obj.generation or FINALIZER not in obj.finalizers:
             return None
         if obj.deleting:
@@ -259,8 +275,8 @@ class FishySecrets:
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
 
 
-def source_type(terms: Options) -> SourceType:
-    return FishySecrets(terms, SpecCache(terms)).source_type()
+def source_type(options: Options) -> SourceType:
+    return FishySecrets(options, SpecCache(options)).source_type()
 
 
 def _has_secret(source: Ref, target: Ref, view: View) -> bool:
@@ -271,8 +287,8 @@ def _has_secret(source: Ref, target: Ref, view: View) -> bool:
 def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
     namespace = view.get(namespace_ref(target.namespace))
     if namespace is None or namespace.deleting:
-        found = "does not exist" if namespace is None else "is being deleted"
-        message = f"spec.target.namespace: namespace {target.namespace} {found}; the Secret follows once it is there"
+        state = "does not exist" if namespace is None else "is being deleted"
+        message = f"spec.target.namespace: namespace {target.namespace} {state}; the Secret follows once it is there"
         yield Fault(NO_NAMESPACE, message)
 
 

@@ -1,4 +1,4 @@
-"""The words of FishySecrets: the resource, its finalizer, and the labels that say whose a Secret is."""
+"""The resource FishySecret, its finalizer, and the labels that name the owner of a Secret."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ GROUP = "fishykeys.2v.pm"
 FISHY_SECRET = Kind(GROUP, "v1alpha1", "FishySecret", "fishysecrets")
 FINALIZER = f"{GROUP}/finalizer"
 OWNER_NAME = f"{GROUP}/owner-name"
-"""As a label a token for the owner's name; as an annotation the name itself, where a label cannot hold it."""
+"""As a label: the owner's name, or a token if a label cannot hold the name. The annotation then holds the name."""
 OWNER_NAMESPACE = f"{GROUP}/owner-namespace"
 CONFIG = "fishysecret-config"
-"""The Secret that says where the secret manager is, and who we are to it."""
+"""The Secret with the address of the secret manager and the credentials for it."""
 
 
 def labels_of(owner: Ref) -> Mapping[str, str]:
@@ -24,15 +24,15 @@ def labels_of(owner: Ref) -> Mapping[str, str]:
 
 
 def annotations_of(owner: Ref) -> Mapping[str, str]:
-    """Only a name that a label cannot hold needs one: what the original has made is right as it is."""
+    """Set only for a name that a label cannot hold, so that Secrets of the original need no write."""
     return {} if is_label_value(owner.name) else {OWNER_NAME: owner.name}
 
 
 def owner_of(obj: Object) -> Ref | None:
-    """The FishySecret that a Secret's labels name; both are needed, and they must be possible."""
+    """The FishySecret that a Secret's labels name. None if a label is missing or is not a possible name."""
     token, namespace = obj.labels.get(OWNER_NAME, ""), obj.labels.get(OWNER_NAMESPACE, "")
     if obj.ref.kind != SECRET or not is_namespace_name(namespace):
         return None
-    told = obj.annotations.get(OWNER_NAME, token)
-    name = told if to_label_value(told) == token else token  # a word that somebody added frees no Secret
+    annotated = obj.annotations.get(OWNER_NAME, token)
+    name = annotated if to_label_value(annotated) == token else token  # another client's annotation frees no Secret
     return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and to_label_value(name) == token else None

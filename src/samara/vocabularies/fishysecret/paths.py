@@ -1,20 +1,21 @@
-"""Paths of secret managers: what may be asked for at all, whichever manager it is."""
+"""Users name a path for each value; a path must be plain text that every secret manager reads the same way."""
 
 from __future__ import annotations
 
 import unicodedata
 
 MARK = "#"
-"""Parts a document from the field in it."""
+"""Separates the path of a document from a field in it."""
 
 _FORBIDDEN = "%?\\"
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def path_fault(path: str) -> str | None:
-    """Why no manager is ever asked for this path, as words that follow the path; None for a legal one.
+    """Why a path is refused, as words that follow the path. None for a legal path.
 
-    Every part is plain text that means itself: nothing climbs, nothing is decoded, nothing ends a line.
+    A path with `..` or with encoded characters could mean another path to the manager than to the rule that allowed it.
+    A control character could break a line of a request or of a log.
     """
     return _characters(path) or _marks(path) or _segments(path)
 
@@ -22,8 +23,8 @@ def path_fault(path: str) -> str | None:
 def _characters(path: str) -> str | None:
     if any(unicodedata.category(char) in _UNSEEN for char in path):
         return "has a control character"
-    found = next((char for char in path if char in _FORBIDDEN), None)
-    return None if found is None else f"has a {found}, and paths are not encoded or escaped"
+    forbidden = next((char for char in path if char in _FORBIDDEN), None)
+    return None if forbidden is None else f"has a {forbidden}, and paths are not encoded or escaped"
 
 
 def _marks(path: str) -> str | None:
@@ -39,5 +40,5 @@ def _segments(path: str) -> str | None:
     segments = [*document.removeprefix("/").split("/"), *(field.split("/") if field else ())]
     if "" in segments:
         return "has an empty segment: no slash may follow another one or end the path"
-    climbing = next((each for each in segments if each in (".", "..")), None)
-    return None if climbing is None else f"has the segment {climbing}"
+    dots = next((segment for segment in segments if segment in (".", "..")), None)
+    return None if dots is None else f"has the segment {dots}"

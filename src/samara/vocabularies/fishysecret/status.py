@@ -1,4 +1,4 @@
-"""The status of a FishySecret: one condition that says whether its Secret is right, and when that was last known."""
+"""Users read in the status of a FishySecret whether its Secret is in sync, and when that was last checked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from samara.vocabularies.fishysecret.values import Values
 READY = "Ready"
 SYNCED = "lastSyncedTime"
 MIN_STATUS_INTERVAL = 5.0
-"""Seconds at least between two reports that only say that all is still well, unless the settings' interval is less."""
+"""Least seconds between two status writes of a Secret that stays in sync. A shorter interval in the settings wins."""
 _SKEW = 60
-"""The clocks of two replicas may differ a little, in seconds."""
-_WORDS = {
+"""Seconds by which the clocks of two replicas may differ."""
+_REASONS = {
     "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
     "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
     "refused": ("Refused", "choose another target or ask an administrator; it is tried again now and then"),
@@ -27,12 +27,12 @@ _WORDS = {
     "held": ("Held", "it goes on when the hold ends"),
     "fought": ("Fought", "find out who else writes this Secret"),
 }
-ADVICE = {reason: advice for reason, (_, advice) in _WORDS.items()}
+ADVICE = {reason: advice for reason, (_, advice) in _REASONS.items()}
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
 class Condition(NamedTuple):
-    """A condition in the making."""
+    """The condition `Ready`, before it is written."""
 
     ready: bool
     reason: str
@@ -44,7 +44,7 @@ IS_SYNCED = Condition(True, "SecretSynced", "Secret successfully synced")
 
 
 def outcome(values: Values, tally: CopyCounts) -> Condition | None:
-    """What became of a spec that can be served; None while that is not known."""
+    """The condition of a FishySecret with a valid spec. None until all paths are read and the Secret is written."""
     if not values.read:
         return None
     if values.faults:
@@ -53,70 +53,72 @@ def outcome(values: Values, tally: CopyCounts) -> Condition | None:
 
 
 def _blocked(tally: CopyCounts) -> Condition | None:
-    for reason, places in tally.by_reason().items():
-        for ref, missing in places.items():
-            return _told(reason, f"{ref}: {missing.shown(ref)}")
+    for reason, copies in tally.by_reason().items():
+        for ref, problem in copies.items():
+            return _not_ready(reason, f"{ref}: {problem.shown(ref)}")
     return removal_condition(tally)
 
 
 def removal_condition(tally: CopyCounts) -> Condition | None:
-    """What is to be told of a Secret that should go and does not: of the target of before, or at the very end."""
-    for ref, missing in tally.removals.items():
-        return _told(missing.reason, f"{ref} should go and does not: {missing.shown(ref)}")
+    """The condition for a Secret that cannot be deleted: that of an earlier target, or of a terminating FishySecret."""
+    for ref, problem in tally.removals.items():
+        return _not_ready(problem.reason, f"{ref} should go and does not: {problem.shown(ref)}")
     return None
 
 
-def _told(reason: str, message: str) -> Condition:
-    word, advice = _WORDS[reason]
-    return Condition(False, word, f"{message}; {advice}")
+def _not_ready(reason: str, message: str) -> Condition:
+    shown, advice = _REASONS[reason]
+    return Condition(False, shown, f"{message}; {advice}")
 
 
-def status(obj: Object, told: Condition, synced: str) -> Mapping[str, object]:
-    conditions = [condition(READY, told.ready, told.reason, told.message, obj.generation)]
+def status(obj: Object, ready: Condition, synced: str) -> Mapping[str, object]:
+    conditions = [condition(READY, ready.ready, ready.reason, ready.message, obj.generation)]
     return {"conditions": conditions, **({SYNCED: synced} if synced else {})}
 
 
-def synced_at(obj: Object, told: Condition, tally: CopyCounts, read_at: str, interval: float | None) -> str:
-    """When the Secret was last known to be right. Without an interval only a change is worth a write."""
-    before = status_of(obj)
-    stored = _time(before.get(SYNCED))
-    if not told.ready:
+def synced_at(obj: Object, ready: Condition, tally: CopyCounts, read_at: str, interval: float | None) -> str:
+    """The new `lastSyncedTime`. It stays until the Secret changes or `interval` seconds pass. None: until a change."""
+    reported = status_of(obj)
+    stored = _time(reported.get(SYNCED))
+    if not ready.ready:
         return stored
-    stored, landed, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.last_written, read_at))
-    latest = max(stored, landed)
-    if not stored or not _was_ready(before) or (interval is not None and _is_over(stored, read_at, interval)):
+    stored, written, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.last_written, read_at))
+    latest = max(stored, written)
+    if not stored or not _was_ready(reported) or (interval is not None and _is_over(stored, read_at, interval)):
         return max(latest, read_at)
     return latest
 
 
 def _unless_ahead(time: str, now: str) -> str:
-    """Nothing in place of a time that has not come yet: some clock was wrong when it was taken."""
+    """The time, or empty if it is in the future: the clock that took it was wrong."""
     return "" if _time(time) and _time(now) and _seconds(time) > _seconds(now) + _SKEW else time
 
 
-def _was_ready(before: Mapping[str, Any]) -> bool:
-    found = before.get("conditions") or ()
-    return any(each.get("type") == READY and each.get("status") == "True" for each in found)
+def _was_ready(reported: Mapping[str, Any]) -> bool:
+    conditions = reported.get("conditions") or ()
+    return any(stored.get("type") == READY and stored.get("status") == "True" for stored in conditions)
 
 
 def is_reported(obj: Object) -> bool:
-    """True where the condition is about the spec as it is now."""
-    found = status_of(obj).get("conditions") or ()
-    return any(each.get("type") == READY and each.get("observedGeneration") == obj.generation for each in found)
+    """True if the stored condition is about the current generation."""
+    conditions = status_of(obj).get("conditions") or ()
+    return any(
+        stored.get("type") == READY and stored.get("observedGeneration") == obj.generation for stored in conditions
+    )
 
 
 def was_synced(obj: Object) -> bool:
-    """True where its Secret has been right once."""
+    """True if the Secret has been in sync once."""
     return bool(_time(status_of(obj).get(SYNCED)))
 
 
-def _time(found: object) -> str:
-    """Nothing in place of a time that nobody but a person can have written so."""
-    return found if isinstance(found, str) and _TIME.fullmatch(found) else ""
+def _time(value: object) -> str:
+    """The time, or empty if it is not in the format that Samara writes: a person may edit the status."""
+    return value if isinstance(value, str) and _TIME.fullmatch(value) else ""
 
 
 def _is_over(since: str, now: str, interval: float) -> bool:
-    """A read may come a little early: then the next one tells, so that nobody is told twice in an interval."""
+    """True if the interval has passed. A read that comes a little early does not count; the next one does."""
     return bool(_time(now)) and _seconds(now) - _seconds(since) >= interval
 
 

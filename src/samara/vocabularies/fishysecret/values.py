@@ -1,4 +1,4 @@
-"""What is known of the values that one FishySecret asks for."""
+"""The values of one FishySecret: collected from the readings of its paths, and built into the content of a Secret."""
 
 from __future__ import annotations
 
@@ -14,69 +14,70 @@ from samara.core.view import View
 from samara.vocabularies.fishysecret.spec import Item, Spec
 
 MOST = 1024 * 1024
-"""Bytes of all values of a Secret together; the server takes no more."""
-TOLD = 5
-"""Messages that one condition holds; a list of 500 paths may have as many."""
+"""Bytes of all values of a Secret together: the limit of the API server."""
+MAX_MESSAGES = 5
+"""Messages in one condition. A spec with 500 paths may have 500 faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """All values of a Secret, or None where one of them is not known: nothing is written in part."""
+    """All values of a Secret. `data` is None if one of them is not known: a Secret is never written in part."""
 
     data: Mapping[str, bytes] | None = field(default=None, repr=False)
     read_at: str = ""
-    """When the oldest of them was last seen to be so."""
+    """The oldest time at which one of the values was read."""
     faults: tuple[Fault, ...] = ()
     read: bool = True
-    """False while there is a path that nobody has read yet."""
+    """False until every path has been read once."""
 
 
 UNREAD: Final = Values(read=False)
 
 
-def collect(spec: Spec, every: float, view: View, served: bool) -> Values:
-    """`served` is whether this spec has its Secret: then an optional path that is not found once is no news yet."""
+def collect(spec: Spec, interval: float, view: View, is_served: bool) -> Values:
+    """`is_served`: the Secret of this spec exists and is reported. One "not found" of an optional path then waits."""
     readings: list[tuple[Item, SecretReading]] = []
     failing: list[SecretReading] = []
     for item in spec.items:
-        found = view.answer(SecretPath(item.path, every))
-        if not isinstance(found, SecretReading):
+        reading = view.answer(SecretPath(item.path, interval))
+        if not isinstance(reading, SecretReading):
             return UNREAD
-        if not (item.optional and found.is_absent(every)):
-            readings.append((item, found))
-        elif not found.not_found:  # left out as before, but it may be there by now: nobody could look
-            failing.append(found)
+        if not (item.optional and reading.is_absent(interval)):
+            readings.append((item, reading))
+        elif not reading.not_found:  # the key stays left out, but the last read failed: the path may exist by now
+            failing.append(reading)
     joined = _joined(readings, failing)
-    return UNREAD if served and joined.data is None and not failing and _are_doubts(readings) else joined
+    is_undecided = joined.data is None and not failing and _only_optional_not_found(readings)
+    return UNREAD if is_served and is_undecided else joined
 
 
-def _are_doubts(readings: Iterable[tuple[Item, SecretReading]]) -> bool:
-    """True where nothing is wrong but that the manager has said once that an optional path leads nowhere."""
-    faulty = [(item, found) for item, found in readings if found.fault is not None]
-    return bool(faulty) and all(item.optional and found.not_found for item, found in faulty)
+def _only_optional_not_found(readings: Iterable[tuple[Item, SecretReading]]) -> bool:
+    """True if there are faults and each is a "not found" of an optional path."""
+    faulty = [(item, reading) for item, reading in readings if reading.fault is not None]
+    return bool(faulty) and all(item.optional and reading.not_found for item, reading in faulty)
 
 
 def _joined(readings: Sequence[tuple[Item, SecretReading]], failing: Iterable[SecretReading]) -> Values:
-    """`failing` are paths without which the Secret is complete; what is wrong with them is told all the same."""
+    """`failing`: readings of absent optional paths. The Secret is complete without them; their faults are reported."""
     data: dict[str, bytes] = {}
     times, complete = list[str](), True
-    wrong = [found.fault for found in (*(found for _, found in readings), *failing) if found.fault is not None]
-    faults = [Fault(each.reason, each.message) for each in wrong]
-    for item, found in readings:
-        if found.value is None:
+    errors = [reading.fault for reading in (*(reading for _, reading in readings), *failing)]
+    faults = [Fault(error.reason, error.message) for error in errors if error is not None]
+    for item, reading in readings:
+        if reading.value is None:
             complete = False
         else:
-            data[item.key] = found.value
-            times.append(found.read_at)
+            data[item.key] = reading.value
+            times.append(reading.read_at)
     size = sum(map(len, data.values()))
     if size > MOST:
-        told = f"spec.data: values of at most {MOST:,} bytes together were expected, found {size:,}; use two Secrets"
-        return Values(None, "", merged((*faults, Fault("Invalid", told))))
+        message = f"spec.data: values of at most {MOST:,} bytes together were expected, found {size:,}; use two Secrets"
+        return Values(None, "", merged((*faults, Fault("Invalid", message))))
     return Values(data if complete else None, min(times, default=""), merged(faults))
 
 
 def content(spec: Spec, values: Values, view: View) -> Content | None:
-    """The Secret's content as the server would store it; None where it is not known."""
+    """The Secret's content in the form that the API server stores. None if a value is not known."""
     if values.data is None:
         return None
     data = {key: base64.b64encode(value).decode() for key, value in values.data.items()}
@@ -84,7 +85,7 @@ def content(spec: Spec, values: Values, view: View) -> Content | None:
 
 
 def merged(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """One fault for each reason, which says all that there is to say of it, up to a limit."""
+    """One fault for each reason. Its message joins the first messages with that reason."""
     by_reason: dict[str, list[Fault]] = {}
     for fault in dict.fromkeys(faults):
         by_reason.setdefault(fault.reason, []).append(fault)
@@ -97,6 +98,6 @@ def _joined_fault(several: list[Fault]) -> Fault:
 
 
 def _sentence(several: list[Fault]) -> str:
-    rest = len(several) - TOLD
-    told = "; ".join(fault.message for fault in several[:TOLD])
-    return f"{told}; and {rest} more" if rest > 0 else told
+    rest = len(several) - MAX_MESSAGES
+    message = "; ".join(fault.message for fault in several[:MAX_MESSAGES])
+    return f"{message}; and {rest} more" if rest > 0 else message

@@ -1,4 +1,4 @@
-"""OpenKruise's ResourceDistribution: an object in a cluster-scoped resource, copied to the namespaces it targets."""
+"""ResourceDistribution: users embed an object in a cluster-scoped resource; Samara copies it to all targets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESOURCE_DISTRIBUTION = Kind(
 )
 MARKS = frozenset({FROM, HASHCODE})
 GC_GRACE = 30.0
-"""Seconds for which the copies of a distribution that is gone are left to the garbage collector."""
+"""Seconds that the garbage collector has to delete the copies of a distribution that is gone."""
 _NO_SPEC = Field("spec", b"", None)
 _UNKNOWN = Kind("", "v1", "Unknown", "unknown")
 """The kind of an embedded object that cannot be read."""
@@ -66,8 +66,10 @@ def source_type(kinds: tuple[Kind, ...], copyable: Copyable, managers: frozenset
 
 @dataclass(frozen=True, slots=True)
 class ResourceDistributions:
+    """The source type of ResourceDistributions."""
+
     kinds: tuple[Kind, ...]
-    orders: SpecCache
+    specs: SpecCache
     managers: frozenset[str] = frozenset()
 
     def source_type(self) -> SourceType:
@@ -97,55 +99,63 @@ class ResourceDistributions:
 
     def desired(self, source: Ref, view: View) -> Desired:
         obj = view.get(source)
+
+        # Gone: copies that the garbage collector has not deleted are deleted, `GC_GRACE` seconds later.
         if obj is None:
             return Desired()
+
+        # Terminating: the garbage collector deletes the copies, or orphans them if the client asked for that.
         if obj.deleting:
-            return Desired(prune=False)  # the garbage collector deletes the copies, or orphans them if asked to
-        spec = self.orders.asked(_raw(obj))
+            return Desired(prune=False)
+
+        # Faults in the spec: nothing is written or deleted. The copies are listed for the counts in the status.
+        spec = self.specs.parse(_raw(obj))
         if spec.order is None or spec.faults:
             return Desired(tuple(_unservable(obj, spec, view)), prune=False, faults=spec.faults)
-        content = self.orders.content(_raw(obj), spec.order, view)
-        known = content if isinstance(content, Content) else UNAVAILABLE
+
+        # A copy in every target namespace. While the content is unavailable, or a name in a list is illegal, none go.
+        built = self.specs.content(_raw(obj), spec.order, view)
+        content = built if isinstance(built, Content) else UNAVAILABLE
         return Desired(
-            tuple(_copies(obj, spec, spec.order, known, view)),
-            prune=known is not UNAVAILABLE and not spec.targets.is_mistyped,
-            faults=(*_rejected(content), *spec.warnings),
+            tuple(_copies(obj, spec, spec.order, content, view)),
+            prune=content is not UNAVAILABLE and not spec.targets.is_mistyped,
+            faults=(*_rejected(built), *spec.warnings),
             reads=spec.order.reads,
         )
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:
             return ()
-        specs = ((source, self._spec(source, view)) for source in view.sources(NAME))
+        distributions = ((source, self._spec(source, view)) for source in view.sources(NAME))
         return tuple(
-            source for source, spec in specs if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
+            source for source, spec in distributions if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
         )
 
     def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
         if obj.deleting:
             return {}
-        spec = self.orders.asked(_raw(obj))
-        faults = spec.faults or _rejected(spec.order and self.orders.content(_raw(obj), spec.order, view))
+        spec = self.specs.parse(_raw(obj))
+        faults = spec.faults or _rejected(spec.order and self.specs.content(_raw(obj), spec.order, view))
         return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
-        """Only a change of the spec is validated: labelling or deleting an old, faulty one stays possible."""
+        """Validates changes of the spec only, so that a faulty distribution can still be labelled and deleted."""
         new, old = request.new, request.old
         if new is None or new.deleting or (old is not None and _raw(old) == _raw(new)):
             return ()
-        spec = self.orders.asked(_raw(new))
-        before = self.orders.asked(_raw(old)) if old is not None else None
-        content = spec.order and self.orders.content(_raw(new), spec.order, view)
-        return refusals(new.ref.name, spec, before, content, view.answer)
+        spec = self.specs.parse(_raw(new))
+        old_spec = self.specs.parse(_raw(old)) if old is not None else None
+        content = spec.order and self.specs.content(_raw(new), spec.order, view)
+        return refusals(new.ref.name, spec, old_spec, content, view.answer)
 
     def lint(self, obj: Object) -> Iterable[Mistake]:
         raw = _raw(obj)
         spec = load(raw.raw)
-        return mistakes(spec if isinstance(spec, Mapping) else {}, self.orders.asked(raw), self.orders)
+        return mistakes(spec if isinstance(spec, Mapping) else {}, self.specs.parse(raw), self.specs)
 
     def _spec(self, source: Ref, view: View) -> ParsedSpec | None:
         obj = view.get(source)
-        return None if obj is None or obj.deleting else self.orders.asked(_raw(obj))
+        return None if obj is None or obj.deleting else self.specs.parse(_raw(obj))
 
 
 def _copies(
@@ -163,7 +173,7 @@ def _copies(
 
 
 def _unservable(obj: Object, spec: ParsedSpec, view: View) -> Iterable[Copy]:
-    """The addresses of an embedded object that cannot be served: nothing is written, and the status counts them."""
+    """The copies of an embedded object that cannot be served. They have no content, so that none is written."""
     kind, name = _UNKNOWN, obj.ref.name
     if spec.resource is not None:
         group, _, version = spec.resource.api_version.rpartition("/")

@@ -1,4 +1,4 @@
-"""The two versions of a distribution, which differ in one name: what a condition calls its namespaces."""
+"""Users read and write a distribution in two versions; the conversion webhook renames one field of its conditions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ LISTED = {"v1alpha1": "failedNamespace", "v1beta1": "failedNamespaces"}
 
 
 def convert(obj: Mapping[str, Any], desired: str) -> dict[str, Any]:
-    """The same object in the desired apiVersion; what is not known stays as it is."""
-    made = {**obj, "apiVersion": desired}
+    """The object in the desired apiVersion. Fields and versions that are not known stay as they are."""
+    converted = {**obj, "apiVersion": desired}
     status = obj.get("status")
     name = LISTED.get(desired.rpartition("/")[2])
     if name is None or not isinstance(status, Mapping) or not isinstance(status.get("conditions"), list):
-        return made
-    return {**made, "status": {**status, "conditions": [_renamed(each, name) for each in status["conditions"]]}}
+        return converted
+    conditions = [_renamed(condition, name) for condition in status["conditions"]]
+    return {**converted, "status": {**status, "conditions": conditions}}
 
 
 def _renamed(condition: object, name: str) -> object:

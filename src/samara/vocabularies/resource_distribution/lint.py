@@ -1,4 +1,4 @@
-"""What `samara lint` finds in a distribution besides the faults of its spec."""
+"""`samara lint` reports these mistakes in a distribution, besides the faults of its spec."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec, Spe
 Json = Mapping[str, Any]
 
 
-def mistakes(spec: Json, parsed: ParsedSpec, orders: SpecCache) -> Iterator[Mistake]:
-    """`spec` is the JSON that was read as `parsed`. A mistake in one part of it hides none in the others."""
+def mistakes(spec: Json, parsed: ParsedSpec, specs: SpecCache) -> Iterator[Mistake]:
+    """The mistakes in `spec`, the JSON from which `parsed` was read. One mistake does not hide those in other parts."""
     listed = _mapping(spec.get("targets"))
     lines = {which: _lines(which, listed) for which in (INCLUDED, EXCLUDED)}
     yield from _names(parsed.targets, lines)
-    is_meant = spec.get("targets") == {}  # so nothing is selected on purpose
+    is_meant = spec.get("targets") == {}  # an explicit empty mapping selects nothing on purpose
     if not is_meant and parsed.is_aimed and not parsed.targets.selects_some:
         expected = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
         yield Mistake(TARGETS, expected, "targets that select nothing")
     resource = _mapping(spec.get("resource"))
-    yield from _metadata(_mapping(resource.get("metadata")), orders)
-    yield from _content(resource, orders)
+    yield from _metadata(_mapping(resource.get("metadata")), specs)
+    yield from _content(resource, specs)
 
 
 def _mapping(found: object) -> Json:
@@ -42,7 +42,7 @@ def _mapping(found: object) -> Json:
 
 
 def _lines(which: str, targets: Json) -> Mapping[str, str]:
-    """By name: where it is listed first. An entry that is no mapping has a fault of its own."""
+    """The first position of each name in a list. An entry that is not a mapping has a fault of its own."""
     entries = _mapping(targets.get(which)).get("list")
     found: dict[str, str] = {}
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -61,25 +61,25 @@ def _names(targets: Targets, lines: Mapping[str, Mapping[str, str]]) -> Iterator
         yield Mistake(f"{TARGETS}.{EXCLUDED}", expected, twice, lines[EXCLUDED][name])
 
 
-def _metadata(metadata: Json, orders: SpecCache) -> Iterator[Mistake]:
+def _metadata(metadata: Json, specs: SpecCache) -> Iterator[Mistake]:
     namespace = metadata.get("namespace")
     if namespace:
         expected = f"no namespace: {TARGETS} says where copies go"
         yield Mistake(f"{RESOURCE}.metadata.namespace", expected, quoted(str(namespace)))
     for where, a in ((LABELS, "a label"), (ANNOTATIONS, "an annotation")):
         for key in _mapping(metadata.get(where)):
-            if not orders.copyable(where, {key: ""}):
+            if not specs.copyable(where, {key: ""}):
                 at = f"{RESOURCE}.metadata.{where}.{key}"
                 yield Mistake(key, "no such key here: copies lack it", f"{a} that does not travel", at)
 
 
-def _content(resource: Json, orders: SpecCache) -> Iterator[Mistake]:
+def _content(resource: Json, specs: SpecCache) -> Iterator[Mistake]:
     api_version, name = resource.get("apiVersion"), resource.get("kind")
     if not (isinstance(api_version, str) and api_version and isinstance(name, str) and name):
         return
-    kind = orders.kind(api_version, name)
+    kind = specs.kind(api_version, name)
     if kind is None or is_refused(kind):
-        yield from orders.not_served(api_version, name).mistakes
+        yield from specs.not_served(api_version, name).mistakes
         return
     type_ = resource.get("type")
     if isinstance(type_, str) and type_ in NEVER_COPIED_TYPES:

@@ -94,7 +94,7 @@ def read(raw: bytes | None) -> Spec:
 
 
 def load(raw: bytes | None) -> object:
-    """The JSON of a spec, or a text where it is none that can be read."""
+    """The JSON of a spec. A text if the spec cannot be read."""
     try:
         found: object = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

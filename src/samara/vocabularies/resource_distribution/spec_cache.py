@@ -1,4 +1,4 @@
-"""What one spec asks for, made ready once: ten thousand slices must not parse the same megabyte ten thousand times."""
+"""Parses the spec of a distribution once, because a plan for each of ten thousand namespaces needs it."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ HASHCODE = "kruise.io/resourcedistribution.resource.hashcode"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedObject:
-    """A resource of a kind that may be distributed, ready to be copied."""
+    """The embedded object, if its kind may be distributed, with the labels and annotations of its copies."""
 
     kind: Kind
     resource: Resource
     labels: Mapping[str, str] = field(repr=False)
     annotations: Mapping[str, str] = field(repr=False)
-    """Without the name of the distribution, which the spec does not know."""
+    """Without the annotation that names the distribution: specs do not contain its name."""
     trial: DryRunCreate
 
     @property
     def reads(self) -> tuple[DryRunCreate, ...]:
-        """A kind whose stored form we cannot write down ourselves is asked about."""
+        """A dry run, if only the API server knows in which form it stores this kind."""
         return (self.trial,) if rules_for(self.kind).canonical is None else ()
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSpec:
-    """A whole spec: what to copy, where to, and what is wrong with it."""
+    """A spec after all checks: what to copy, where to, and its faults."""
 
     resource: Resource | None
     order: EmbeddedObject | None
-    """None where nothing can be done."""
+    """None if there is no embedded object, or if its kind may not be distributed."""
     targets: Targets
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...]
@@ -56,25 +56,24 @@ class ParsedSpec:
 
 
 class SpecCache:
-    """Makes specs ready and remembers them for as long as somebody holds them.
+    """Parses each spec once. A parsed spec is dropped with the object that holds the spec.
 
-    They are known by their digests, which no two codecs share. A cache of the latest ones would keep what a source of
-    a megabyte was at each of its last hundreds of changes.
+    A cache of a fixed size would keep hundreds of earlier specs of one source, of up to a megabyte each.
     """
 
     def __init__(self, kinds: tuple[Kind, ...], copyable: Copyable) -> None:
         self._kinds = {(kind.api_version, kind.name): kind for kind in kinds}
         self.copyable = copyable
-        self._asked: WeakKeyDictionary[Field, ParsedSpec] = WeakKeyDictionary()
+        self._parsed: WeakKeyDictionary[Field, ParsedSpec] = WeakKeyDictionary()
         self._built: WeakKeyDictionary[Field, Content | None] = WeakKeyDictionary()
 
-    def asked(self, spec: Field) -> ParsedSpec:
-        found = self._asked.get(spec)
-        if found is None:
-            found = self._asked[spec] = self._ready(spec)
-        return found
+    def parse(self, spec: Field) -> ParsedSpec:
+        parsed = self._parsed.get(spec)
+        if parsed is None:
+            parsed = self._parsed[spec] = self._parse(spec)
+        return parsed
 
-    def _ready(self, spec: Field) -> ParsedSpec:
+    def _parse(self, spec: Field) -> ParsedSpec:
         found = read(spec.raw)
         order, refused = None, tuple[Fault, ...]()
         if found.resource is not None:
@@ -104,19 +103,19 @@ class SpecCache:
         return Fault("Refused", message, RESOURCE, (Mistake(f"{RESOURCE}.kind", expected, found),))
 
     def content(self, spec: Field, order: EmbeddedObject, view: View) -> Content | Rejected | Unread:
-        """What the copies hold, in the form in which the server stores it."""
+        """The content of the copies in the form that the API server stores."""
         if not order.reads:
-            built = self._normal(spec, order, view)
+            built = self._canonical(spec, order, view)
             return Rejected(invalid_content_message(order.kind)) if built is None else built
         found = view.answer(order.trial)
         return found if isinstance(found, Content | Rejected) else UNREAD
 
-    def _normal(self, spec: Field, order: EmbeddedObject, view: View) -> Content | None:
+    def _canonical(self, spec: Field, order: EmbeddedObject, view: View) -> Content | None:
         if spec not in self._built:
             self._built[spec] = view.canonical(order.kind, order.resource.fields)
         return self._built[spec]
 
 
 def invalid_content_message(kind: Kind) -> str:
-    """What a kind of which the server takes no such object would have to hold."""
+    """The message for fields that the API server would refuse."""
     return f"the server takes no {kind.name} with such fields: texts in data of a ConfigMap, base64 in data of a Secret"

@@ -1,4 +1,4 @@
-"""The status of a distribution: how many namespaces are right, and for each kind of problem where it is."""
+"""Users read in the status of a distribution how many copies are in sync, and which problem each other copy has."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GET, CREATE, UPDATE, DELETE = (
 )
 CONFLICT, NO_NAMESPACE = "ConflictOccurred", "NamespaceNotExists"
 TYPES = (GET, CREATE, UPDATE, DELETE, CONFLICT, NO_NAMESPACE)
-"""All of them are always told, in this order."""
+"""The condition types. All six are always reported, in this order."""
 MAX_LISTED = 50
-"""Namespaces that one condition names: a status for ten thousand of them would not fit into its object."""
+"""Namespaces in one condition. The names of ten thousand namespaces would not fit into one object."""
 SUCCEEDED = "Succeeded"
-_WORDS = {
+_REASONS = {
     "conflict": "Conflict",
     "no-namespace": "NoNamespace",
     "refused": "Refused",
@@ -33,25 +33,25 @@ _WORDS = {
 
 
 def status(
-    generation: int, tally: CopyCounts, faults: Iterable[Fault], is_there: Callable[[Ref], bool]
+    generation: int, tally: CopyCounts, faults: Iterable[Fault], exists: Callable[[Ref], bool]
 ) -> Mapping[str, object]:
-    """With a fault nothing counts as succeeded: what lies in the namespaces is not what the spec says."""
-    broken = {fault.reason for fault in faults}
-    desired, succeeded = tally.wanted, 0 if broken else tally.in_sync
-    problems = _problems(tally, is_there)
-    if broken:
-        report_faults(problems, broken, tally.names)
+    """With a fault no copy counts as succeeded, because existing copies are of an earlier spec."""
+    fault_reasons = {fault.reason for fault in faults}
+    desired, succeeded = tally.wanted, 0 if fault_reasons else tally.in_sync
+    problems = _problems(tally, exists)
+    if fault_reasons:
+        report_faults(problems, fault_reasons, tally.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
         "failed": desired - succeeded,
         "observedGeneration": generation,
-        "conditions": [_condition(kind, problems[kind]) for kind in TYPES],
+        "conditions": [_condition(condition, problems[condition]) for condition in TYPES],
     }
 
 
 class Problem:
-    """Where one kind of problem is, and why."""
+    """The namespaces with one type of problem, and its reasons."""
 
     __slots__ = ("namespaces", "reasons")
 
@@ -61,47 +61,47 @@ class Problem:
 
     def note(self, namespace: str, reason: str) -> None:
         self.namespaces.add(namespace)
-        self.reasons.add(_WORDS.get(reason, reason))
+        self.reasons.add(_REASONS.get(reason, reason))
 
 
-def _problems(tally: CopyCounts, is_there: Callable[[Ref], bool]) -> dict[str, Problem]:
-    found = {kind: Problem() for kind in TYPES}
-    for reason, places in tally.by_reason().items():
-        for ref in places:
-            found[_type_of(reason, ref, is_there)].note(ref.namespace, reason)
-    for ref, missing in tally.removals.items():
-        found[DELETE].note(ref.namespace, missing.reason)
-    return found
+def _problems(tally: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
+    problems = {condition: Problem() for condition in TYPES}
+    for reason, copies in tally.by_reason().items():
+        for ref in copies:
+            problems[_type_of(reason, ref, exists)].note(ref.namespace, reason)
+    for ref, removal in tally.removals.items():
+        problems[DELETE].note(ref.namespace, removal.reason)
+    return problems
 
 
-def _type_of(reason: str, ref: Ref, is_there: Callable[[Ref], bool]) -> str:
+def _type_of(reason: str, ref: Ref, exists: Callable[[Ref], bool]) -> str:
     match reason:
         case "conflict":
             return CONFLICT
         case "no-namespace":
             return NO_NAMESPACE
         case _:
-            return UPDATE if is_there(ref) else CREATE
+            return UPDATE if exists(ref) else CREATE
 
 
-def report_faults(problems: dict[str, Problem], broken: Iterable[str], wanted: Iterable[str]) -> None:
-    """Where the resource itself is at fault, that is what is wrong wherever nothing else is in its way."""
-    for kind in (CREATE, UPDATE):
-        problems[kind] = Problem()
-    problems[GET].reasons.update(broken)
+def report_faults(problems: dict[str, Problem], reasons: Iterable[str], targets: Iterable[str]) -> None:
+    """Reports the reasons for every target that exists and has no conflict, in place of failed creates and updates."""
+    for condition in (CREATE, UPDATE):
+        problems[condition] = Problem()
+    problems[GET].reasons.update(reasons)
     others = problems[CONFLICT].namespaces | problems[NO_NAMESPACE].namespaces
-    problems[GET].namespaces.update(each for each in wanted if each not in others)
+    problems[GET].namespaces.update(target for target in targets if target not in others)
 
 
-def _condition(kind: str, problem: Problem) -> dict[str, object]:
-    """Without its transition time, which `core.status.settled` adds; the reason is one word, or several with commas."""
+def _condition(type_: str, problem: Problem) -> dict[str, object]:
+    """The condition without its transition time, which `with_transition_times` adds. Commas join several reasons."""
     if not problem.reasons:
-        return {"type": kind, "status": "False", "reason": SUCCEEDED}
-    made: dict[str, object] = {"type": kind, "status": "True", "reason": ",".join(sorted(problem.reasons))}
-    return {**made, "failedNamespaces": truncated(problem.namespaces)} if problem.namespaces else made
+        return {"type": type_, "status": "False", "reason": SUCCEEDED}
+    reported: dict[str, object] = {"type": type_, "status": "True", "reason": ",".join(sorted(problem.reasons))}
+    return {**reported, "failedNamespaces": truncated(problem.namespaces)} if problem.namespaces else reported
 
 
 def truncated(namespaces: Collection[str]) -> list[str]:
-    """The first names, and as the last entry how many more there are: no namespace can have such a name."""
+    """The first names, and a last entry with the number of the others. That entry is not a legal namespace name."""
     rest = len(namespaces) - MAX_LISTED
     return [*nsmallest(MAX_LISTED, namespaces), *([f"and {rest} more"] if rest > 0 else [])]
