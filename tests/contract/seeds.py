@@ -1482,6 +1482,27 @@ ENGINE = (
         by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause",
     ),
     Fault(
+        "a copy that is about to be deleted takes over what is below it",
+        "vocabularies/accurate/propagate",
+        "if taken_over and self._may_change(obj, view):",
+        "if False:",
+        by="vocabularies/accurate/test_propagate.py::test_a_copy_that_is_about_to_be_deleted_takes_over_no_create_copy",
+    ),
+    Fault(
+        "a copy of an earlier source counts as taken over already",
+        "vocabularies/accurate/propagate",
+        "return live is not None and self.origin(live, view) != source.ref",
+        "return False",
+        by="vocabularies/accurate/test_propagate.py::test_a_copy_that_is_about_to_change_to_create_mode_takes_over_no_object",
+    ),
+    Fault(
+        "a copy is deleted while its heir still reads its values",
+        "context",
+        "(self._is_preparing(rival, live.ref) or ",
+        "(False or ",
+        by="core/test_take_over.py::test_a_copy_waits_for_an_heir_that_has_not_read_its_values_yet",
+    ),
+    Fault(
         "two sources share one backoff",
         "engine/retry",
         " = write.key, write.ref",
