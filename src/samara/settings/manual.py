@@ -11,7 +11,7 @@ HEADER = (
     "# The settings of samara, with their defaults. Every key is optional; an unknown one stops the start.",
     "# A comment gives what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
     f"# Labels and annotations that never travel: {', '.join(NEVER_COPIED)}, and all marks and asks.",
-    "# Also left behind, except by a resource-distribution, where the author wrote them:",
+    "# Also left behind, unless the author wrote them for the copies themselves:",
     *(f"#   {pattern}" for pattern in NOT_COPIED_BY_DEFAULT),
 )
 COLUMN = 34
