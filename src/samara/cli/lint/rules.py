@@ -199,7 +199,7 @@ class Lint:
     def _left_behind(self, manifest: Manifest) -> Iterator[Finding]:
         """Keys and contents that are never copied. Our own keys are nowhere expected to travel."""
         for word in manifest.words:
-            if matches_any_glob(self._stays[word.where], word.key):
+            if word.key not in self._known and matches_any_glob(self._stays[word.where], word.key):
                 mistake = not_copied(_WHERE[word.where], word.key)
                 yield manifest.finding(word.line, word.key, mistake.found, mistake.expected)
         type_ = manifest.type
