@@ -144,7 +144,7 @@ def landscape(trees: Trees) -> None:
 # Namespaces
 
 
-def test_a_namespace_is_judged_when_it_is_made(trees: Trees) -> None:
+def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
     landscape(trees)
     guard(trees)
     for labels, told in (
@@ -168,7 +168,7 @@ def test_a_namespace_is_judged_when_it_is_made(trees: Trees) -> None:
     assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
 
 
-def test_a_namespace_is_judged_when_its_labels_change(trees: Trees) -> None:
+def test_a_namespace_is_validated_when_its_labels_change(trees: Trees) -> None:
     landscape(trees)
     trees.space("lost", {PARENT: "nowhere"})
     guard(trees)
@@ -211,7 +211,7 @@ def test_a_namespace_with_children_or_instances_is_not_deleted(trees: Trees) -> 
         assert refusal(trees, "delete", "namespace", name) == "", name
 
 
-def test_with_cascading_allowed_trees_may_go_as_a_whole_and_templates_may_not(trees: Trees) -> None:
+def test_with_cascading_deletion_allowed_trees_can_be_deleted_and_templates_cannot(trees: Trees) -> None:
     landscape(trees)
     trees.ask("web", "root")
     guard(trees, accurate={"allowCascadingDeletion": True})
@@ -224,7 +224,7 @@ def test_with_cascading_allowed_trees_may_go_as_a_whole_and_templates_may_not(tr
 # SubNamespaces
 
 
-def test_a_sub_namespace_is_judged_when_it_is_made_and_when_its_spec_changes(trees: Trees) -> None:
+def test_a_sub_namespace_is_validated_when_it_is_created_and_when_its_spec_changes(trees: Trees) -> None:
     landscape(trees)
     trees.root("strict1")
     trees.space("lost", {PARENT: "nowhere"})
@@ -254,7 +254,7 @@ def test_a_sub_namespace_is_judged_when_it_is_made_and_when_its_spec_changes(tre
     assert refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", labels={"app": "x"})) == ""
 
 
-def test_3_2_a_name_is_judged_when_it_is_chosen_and_labels_of_namespaces_never_are(trees: Trees) -> None:
+def test_3_2_the_naming_policy_applies_to_a_new_sub_namespace_and_not_to_namespaces(trees: Trees) -> None:
     trees.root("strict1")
     trees.hang("web", "strict1")
     trees.ask("web", "strict1")
@@ -265,7 +265,7 @@ def test_3_2_a_name_is_judged_when_it_is_chosen_and_labels_of_namespaces_never_a
     assert refusal(trees, "create", "-f", "-", body=a_namespace("api", parent="strict1")) == ""
 
 
-def test_3_2_an_expansion_that_is_no_regular_expression_is_an_internal_error(trees: Trees) -> None:
+def test_3_2_an_expansion_that_is_not_a_regular_expression_is_an_internal_error(trees: Trees) -> None:
     trees.root("strict1")
     guard(trees, accurate={"namingPolicies": [{"root": "^strict", "match": "("}]})
     told = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
@@ -299,7 +299,7 @@ def test_a_sub_namespace_whose_namespace_has_children_is_not_deleted_and_one_in_
     assert refusal(trees, "delete", "subnamespace", "none", "-n", "root") == ""
 
 
-def test_what_the_operator_itself_does_passes_its_own_admission(trees: Trees) -> None:
+def test_writes_of_the_operator_pass_its_own_admission(trees: Trees) -> None:
     trees.root(team="a")
     guard(trees)
     trees.ask("web", "root", labels={"app": "x"})
@@ -319,7 +319,7 @@ def plugin(trees: Trees, *args: str) -> Result:
     return accurate(*args, f"--kubeconfig={trees.stage.cluster.kubeconfig}")
 
 
-def test_7_the_plugin_tells_what_is_refused_and_nothing_is_changed(trees: Trees) -> None:
+def test_7_the_plugin_prints_what_is_refused_and_changes_nothing(trees: Trees) -> None:
     landscape(trees)
     trees.root("other")
     trees.ask("web", "root")
@@ -349,7 +349,7 @@ def test_7_the_plugin_tells_what_is_refused_and_nothing_is_changed(trees: Trees)
     assert [each["metadata"]["name"] for each in trees.api.items(trees.path("subnamespaces", "other"))] == []
 
 
-def test_7_the_plugin_makes_moves_cuts_and_grafts_under_admission(trees: Trees) -> None:
+def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees) -> None:
     landscape(trees)
     trees.root("other")
     guard(trees)
@@ -383,7 +383,7 @@ def test_7_the_plugin_makes_moves_cuts_and_grafts_under_admission(trees: Trees) 
 # When nobody answers
 
 
-def test_while_nobody_answers_only_what_carries_our_words_waits(trees: Trees) -> None:
+def test_without_an_operator_only_writes_to_objects_with_our_labels_fail(trees: Trees) -> None:
     landscape(trees)
     guard(trees).kill()
     assert "failed calling webhook" in said(trees, "new", {TYPE: "root"})
@@ -397,7 +397,7 @@ def test_while_nobody_answers_only_what_carries_our_words_waits(trees: Trees) ->
     assert trees.there("other") is None
 
 
-def test_what_it_registers_it_takes_away_when_it_stops_and_then_the_reconciler_alone_loses_nothing(
+def test_the_operator_removes_its_webhooks_at_the_stop_and_works_without_them(
     trees: Trees,
 ) -> None:
     landscape(trees)
@@ -414,7 +414,7 @@ def test_what_it_registers_it_takes_away_when_it_stops_and_then_the_reconciler_a
 
 
 @pytest.mark.parametrize("end", ["stops", "crashes"])
-def test_with_two_replicas_the_other_goes_on_judging_when_the_leader_ends(trees: Trees, end: str) -> None:
+def test_with_two_replicas_the_other_keeps_validating_when_the_leader_ends(trees: Trees, end: str) -> None:
     landscape(trees)
     first = guard(trees, "--leader-elect", **SHORT)
     second = guard(trees, "--leader-elect", in_force=False, wait="ready", user=SECOND, **SHORT)
@@ -452,7 +452,7 @@ def stored_in_v1(trees: Trees) -> None:
 
 
 @pytest.mark.usefixtures("stored_in_v1")
-def test_2_2_what_is_stored_in_the_oldest_version_is_converted_served_and_let_go(trees: Trees) -> None:
+def test_2_2_an_object_stored_in_the_oldest_version_is_converted_served_and_deleted(trees: Trees) -> None:
     guard(trees)
     eventually(lambda: trees.labels("web").get("app") == "x")
     eventually(lambda: (trees.asked("web", "root") or {}).get("status") == {"observedGeneration": 1})
@@ -461,7 +461,7 @@ def test_2_2_what_is_stored_in_the_oldest_version_is_converted_served_and_let_go
 
 
 @pytest.mark.usefixtures("stored_in_v1")
-def test_2_2_what_is_stored_in_the_oldest_version_is_served_and_let_go_where_nobody_converts_it(trees: Trees) -> None:
+def test_2_2_an_object_stored_in_the_oldest_version_is_served_and_deleted_without_conversion(trees: Trees) -> None:
     """The server hands it out with the one word that it was stored with, and takes no other status over it."""
     trees.serve()
     eventually(lambda: trees.labels("web").get("app") == "x")

@@ -48,7 +48,7 @@ def written(stage: Stage, text: str, name: str = "config.yaml") -> Path:
 # Settings
 
 
-def test_the_originals_own_file_is_taken_unchanged(trees: Trees, stage: Stage) -> None:
+def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Trees, stage: Stage) -> None:
     trees.root(team="a")
     trees.hang("web", "root")
     trees.put("root", "db", labels={"app.kubernetes.io/name": "x", "l": "1"})
@@ -78,7 +78,7 @@ def test_the_originals_own_file_is_taken_unchanged(trees: Trees, stage: Stage) -
         ),
     ],
 )
-def test_a_configuration_that_cannot_be_served_stops_the_start_with_the_originals_words(
+def test_an_invalid_configuration_stops_the_start_with_the_message_of_the_original(
     trees: Trees, stage: Stage, text: str, told: str
 ) -> None:
     config = {"vocabularies": {"accurate": {"configFile": str(written(stage, text))}}}
@@ -91,7 +91,7 @@ def test_a_configuration_that_cannot_be_served_stops_the_start_with_the_original
         assert "patch" not in line
 
 
-def test_two_kinds_of_one_name_are_told_apart_by_their_group(trees: Trees, stage: Stage) -> None:
+def test_two_kinds_of_the_same_name_are_distinguished_by_their_group(trees: Trees, stage: Stage) -> None:
     watches = [*CONFIG["watches"], {"group": "toys.dev", "version": "v1", "kind": "Secret"}]
     trees.root()
     trees.hang("web", "root")
@@ -111,7 +111,7 @@ def planted(trees: Trees) -> None:
     trees.put("root", "db", data=encoded({"k": "hunter2"}))
 
 
-def test_plan_tells_what_would_be_written_and_writes_nothing(trees: Trees, stage: Stage) -> None:
+def test_plan_shows_the_writes_and_writes_nothing(trees: Trees, stage: Stage) -> None:
     planted(trees)
     trees.ask("new", "root", finalizers=[FINALIZER])
     told = trees.samara("plan", f"--config={trees.settings()}", "-o", "json")
@@ -130,7 +130,7 @@ def test_plan_tells_what_would_be_written_and_writes_nothing(trees: Trees, stage
     assert [each for each in stage.audit.events() if each.ours and each.mutating and not each.dry_run] == []
 
 
-def test_plan_with_a_file_tells_what_it_would_cause(trees: Trees, stage: Stage) -> None:
+def test_plan_with_a_file_shows_the_writes_that_it_would_cause(trees: Trees, stage: Stage) -> None:
     planted(trees)
     trees.serve()
     trees.until_copied("db", "root", "web")
@@ -169,7 +169,7 @@ def test_why_answers_for_a_namespace(trees: Trees) -> None:
     assert ("accurate", "root/sub") in {(each["vocabulary"], each["source"]) for each in told["answers"]}
 
 
-def test_status_counts_each_source_and_says_what_stands_against_it(trees: Trees, stage: Stage) -> None:
+def test_status_counts_each_source_and_reports_what_blocks_it(trees: Trees, stage: Stage) -> None:
     planted(trees)
     trees.hang("full", "root")
     trees.hang("lost", "nowhere")
@@ -194,7 +194,7 @@ def test_status_counts_each_source_and_says_what_stands_against_it(trees: Trees,
     assert lost["reasons"][0]["sample"] == ["parent namespace does not exist: nowhere"]
 
 
-def test_orphans_lists_left_over_copies_and_removes_those_that_are_ours(trees: Trees, stage: Stage) -> None:
+def test_orphans_lists_orphaned_copies_and_deletes_ours(trees: Trees, stage: Stage) -> None:
     planted(trees)
     trees.put("root", "seed", "create")
     operator = trees.serve()
@@ -211,7 +211,7 @@ def test_orphans_lists_left_over_copies_and_removes_those_that_are_ours(trees: T
 
 
 @pytest.mark.parametrize("without", ["the vocabulary", "the kind"])
-def test_what_was_only_created_is_its_namespaces_own_whatever_is_configured(trees: Trees, without: str) -> None:
+def test_a_copy_created_once_is_no_orphan_in_any_configuration(trees: Trees, without: str) -> None:
     planted(trees)
     for name, mode in (("kept", "update"), ("seed", "create")):
         trees.put("root", name, mode, "resourcequotas", spec={"hard": {"pods": "1"}})
@@ -230,7 +230,7 @@ def test_what_was_only_created_is_its_namespaces_own_whatever_is_configured(tree
     assert trees.get("resourcequotas", "web", "seed") is not None
 
 
-def test_rbac_prints_no_power_over_powers(trees: Trees) -> None:
+def test_rbac_prints_no_rights_to_grant_rights(trees: Trees) -> None:
     printed = list(yaml.safe_load_all(trees.samara("rbac", f"--config={trees.settings()}").out))
     rules = [rule for each in printed for rule in each.get("rules", ())]
     assert not {verb for rule in rules for verb in rule["verbs"]} & {"bind", "escalate", "*", "impersonate"}
@@ -248,7 +248,7 @@ def test_crds_prints_the_definition(trees: Trees) -> None:
     trees.kubectl("apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(printed[0]))
 
 
-def test_lint_finds_what_a_tree_cannot_mean(trees: Trees, stage: Stage) -> None:
+def test_lint_reports_invalid_labels_and_annotations_of_trees(trees: Trees, stage: Stage) -> None:
     manifests = f"""
 apiVersion: v1
 kind: Secret
@@ -276,7 +276,7 @@ spec: {{labels: {{app: web}}}}
     assert trees.samara("lint", str(written(stage, good, "good.yaml")), f"--config={trees.settings()}").code == 0
 
 
-def test_tree_draws_what_flows_along_it(trees: Trees) -> None:
+def test_tree_shows_what_is_propagated(trees: Trees) -> None:
     planted(trees)
     trees.serve()
     trees.until_copied("db", "root", "web")

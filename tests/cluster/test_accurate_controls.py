@@ -42,7 +42,7 @@ VERBS = ("get", "list", "watch", "create", "update", "delete")
 # Pauses
 
 
-def test_a_paused_namespace_gets_and_loses_nothing_while_its_siblings_are_served(trees: Trees) -> None:
+def test_a_paused_namespace_is_not_written_while_its_siblings_are_served(trees: Trees) -> None:
     trees.root(team="a")
     for name in ("web", "api"):
         trees.hang(name, "root")
@@ -77,7 +77,7 @@ def test_a_paused_namespace_gets_and_loses_nothing_while_its_siblings_are_served
     eventually(lambda: trees.labels("web")["team"] == "b")
 
 
-def test_a_paused_source_is_not_passed_on_and_its_copies_stay(trees: Trees) -> None:
+def test_a_paused_source_is_not_propagated_and_its_copies_stay(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.serve()
@@ -94,7 +94,7 @@ def test_a_paused_source_is_not_passed_on_and_its_copies_stay(trees: Trees) -> N
     assert PAUSED not in words(trees.get("secrets", "web", "db") or {})
 
 
-def test_a_paused_sub_namespace_makes_and_deletes_nothing_until_the_pause_ends(trees: Trees) -> None:
+def test_a_paused_sub_namespace_creates_and_deletes_nothing_until_the_pause_ends(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     pause = {"metadata": {"annotations": {PAUSED: "true"}}}
     trees.edit("root", "web", pause, "subnamespaces")
@@ -111,7 +111,7 @@ def test_a_paused_sub_namespace_makes_and_deletes_nothing_until_the_pause_ends(t
     trees.until_well("late", "root")
 
 
-def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_which_says_so(trees: Trees) -> None:
+def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_whose_status_reports_it(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     trees.note("web", {PAUSED: "true"})
     trees.stage.until_seen()
@@ -127,7 +127,7 @@ def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_which_says_so(
 # Events
 
 
-def test_row_15_the_first_source_of_a_chain_tells_what_was_copied_updated_and_removed(
+def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated_and_deleted_objects(
     trees: Trees, stage: Stage
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -156,7 +156,7 @@ def told(stage: Stage, reason: str) -> str:
     return message
 
 
-def test_a_namespace_that_comes_below_a_copy_is_told_of_at_the_first_source(trees: Trees, stage: Stage) -> None:
+def test_a_copy_in_a_new_namespace_of_a_chain_is_reported_on_the_first_source(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "web")
     trees.put("root", "db")
     trees.serve()
@@ -167,7 +167,7 @@ def test_a_namespace_that_comes_below_a_copy_is_told_of_at_the_first_source(tree
     assert stage.events("web", about="db") == []
 
 
-def test_a_copy_that_was_put_back_tells_whoever_changed_it_in_its_own_namespace(trees: Trees, stage: Stage) -> None:
+def test_a_repaired_copy_gets_an_event_in_its_own_namespace(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.serve()
@@ -187,7 +187,7 @@ def missing(kinds: dict[str, str], *verbs: str) -> list[str]:
 
 
 @pytest.mark.parametrize("lacking", [VERBS, ("update",), ("watch", "delete")])
-def test_row_30_every_verb_that_is_missing_on_a_watched_kind_is_named_and_stops_the_start(
+def test_row_30_every_missing_verb_on_a_watched_kind_is_named_and_stops_the_start(
     trees: Trees, stage: Stage, lacking: tuple[str, ...]
 ) -> None:
     """All six are asked for, and patch is not."""
@@ -200,7 +200,7 @@ def test_row_30_every_verb_that_is_missing_on_a_watched_kind_is_named_and_stops_
     assert f"when validating RBAC to support configuration: {listed}\n" in operator.log
 
 
-def test_row_30_all_kinds_are_asked_for_before_the_start_stops(trees: Trees) -> None:
+def test_row_30_all_kinds_are_checked_before_the_start_stops(trees: Trees) -> None:
     watches = [{"version": "v1", "kind": "Service"}, {"group": "apps", "version": "v1", "kind": "Deployment"}]
     operator = trees.serve(accurate={"watches": watches}, wait="started")
     assert operator.wait() == 1
@@ -287,7 +287,7 @@ def is_refused(probe: Callable[[], object]) -> bool:
     return False
 
 
-def test_2_6_while_somebodys_admission_refuses_the_deletion_the_finalizer_stays_and_it_is_tried_again(
+def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_and_the_deletion_is_retried(
     trees: Trees, stage: Stage
 ) -> None:
     trees.grow_ready("root", "web")
@@ -307,7 +307,7 @@ def test_2_6_while_somebodys_admission_refuses_the_deletion_the_finalizer_stays_
     eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
 
 
-def test_2_3_while_somebodys_admission_refuses_the_namespace_the_status_is_left_alone(
+def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not_change(
     trees: Trees, stage: Stage
 ) -> None:
     trees.root()
@@ -326,9 +326,7 @@ def test_2_3_while_somebodys_admission_refuses_the_namespace_the_status_is_left_
     trees.until_well("web", "root")
 
 
-def test_2_6_a_namespace_that_is_gone_when_it_is_to_be_deleted_lets_its_sub_namespace_go(
-    trees: Trees, stage: Stage
-) -> None:
+def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(trees: Trees, stage: Stage) -> None:
     """Somebody was faster, between our decision and our request."""
     proxy = stage.proxy()
     stage.operator(config={"vocabularies": {"accurate": CONFIG}}, through=proxy)

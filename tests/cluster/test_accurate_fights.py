@@ -77,7 +77,7 @@ def is_of_an_earlier_second(trees: Trees, namespace: str) -> bool:
 
 @pytest.mark.forest_off(reason="the other tool has the last word in this namespace")
 @pytest.mark.parametrize("wanted", ["blue", None], ids=["another value", "no label"])
-def test_a_label_that_another_tool_keeps_changing_back_is_given_up_reported_and_no_hot_loop(
+def test_a_label_that_another_tool_keeps_reverting_is_given_up_and_reported_without_a_hot_loop(
     trees: Trees, child: str, wanted: str | None
 ) -> None:
     operator = trees.serve()
@@ -101,7 +101,7 @@ def test_a_label_that_another_tool_keeps_changing_back_is_given_up_reported_and_
         assert operator.running
 
 
-def test_a_label_that_somebody_changes_once_is_put_back_and_they_are_told(trees: Trees, child: str) -> None:
+def test_a_label_changed_once_is_restored_and_reported_with_an_event(trees: Trees, child: str) -> None:
     trees.serve()
     eventually(lambda: trees.labels(child).get("team") == "red")
     mark = trees.stage.audit.mark()

@@ -53,7 +53,7 @@ def copy(trees: Trees, plural: str, namespace: str) -> Json:
     return found
 
 
-def test_5_1_a_service_account_is_passed_on_with_its_pull_secrets_and_without_its_secrets(trees: Trees) -> None:
+def test_5_1_a_service_account_is_propagated_with_its_pull_secrets_and_without_its_secrets(trees: Trees) -> None:
     pulls = [{"name": "registry"}]
     put(trees, "serviceaccounts", secrets=[{"name": "token"}], imagePullSecrets=pulls)
     for name in ("web", "deep"):
@@ -68,7 +68,7 @@ def test_5_1_a_service_account_is_passed_on_with_its_pull_secrets_and_without_it
     eventually(lambda: not any(trees.api.find(path("serviceaccounts", name)) for name in ("web", "deep")))
 
 
-def test_5_1_the_secrets_that_a_copied_service_account_gets_are_its_own(trees: Trees) -> None:
+def test_5_1_a_copied_service_account_gets_secrets_of_its_own(trees: Trees) -> None:
     """Somebody else fills them in: that is no difference, and they are still there after a change."""
     put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
     for name in ("web", "deep"):
@@ -84,7 +84,7 @@ def test_5_1_the_secrets_that_a_copied_service_account_gets_are_its_own(trees: T
 
 
 @pytest.mark.parametrize("headless", [True, False])
-def test_5_1_a_service_is_passed_on_and_has_an_address_of_its_own_or_none(trees: Trees, headless: bool) -> None:
+def test_5_1_a_service_is_propagated_and_has_its_own_address_or_none(trees: Trees, headless: bool) -> None:
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}
     put(trees, "services", spec={**spec, **({"clusterIP": "None"} if headless else {})})
     spaces = {name: copy(trees, "services", name)["spec"] for name in ("web", "deep")}
@@ -100,7 +100,7 @@ def test_5_1_a_service_is_passed_on_and_has_an_address_of_its_own_or_none(trees:
     eventually(lambda: not any(trees.api.find(path("services", name)) for name in ("web", "deep")))
 
 
-def test_5_1_a_claim_is_passed_on_without_the_volume_that_it_is_bound_to(trees: Trees) -> None:
+def test_5_1_a_claim_is_propagated_without_its_bound_volume(trees: Trees) -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
@@ -114,7 +114,7 @@ def test_5_1_a_claim_is_passed_on_without_the_volume_that_it_is_bound_to(trees: 
     eventually(lambda: words(copy(trees, "persistentvolumeclaims", "deep"), "labels").get("l") == "1")
 
 
-def test_what_the_cluster_gave_to_a_copy_stays_when_the_copy_is_put_right(trees: Trees, stage: Stage) -> None:
+def test_fields_that_the_cluster_set_on_a_copy_stay_when_the_copy_is_repaired(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "web")
     accounts, claims = "/api/v1/namespaces/{}/serviceaccounts", "/api/v1/namespaces/{}/persistentvolumeclaims"
     for plural in ("serviceaccounts", "persistentvolumeclaims"):

@@ -77,7 +77,7 @@ def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_
     eventually(lambda: words(trees.there("leaf") or {}) == {})
 
 
-def test_a_key_edited_or_deleted_on_the_child_comes_back_and_a_key_that_is_not_listed_is_never_touched(
+def test_a_key_edited_or_deleted_on_the_child_is_restored_and_an_unlisted_key_is_never_changed(
     trees: Trees,
 ) -> None:
     trees.serve()
@@ -90,7 +90,7 @@ def test_a_key_edited_or_deleted_on_the_child_comes_back_and_a_key_that_is_not_l
     eventually(lambda: trees.labels("web") == {**BRANCH, "team": "a", "other": "mine"})
 
 
-def test_when_the_parent_changes_its_keys_go_and_the_new_ones_come_and_after_a_cut_they_stay(trees: Trees) -> None:
+def test_a_new_parent_replaces_the_inherited_keys_and_after_a_cut_they_stay(trees: Trees) -> None:
     trees.serve()
     trees.space("root", {TYPE: "root", "team": "a", "old.glob/x": "1"})
     trees.space("other", {TYPE: "root", "team": "b"})
@@ -123,7 +123,7 @@ def test_an_instance_inherits_from_its_template_without_being_marked_and_switche
     assert trees.labels("web") == {"team": "b"}
 
 
-def test_a_template_of_a_template_and_a_root_that_is_an_instance_pass_on_what_they_get(trees: Trees) -> None:
+def test_a_template_of_a_template_and_a_root_that_is_an_instance_propagate_what_they_inherit(trees: Trees) -> None:
     trees.serve()
     trees.template("base", team="a")
     trees.space("gold", {TYPE: "template", TEMPLATE: "base", "own.glob/x": "1"})
@@ -178,7 +178,7 @@ def test_one_change_of_a_secret_costs_one_request_per_copy_and_no_hop_waits_for_
     assert max(waits(trees.writes(mark))) < HOP
 
 
-def test_a_new_secret_goes_down_six_namespaces_by_one_create_each_and_its_end_takes_them_by_one_delete_each(
+def test_a_new_secret_needs_one_create_per_namespace_of_a_chain_of_six_and_its_deletion_one_delete_each(
     trees: Trees, stage: Stage
 ) -> None:
     rooted(trees, *SIX)
@@ -200,7 +200,7 @@ def test_a_new_secret_goes_down_six_namespaces_by_one_create_each_and_its_end_ta
 # What is copied
 
 
-def test_a_copy_has_the_content_the_words_that_may_travel_and_says_where_it_is_from(trees: Trees) -> None:
+def test_a_copy_has_the_content_and_the_copyable_metadata_and_names_its_source(trees: Trees) -> None:
     trees.serve()
     rooted(trees, "root", "web", "deep")
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "stringData": {"k": "1"}, "immutable": False}
@@ -216,7 +216,7 @@ def test_a_copy_has_the_content_the_words_that_may_travel_and_says_where_it_is_f
     assert not {"ownerReferences", "finalizers"} & have["metadata"].keys()
 
 
-def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_follows_its_source_all_the_same(trees: Trees) -> None:
+def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_still_follows_its_source(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.serve(accurate={"propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"]})
@@ -264,7 +264,7 @@ def test_all_watched_kinds_are_copied_changed_and_removed_along_the_tree(trees: 
         trees.until_gone("one", "web", "deep", plural=plural)
 
 
-def test_a_key_removed_from_an_update_source_leaves_every_copy(trees: Trees) -> None:
+def test_a_key_removed_from_an_update_source_is_removed_from_every_copy(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db", labels={"l": "1"}, data=encoded({"k": "1", "gone": "1"}))
     trees.serve()
@@ -285,7 +285,7 @@ FIXED: list[tuple[str, Json, Json]] = [
 
 
 @pytest.mark.parametrize(("plural", "before", "after"), FIXED)
-def test_an_immutable_difference_makes_every_copy_anew(
+def test_an_immutable_difference_recreates_every_copy(
     trees: Trees, stage: Stage, plural: str, before: Json, after: Json
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -307,7 +307,7 @@ def test_an_immutable_difference_makes_every_copy_anew(
 
 
 @pytest.mark.parametrize("patch", [{"data": encoded({"k": "x"})}, {"data": encoded({"more": "x"})}])
-def test_an_edited_update_copy_is_put_right_and_nothing_of_the_edit_goes_further_down(
+def test_an_edited_update_copy_is_repaired_and_the_edit_does_not_propagate(
     trees: Trees, stage: Stage, patch: Json
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -322,7 +322,7 @@ def test_an_edited_update_copy_is_put_right_and_nothing_of_the_edit_goes_further
     assert trees.data("deep", "db") == {"k": "1"}
 
 
-def test_a_deleted_copy_of_either_mode_comes_back_and_what_is_below_it_stays(trees: Trees) -> None:
+def test_a_deleted_copy_of_either_mode_is_recreated_and_copies_below_it_stay(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.put("root", "seed", "create")
@@ -336,7 +336,7 @@ def test_a_deleted_copy_of_either_mode_comes_back_and_what_is_below_it_stays(tre
     assert {name: (trees.get("secrets", "deep", name) or {})["metadata"]["uid"] for name in before} == before
 
 
-def test_a_mode_flipped_on_a_copy_is_flipped_back(trees: Trees) -> None:
+def test_a_mode_changed_on_a_copy_is_restored(trees: Trees) -> None:
     rooted(trees, "root", "web")
     trees.put("root", "db")
     trees.serve()
@@ -346,9 +346,7 @@ def test_a_mode_flipped_on_a_copy_is_flipped_back(trees: Trees) -> None:
 
 
 @pytest.mark.parametrize("stripped", [(FROM,), (PROPAGATE,), (FROM, PROPAGATE)])
-def test_5_4_an_update_copy_whose_marks_somebody_removes_is_taken_over_again(
-    trees: Trees, stripped: tuple[str, ...]
-) -> None:
+def test_5_4_an_update_copy_without_its_marks_is_taken_over_again(trees: Trees, stripped: tuple[str, ...]) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.serve()
@@ -358,7 +356,7 @@ def test_5_4_an_update_copy_whose_marks_somebody_removes_is_taken_over_again(
     trees.until_copied("db", "root", "web", "deep")
 
 
-def test_5_4_a_create_copy_without_from_is_an_origin_of_its_own(trees: Trees) -> None:
+def test_5_4_a_create_copy_without_from_is_a_source_of_its_own(trees: Trees) -> None:
     rooted(trees, "root", "web")
     trees.put("root", "seed", "create")
     trees.serve()
@@ -373,7 +371,7 @@ def test_5_4_a_create_copy_without_from_is_an_origin_of_its_own(trees: Trees) ->
     assert "update secrets web/seed" not in trees.sent(mark)
 
 
-def test_a_create_copy_is_the_namespaces_own_it_is_not_overwritten_and_stays_when_its_source_goes(
+def test_a_create_copy_belongs_to_its_namespace_and_stays_when_its_source_is_deleted(
     trees: Trees,
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -391,7 +389,9 @@ def test_a_create_copy_is_the_namespaces_own_it_is_not_overwritten_and_stays_whe
     assert found == [{"k": "mine"}, {"k": "1"}, {"mine": "1"}]
 
 
-def test_create_to_update_overwrites_the_copies_and_update_to_create_leaves_them_in_the_new_mode(trees: Trees) -> None:
+def test_a_change_from_create_to_update_overwrites_copies_and_the_reverse_leaves_them_in_the_new_mode(
+    trees: Trees,
+) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db", "create")
     trees.serve()
@@ -405,7 +405,7 @@ def test_create_to_update_overwrites_the_copies_and_update_to_create_leaves_them
     never(lambda: not all(trees.get("secrets", name, "db") for name in ("web", "deep")), SETTLED)
 
 
-def test_removing_propagate_takes_update_copies_at_once_and_leaves_create_copies(trees: Trees) -> None:
+def test_removing_propagate_deletes_update_copies_at_once_and_keeps_create_copies(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "db")
     trees.put("root", "seed", "create")
@@ -451,7 +451,7 @@ def test_a_moved_sub_tree_gets_the_copies_of_its_new_parent_and_keeps_only_creat
 
 
 @pytest.mark.parametrize("labels", [{PARENT: None, TYPE: "root"}, {PARENT: None}])
-def test_a_cut_takes_update_copies_and_leaves_create_copies_which_go_on_below_a_new_root(
+def test_a_cut_deletes_update_copies_and_keeps_create_copies_which_propagate_below_a_new_root(
     trees: Trees, labels: dict[str, str | None]
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -466,7 +466,7 @@ def test_a_cut_takes_update_copies_and_leaves_create_copies_which_go_on_below_a_
     trees.until_copied("seed", "web", "deep")
 
 
-def test_a_template_gives_takes_at_a_switch_and_takes_at_the_end(trees: Trees) -> None:
+def test_an_instance_gets_copies_of_its_template_and_loses_them_when_it_changes_or_leaves_it(trees: Trees) -> None:
     trees.template("gold")
     trees.template("tin")
     trees.space("web", {TEMPLATE: "gold"})
@@ -522,7 +522,7 @@ def test_the_brake_holds_the_copies_of_a_source_that_vanished_and_those_below_th
 # Start, restart, downtime
 
 
-def test_a_restart_in_sync_and_a_check_at_rest_write_nothing(trees: Trees, stage: Stage) -> None:
+def test_a_restart_and_a_resync_of_a_cluster_in_sync_write_nothing(trees: Trees, stage: Stage) -> None:
     trees.grow_ready("root", "web", "deep", resync="1s")
     trees.label("root", {"team": "a"})
     for plural, body, _ in KINDS:
@@ -540,7 +540,7 @@ def test_a_restart_in_sync_and_a_check_at_rest_write_nothing(trees: Trees, stage
     never(lambda: trees.sent(mark), SETTLED)
 
 
-def test_what_changed_while_it_was_down_is_made_up_at_the_start(trees: Trees, stage: Stage) -> None:
+def test_changes_during_a_downtime_are_applied_at_the_start(trees: Trees, stage: Stage) -> None:
     operator = trees.grow_ready("root", "web", "deep", massDelete=None)
     trees.root("other", team="o")
     trees.label("root", {"team": "a"})
@@ -572,7 +572,7 @@ def test_what_changed_while_it_was_down_is_made_up_at_the_start(trees: Trees, st
 # Kinds that are not there, rights that are not there
 
 
-def test_a_watched_kind_that_the_server_does_not_know_is_waited_for_told_and_served_when_it_comes(
+def test_a_watched_kind_that_the_server_does_not_know_is_reported_and_served_once_it_exists(
     trees: Trees, stage: Stage
 ) -> None:
     toys: Json = {
@@ -633,7 +633,9 @@ def allow(stage: Stage, group: str, plural: str, *verbs: str) -> None:
     stage.also_remove(f"{root}/clusterrolebindings/{name}")
 
 
-def test_an_escalation_that_the_server_refuses_is_told_and_all_others_are_served(trees: Trees, stage: Stage) -> None:
+def test_an_escalation_that_the_server_refuses_is_reported_and_all_others_are_served(
+    trees: Trees, stage: Stage
+) -> None:
     power = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}
     rooted(trees, "root", "web", "deep")
     trees.put("root", "mighty", plural="roles", rules=[power])
@@ -654,7 +656,9 @@ def test_an_escalation_that_the_server_refuses_is_told_and_all_others_are_served
 # What cannot be meant
 
 
-def test_loops_missing_parents_and_empty_labels_are_told_and_harm_nobody(trees: Trees, stage: Stage) -> None:
+def test_loops_missing_parents_and_empty_labels_are_reported_and_affect_no_other_namespace(
+    trees: Trees, stage: Stage
+) -> None:
     rooted(trees, "root", "web")
     trees.space("a", {PARENT: "b", "team": "a"})
     trees.space("b", {PARENT: "c"})
@@ -683,7 +687,7 @@ def test_loops_missing_parents_and_empty_labels_are_told_and_harm_nobody(trees: 
     trees.until_copied("of-c", "c", "b", "a")
 
 
-def test_a_template_that_is_a_sub_namespace_serves_as_the_original_does(trees: Trees) -> None:
+def test_a_template_that_is_a_sub_namespace_works_as_in_the_original(trees: Trees) -> None:
     rooted(trees, "root", "web")
     trees.space("inst", {TEMPLATE: "web"})
     trees.put("root", "db")
@@ -694,7 +698,7 @@ def test_a_template_that_is_a_sub_namespace_serves_as_the_original_does(trees: T
 
 
 @pytest.mark.forest_off(reason="forged marks are what is tested")
-def test_a_forged_from_reads_nothing_and_writes_nothing(trees: Trees, stage: Stage) -> None:
+def test_a_forged_from_annotation_copies_nothing(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "web")
     trees.put("root", "db", data=encoded({"k": "secret"}))
     trees.space("stranger")
@@ -716,7 +720,7 @@ def test_a_forged_from_reads_nothing_and_writes_nothing(trees: Trees, stage: Sta
 
 
 @pytest.mark.parametrize("mode", ["update", "create"])
-def test_somebodys_own_object_of_the_same_name_is_left_alone_and_told_in_update_mode(
+def test_a_foreign_object_of_the_same_name_is_left_alone_and_reported_in_update_mode(
     trees: Trees, stage: Stage, mode: str
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -735,7 +739,7 @@ def test_somebodys_own_object_of_the_same_name_is_left_alone_and_told_in_update_
     assert trees.data("web", "db") == {"mine": "1"}
 
 
-def test_an_identical_object_is_adopted_and_given_back_and_overwrite_takes_what_is_there(
+def test_an_identical_object_is_adopted_and_released_and_overwrite_takes_over_an_existing_one(
     trees: Trees, stage: Stage
 ) -> None:
     rooted(trees, "root", "web")
@@ -753,7 +757,7 @@ def test_an_identical_object_is_adopted_and_given_back_and_overwrite_takes_what_
     trees.until_copied("db", "root", "web")
 
 
-def test_row_3_what_hung_on_an_adopted_object_goes_when_that_is_given_back(trees: Trees) -> None:
+def test_row_3_copies_of_an_adopted_object_are_deleted_when_it_is_released(trees: Trees) -> None:
     rooted(trees, "root", "web", "deep")
     trees.put("root", "same")
     trees.put("web", "same", None)
@@ -765,7 +769,7 @@ def test_row_3_what_hung_on_an_adopted_object_goes_when_that_is_given_back(trees
     assert trees.data("web", "same") == {"k": "1"}
 
 
-def test_a_child_in_which_the_same_name_is_a_source_of_its_own_keeps_it_when_the_parents_goes(
+def test_a_source_of_the_same_name_in_a_child_stays_when_the_source_in_the_parent_is_deleted(
     trees: Trees, stage: Stage
 ) -> None:
     rooted(trees, "root", "web", "deep")
@@ -802,7 +806,9 @@ def generated(trees: Trees, stage: Stage, name: str, says: str, **annotations: s
 
 
 @pytest.mark.forest_off(reason="what is passed on because of its owner does not say so itself")
-def test_row_27_with_the_gate_open_what_a_controller_made_counts_as_its_owner_says(trees: Trees, stage: Stage) -> None:
+def test_row_27_with_propagate_generated_an_owned_object_is_propagated_as_its_owner_requests(
+    trees: Trees, stage: Stage
+) -> None:
     """Nothing is written on it, and generated=false is honoured where it is found."""
     rooted(trees, "root", "s1")
     generated(trees, stage, "asks", "update")
@@ -819,7 +825,7 @@ def test_row_27_with_the_gate_open_what_a_controller_made_counts_as_its_owner_sa
 
 
 @pytest.mark.forest_off(reason="what is passed on because of its owner does not say so itself")
-def test_operator_2_closing_the_gate_deletes_nothing_and_what_loses_its_own_word_still_loses_its_copies(
+def test_operator_2_switching_propagate_generated_off_deletes_nothing_and_removing_propagate_deletes_copies(
     trees: Trees, stage: Stage
 ) -> None:
     rooted(trees, "root", "s1")
@@ -840,7 +846,9 @@ def test_operator_2_closing_the_gate_deletes_nothing_and_what_loses_its_own_word
     eventually(lambda: trees.get("secrets", "s1", "asks") is None)
 
 
-def test_row_27_with_the_gate_closed_an_owner_says_nothing(trees: Trees, stage: Stage) -> None:
+def test_row_27_without_propagate_generated_the_annotation_of_an_owner_has_no_effect(
+    trees: Trees, stage: Stage
+) -> None:
     rooted(trees, "root", "s1")
     generated(trees, stage, "asks", "update")
     trees.serve()

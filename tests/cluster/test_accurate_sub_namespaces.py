@@ -56,7 +56,7 @@ def let_go(trees: Trees, name: str, holder: str) -> None:
 # What it makes
 
 
-def test_a_sub_namespace_makes_its_namespace_and_its_status_is_well_as_kstatus_reads_it(trees: Trees) -> None:
+def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees: Trees) -> None:
     trees.root()
     trees.serve()
     trees.kubectl("apply", "-f", "-", input=manifest("web", "root"))
@@ -82,7 +82,7 @@ def test_kubectl_explains_every_field(trees: Trees) -> None:
     assert "What became of it" in explained("subnamespaces.status")
 
 
-def test_its_labels_and_annotations_are_laid_on_top_where_the_settings_allow_their_keys(trees: Trees) -> None:
+def test_labels_and_annotations_of_a_sub_namespace_are_applied_if_the_settings_allow_their_keys(trees: Trees) -> None:
     trees.space("root", {TYPE: "root", "team": "a"}, {"note": "hi"})
     trees.serve()
     spec = {"labels": {"app": "web", "team": "b", "odd": "x"}, "annotations": {"foo": "bar", "odd": "x"}}
@@ -99,7 +99,7 @@ def test_its_labels_and_annotations_are_laid_on_top_where_the_settings_allow_the
     eventually(lambda: trees.status("web", "root") == {"observedGeneration": 2})
 
 
-def test_words_of_ours_and_of_pod_security_match_no_glob_and_only_a_literal_key_lets_the_latter_through(
+def test_globs_never_match_keys_of_accurate_or_pod_security_and_a_literal_key_allows_the_latter(
     trees: Trees,
 ) -> None:
     level = "pod-security.kubernetes.io/enforce"
@@ -111,7 +111,7 @@ def test_words_of_ours_and_of_pod_security_match_no_glob_and_only_a_literal_key_
     eventually(lambda: trees.labels("web") == wanted)
 
 
-def test_what_the_server_does_not_take_is_told_harms_nobody_and_is_tried_again_when_it_changes(
+def test_a_label_that_the_server_refuses_is_reported_and_retried_when_it_changes(
     trees: Trees,
 ) -> None:
     trees.root()
@@ -157,7 +157,7 @@ def test_an_existing_namespace_is_a_conflict_and_never_adopted(trees: Trees) -> 
     assert message in trees.stage.until_event("Conflict", "root", "taken")["message"]
 
 
-def test_conditions_of_others_stay_and_ours_come_and_go_beside_them(trees: Trees) -> None:
+def test_conditions_of_others_stay_while_ours_are_added_and_removed(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     theirs = {
         "type": "Audited",
@@ -185,7 +185,7 @@ def test_conditions_of_others_stay_and_ours_come_and_go_beside_them(trees: Trees
     assert [short(each) for each in reports()] == told
 
 
-def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_loses_it(trees: Trees) -> None:
+def test_a_conflict_ends_when_the_namespace_gets_the_parent_label_and_starts_when_it_loses_it(trees: Trees) -> None:
     trees.root()
     trees.space("taken")
     trees.serve()
@@ -197,7 +197,7 @@ def test_a_conflict_ends_when_the_namespace_gets_the_parent_and_begins_when_it_l
     eventually(lambda: trees.reason("taken", "root") == "Conflict")
 
 
-def test_a_sub_namespace_deleted_by_hand_is_made_again_and_a_conflict_ends_when_the_other_namespace_goes(
+def test_a_namespace_deleted_by_hand_is_recreated_and_a_conflict_ends_when_the_other_namespace_is_deleted(
     trees: Trees,
 ) -> None:
     trees.grow_ready("root", "web")
@@ -213,7 +213,7 @@ def test_a_sub_namespace_deleted_by_hand_is_made_again_and_a_conflict_ends_when_
 
 
 @pytest.mark.parametrize("name", ["default", "kube-web", "kube-system", "admin"])
-def test_reserved_names_are_refused_with_a_reason_and_nothing_is_made_or_touched(trees: Trees, name: str) -> None:
+def test_reserved_names_are_refused_with_a_reason_and_nothing_is_written(trees: Trees, name: str) -> None:
     trees.root(team="a")
     trees.serve(vocabularies={"accurate": CONFIG, "secret-copy": {}})
     mark = trees.stage.audit.mark()
@@ -225,7 +225,9 @@ def test_reserved_names_are_refused_with_a_reason_and_nothing_is_made_or_touched
 
 
 @pytest.mark.parametrize("held", ["plain", "template"])
-def test_in_a_namespace_that_is_neither_root_nor_sub_nothing_is_made_until_it_is(trees: Trees, held: str) -> None:
+def test_a_sub_namespace_outside_of_a_tree_creates_nothing_until_its_namespace_is_a_root(
+    trees: Trees, held: str
+) -> None:
     trees.space("plain", {TYPE: "template"} if held == "template" else {})
     trees.serve()
     trees.ask("web", "plain")
@@ -239,7 +241,9 @@ def test_in_a_namespace_that_is_neither_root_nor_sub_nothing_is_made_until_it_is
 # Deletion
 
 
-def test_deleting_it_deletes_its_namespace_by_uid_and_version_and_then_lets_it_go(trees: Trees) -> None:
+def test_deleting_a_sub_namespace_deletes_its_namespace_by_uid_and_version_before_the_finalizer_is_removed(
+    trees: Trees,
+) -> None:
     trees.grow_ready("root", "web")
     trees.api.patch(f"{SPACES}/web", {"metadata": {"finalizers": [THEIRS]}})
     mark = trees.stage.audit.mark()
@@ -250,7 +254,7 @@ def test_deleting_it_deletes_its_namespace_by_uid_and_version_and_then_lets_it_g
     assert [short(deleted), short(released)] == ["delete namespaces web", "patch subnamespaces root/web"]
 
 
-def test_2_6_a_namespace_whose_labels_the_server_refuses_goes_at_once(trees: Trees) -> None:
+def test_2_6_a_namespace_whose_labels_the_server_refuses_is_deleted_at_once(trees: Trees) -> None:
     trees.root()
     trees.serve(timers={"backoffMost": "15m"})
     trees.ask("odd", "root", labels={"app": "a b"})
@@ -264,7 +268,7 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_goes_at_once(trees: Tre
     assert deleted[0].received < due_again(tried)
 
 
-def test_2_6_a_namespace_that_people_hung_there_goes_although_nothing_of_ours_came_onto_it(trees: Trees) -> None:
+def test_2_6_a_namespace_whose_parent_label_a_user_set_is_deleted_with_its_sub_namespace(trees: Trees) -> None:
     trees.root()
     trees.space("odd")
     trees.serve()
@@ -277,7 +281,7 @@ def test_2_6_a_namespace_that_people_hung_there_goes_although_nothing_of_ours_ca
     eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None)
 
 
-def test_a_namespace_that_does_not_exist_or_is_terminating_lets_it_go_at_once(trees: Trees) -> None:
+def test_a_sub_namespace_whose_namespace_is_missing_or_terminating_is_deleted_at_once(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     operator = trees.stage.operators[0]
     trees.api.patch(f"{SPACES}/web", {"metadata": {"finalizers": [THEIRS]}})
@@ -306,7 +310,7 @@ def test_a_namespace_that_was_moved_or_cut_is_left_alone(trees: Trees, labels: d
     assert trees.there("web") is not None
 
 
-def test_one_in_conflict_leaves_the_others_namespace_alone(trees: Trees) -> None:
+def test_a_sub_namespace_in_conflict_leaves_the_namespace_of_the_other_alone(trees: Trees) -> None:
     trees.root()
     trees.space("taken")
     trees.serve()
@@ -317,7 +321,7 @@ def test_one_in_conflict_leaves_the_others_namespace_alone(trees: Trees) -> None
     assert trees.there("taken") is not None
 
 
-def test_without_admission_a_namespace_with_children_stays_until_the_last_child_has_gone(trees: Trees) -> None:
+def test_without_admission_a_namespace_with_children_stays_until_the_last_child_is_deleted(trees: Trees) -> None:
     trees.grow_ready("root", "web", "deep")
     let_go(trees, "web", "root")
     assert "child namespaces exist" in trees.stage.until_event("Refused", "root", "web")["message"]
@@ -328,7 +332,9 @@ def test_without_admission_a_namespace_with_children_stays_until_the_last_child_
     eventually(lambda: trees.asked("web", "root") is None, 30.0)
 
 
-def test_with_cascading_allowed_the_whole_tree_goes_and_one_without_its_sub_namespace_stays(trees: Trees) -> None:
+def test_with_cascading_deletion_the_tree_is_deleted_and_a_namespace_without_its_sub_namespace_stays(
+    trees: Trees,
+) -> None:
     trees.grow_ready("root", "web", "deep", accurate={"allowCascadingDeletion": True})
     trees.hang("bare", "web")
     let_go(trees, "web", "root")
@@ -352,7 +358,7 @@ def test_finalizers_of_others_are_kept(trees: Trees) -> None:
     eventually(lambda: trees.there("web") is None)
 
 
-def test_a_removed_finalizer_is_not_put_back_and_then_the_namespace_stays(trees: Trees) -> None:
+def test_a_removed_finalizer_is_not_added_again_and_the_namespace_then_stays(trees: Trees) -> None:
     trees.grow_ready("root", "web")
     operator = trees.stage.operators[0]
     trees.edit("root", "web", {"metadata": {"finalizers": None}}, "subnamespaces")
@@ -385,7 +391,9 @@ def held(stage: Stage) -> dict[str, Json]:
     return {entry["key"]: entry for name, entry in ((each, json.loads(found[each])) for each in found) if name != ENDED}
 
 
-def test_the_fourth_namespace_within_ten_minutes_is_held_until_somebody_releases_it(trees: Trees, stage: Stage) -> None:
+def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_released(
+    trees: Trees, stage: Stage
+) -> None:
     names = [f"web{number}" for number in range(4)]
     trees.root()
     for name in names:
@@ -454,7 +462,7 @@ def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_name
     eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
 
 
-def test_when_the_definition_is_deleted_no_namespace_goes_and_all_is_well_when_it_is_back(
+def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_again(
     trees: Trees, stage: Stage
 ) -> None:
     names = [f"web{number}" for number in range(2)]

@@ -141,7 +141,7 @@ def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: T
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_key_that_the_original_left_behind_on_copies_leaves_them_at_the_takeover(trees: Trees) -> None:
+def test_the_takeover_removes_a_key_that_the_original_left_on_copies(trees: Trees) -> None:
     trees.edit("root", "db", {"data": {"old": None}})
     trees.serve()
     trees.until_copied("db", *TREE)
@@ -149,7 +149,7 @@ def test_a_key_that_the_original_left_behind_on_copies_leaves_them_at_the_takeov
     assert trees.sent() == ["update secrets deep/db", "update secrets web/db"]
 
 
-def test_what_the_original_left_in_a_namespace_that_is_cut_goes_and_what_somebody_pasted_stays_and_is_listed(
+def test_copies_of_the_original_in_a_cut_namespace_are_deleted_and_a_pasted_one_stays_and_is_listed(
     trees: Trees, original: Original
 ) -> None:
     trees.root()
@@ -174,7 +174,7 @@ def test_what_the_original_left_in_a_namespace_that_is_cut_goes_and_what_somebod
     )
 
 
-def test_a_conflict_and_a_moved_sub_namespace_are_as_the_original_left_them(trees: Trees, original: Original) -> None:
+def test_a_conflict_and_a_moved_sub_namespace_stay_as_the_original_left_them(trees: Trees, original: Original) -> None:
     trees.root()
     trees.root("other")
     trees.hang("web", "other")
@@ -194,7 +194,7 @@ def test_a_conflict_and_a_moved_sub_namespace_are_as_the_original_left_them(tree
     assert trees.status("web", "root")["conditions"] == [stalled]
 
 
-def test_while_the_original_runs_the_vocabulary_waits_unless_a_takeover_is_meant(trees: Trees, stage: Stage) -> None:
+def test_while_the_original_runs_the_vocabulary_waits_unless_takeover_is_set(trees: Trees, stage: Stage) -> None:
     trees.root(team="a")
     trees.hang("web", "root")
     lease = {
@@ -217,7 +217,7 @@ def test_while_the_original_runs_the_vocabulary_waits_unless_a_takeover_is_meant
 
 
 @pytest.mark.parametrize("managers", [[], ["another-controller"]])
-def test_whatever_managers_are_named_our_own_overlays_are_known_and_our_namespaces_go(
+def test_with_any_managers_setting_our_overlays_are_recognised_and_our_namespaces_deleted(
     trees: Trees, managers: list[str]
 ) -> None:
     trees.root("root", team="a")

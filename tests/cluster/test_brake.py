@@ -60,7 +60,7 @@ def shrink(stage: Stage) -> None:
     eventually(lambda: held(stage).get(KEY, {}).get("count") == 7)
 
 
-def test_too_many_deletes_are_held_and_everybody_is_told(stage: Stage) -> None:
+def test_too_many_deletes_are_held_and_reported_everywhere(stage: Stage) -> None:
     filled(stage)
     mark = stage.audit.mark()
     shrink(stage)
@@ -93,7 +93,7 @@ def test_deletes_are_counted_across_plans(stage: Stage) -> None:
     assert all(stage.secret(namespace, "db") for namespace in EIGHT[:4])
 
 
-def test_creates_and_updates_go_on_while_removals_are_held(stage: Stage) -> None:
+def test_creates_and_updates_continue_while_removals_are_held(stage: Stage) -> None:
     filled(stage)
     shrink(stage)
     stage.namespace("new")
@@ -130,7 +130,7 @@ def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage
     assert not [event for event in stage.audit.writes() if event.verb == "delete"]
 
 
-def test_release_lets_the_held_removals_go_on(stage: Stage) -> None:
+def test_a_release_executes_the_held_removals(stage: Stage) -> None:
     filled(stage)
     shrink(stage)
     stage.expect.kept = set()
@@ -142,7 +142,7 @@ def test_release_lets_the_held_removals_go_on(stage: Stage) -> None:
     eventually(lambda: not held(stage))
 
 
-def test_a_release_is_only_for_the_set_that_was_held_when_it_was_given(stage: Stage) -> None:
+def test_a_release_applies_only_to_the_removals_held_at_that_time(stage: Stage) -> None:
     """Released while the operator was away; meanwhile the last name is taken off the list too."""
     filled(stage)
     shrink(stage)
@@ -179,7 +179,7 @@ def test_a_restart_holds_again_and_deletes_nothing(stage: Stage, how: str) -> No
     never(lambda: stage.audit.writes(mark), 1.0)
 
 
-def test_a_restart_starts_the_time_again_and_never_shortens_it(stage: Stage) -> None:
+def test_a_restart_starts_the_hold_time_again_and_never_shortens_it(stage: Stage) -> None:
     """Held for 4 s; the operator is away until that time is over, and then still waits its whole 4 s."""
     filled(stage, brake(hold="4s"))
     shrink(stage)
@@ -192,7 +192,7 @@ def test_a_restart_starts_the_time_again_and_never_shortens_it(stage: Stage) -> 
     stage.until_gone(EIGHT[7], "db")
 
 
-def test_when_the_hold_time_is_over_the_removals_go_on(stage: Stage) -> None:
+def test_the_removals_continue_after_the_hold_time(stage: Stage) -> None:
     filled(stage, brake(hold="4s"))
     shrink(stage)
     assert everything_is_there(stage)

@@ -54,7 +54,7 @@ def renewals(stage: Stage, user: str) -> list[Event]:
     [((HOUR, 1.0), (-HOUR, 1.0)), ((-HOUR, 1.0), (HOUR, 1.0)), ((0.0, 10.0), (0.0, 1.0)), ((0.0, 1.0), (0.0, 10.0))],
     ids=["the leader's is ahead", "the standby's is ahead", "the leader's is fast", "the standby's is fast"],
 )
-def test_fault_36_clocks_that_differ_jump_or_run_too_fast_change_nothing_in_who_leads(
+def test_fault_36_clocks_that_differ_jump_or_run_too_fast_do_not_change_the_leader(
     stage: Stage, clocks: Clocks, leading: tuple[float, float], waiting: tuple[float, float]
 ) -> None:
     stage.namespace("a")
@@ -82,7 +82,7 @@ def test_fault_36_clocks_that_differ_jump_or_run_too_fast_change_nothing_in_who_
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_fault_36_a_hold_of_the_brake_lasts_as_long_as_it_says_whatever_the_time_of_day(
+def test_fault_36_a_hold_of_the_brake_has_its_full_length_for_any_wall_clock(
     stage: Stage, clocks: Clocks, jump: float
 ) -> None:
     names = [f"t{number}" for number in range(10)]
@@ -102,7 +102,7 @@ def test_fault_36_a_hold_of_the_brake_lasts_as_long_as_it_says_whatever_the_time
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_fault_36_an_operator_that_starts_with_a_wrong_clock_writes_nothing_and_then_what_is_due(
+def test_fault_36_an_operator_that_starts_with_a_wrong_clock_writes_nothing_until_a_write_is_due(
     stage: Stage, clocks: Clocks, jump: float
 ) -> None:
     stage.namespace("a", "b")
@@ -118,7 +118,7 @@ def test_fault_36_an_operator_that_starts_with_a_wrong_clock_writes_nothing_and_
     assert abs(datetime.fromisoformat(event["lastTimestamp"]).timestamp() - time.time() - jump) < MINUTE
 
 
-def test_fault_36_a_secret_manager_is_read_at_its_pace_and_told_of_no_more_often(
+def test_fault_36_a_secret_manager_is_read_and_reported_at_its_interval_for_any_wall_clock(
     fishy: Fishy, stage: Stage, clocks: Clocks
 ) -> None:
     clock = clocks()
@@ -167,7 +167,7 @@ class Renewing(threading.Thread):
 
 @pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; trees have a judge of theirs")
 @pytest.mark.parametrize("off", [HOUR, -HOUR])
-def test_fault_36_an_original_is_seen_at_work_by_who_has_a_wrong_clock_and_its_end_is_seen_too(
+def test_fault_36_an_operator_with_a_wrong_clock_sees_that_the_original_runs_and_that_it_ended(
     trees: Trees, stage: Stage, clocks: Clocks, off: float
 ) -> None:
     trees.root(team="a")

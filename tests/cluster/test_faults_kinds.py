@@ -167,7 +167,7 @@ def until_served(operator: Operator, kind: str) -> None:
 # 11
 
 
-def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_others_all_along(scene: Scene) -> None:
+def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_all_the_time(scene: Scene) -> None:
     operator = scene.operator(f"{LATE}/v1/Widget", **SHORT)
     assert f"{LATE}/v1/Widget" in waiting(operator)
     scene.make(CONFIG_MAPS, "early", {"data": {"n": "1"}})
@@ -181,7 +181,7 @@ def test_fault_11_a_kind_that_comes_after_the_start_is_served_then_and_the_other
     never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # whoever listened before it began anew is gone
 
 
-def test_fault_11_a_kind_that_goes_while_watched_waits_and_comes_back_and_others_go_on(scene: Scene) -> None:
+def test_fault_11_a_kind_deleted_while_watched_waits_until_it_is_back_while_the_others_are_served(scene: Scene) -> None:
     define(scene, GONE)
     scene.make(GONE, "w", a_widget(1, GONE))
     scene.make(CONFIG_MAPS, "other", {"data": {"n": "1"}})
@@ -200,7 +200,7 @@ def test_fault_11_a_kind_that_goes_while_watched_waits_and_comes_back_and_others
     until_served(operator, f"{GONE}/v1/Widget")
 
 
-def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_caught_up_with_later(scene: Scene) -> None:
+def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_reconciled_later(scene: Scene) -> None:
     define(scene, UNSERVED)
     scene.make(UNSERVED, "w", a_widget(1, UNSERVED))
     operator = scene.operator(f"{UNSERVED}/v1/Widget")
@@ -259,7 +259,7 @@ def _is_down(service: Json) -> bool:
 # 23
 
 
-def test_fault_23_a_webhook_that_changes_our_copies_is_not_fought_also_not_after_a_restart(
+def test_fault_23_a_webhook_that_changes_our_copies_is_not_fought_even_after_a_restart(
     scene: Scene, tmp_path: Path
 ) -> None:
     with Webhook(scene.stage, tmp_path, "changes"):
@@ -307,7 +307,9 @@ def test_fault_23_a_webhook_that_is_down_slow_or_refuses_degrades_only_its_own_n
 # 30
 
 
-def test_fault_30_what_just_fits_is_copied_as_it_is(stage: Stage, measured: Callable[[str, float], None]) -> None:
+def test_fault_30_an_object_of_the_maximum_size_is_copied_unchanged(
+    stage: Stage, measured: Callable[[str, float], None]
+) -> None:
     stage.namespace("a", "b")
     operator = stage.operator(program=STARTED)
     before = operator.memory_peak()
@@ -344,7 +346,7 @@ def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other
 
 
 @pytest.mark.usefixtures("distribution")
-def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: Scene) -> None:
+def test_fault_30_an_embedded_object_that_the_server_refuses_is_reported_in_a_condition(scene: Scene) -> None:
     scene.stage.operator(config={"vocabularies": {"resource-distribution": {}}})
     distribute(scene, "huge", a_map("huge", {"key": "x" * (MIB + 1)}), {"includedNamespaces": listed("a", "b")})
     eventually(lambda: (problem(scene, "huge", "CreateResourceFailed") or {}).get("failedNamespaces") == ["a", "b"])
@@ -356,7 +358,9 @@ def test_fault_30_an_embedded_object_that_no_server_takes_is_a_condition(scene: 
 
 
 @pytest.mark.usefixtures("distribution")
-def test_fault_44_a_distribution_that_the_first_list_lacks_is_read_before_anything_of_it_goes(scene: Scene) -> None:
+def test_fault_44_a_distribution_missing_from_the_first_list_is_read_before_its_copies_are_deleted(
+    scene: Scene,
+) -> None:
     config: Json = {"vocabularies": {"resource-distribution": {}}}
     operator = scene.stage.operator(config=config)
     distribute(scene, "there", a_map("there", {"key": "one"}), {"includedNamespaces": listed("a", "b")})
@@ -407,7 +411,7 @@ def problem(scene: Scene, name: str, kind: str) -> Json | None:
 
 
 @pytest.mark.usefixtures("distribution")
-def test_fault_42_a_label_that_flaps_does_not_make_copies_come_and_go(scene: Scene) -> None:
+def test_fault_42_a_flapping_label_does_not_create_and_delete_copies_repeatedly(scene: Scene) -> None:
     scene.stage.operator(config={"vocabularies": {"resource-distribution": {}}})
     label(scene, "a", "red")
     targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}

@@ -78,7 +78,7 @@ def born(stage: Stage, names: list[str]) -> dict[str, float]:
 
 
 @pytest.mark.timeout(300)
-def test_fault_40_a_burst_of_deleted_namespaces_is_no_storm_of_errors_and_the_queue_drains(
+def test_fault_40_a_burst_of_deleted_namespaces_causes_few_errors_and_the_queue_drains(
     stage: Stage, measured: Measured
 ) -> None:
     names = many("burst", 500)

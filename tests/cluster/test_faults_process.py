@@ -191,7 +191,7 @@ def pair(stage: Stage, proxy: Proxy, config: Json | None = None) -> tuple[Operat
     return leader, standby
 
 
-def test_fault_33_a_leader_that_slept_through_its_lease_lands_no_stale_write_and_ends(stage: Stage) -> None:
+def test_fault_33_a_leader_that_was_suspended_beyond_its_lease_makes_no_stale_write_and_ends(stage: Stage) -> None:
     """It is stopped in the middle of a fan-out, with updates planned and some on the wire."""
     names = [f"t{number:02}" for number in range(40)]
     stage.namespace(*names)
@@ -220,7 +220,7 @@ def test_fault_33_a_leader_that_slept_through_its_lease_lands_no_stale_write_and
 # 34
 
 
-def test_fault_34_a_deleted_lease_is_made_again_by_the_leader(stage: Stage) -> None:
+def test_fault_34_a_deleted_lease_is_recreated_by_the_leader(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     leader, standby = pair(stage, stage.proxy())
@@ -232,7 +232,7 @@ def test_fault_34_a_deleted_lease_is_made_again_by_the_leader(stage: Stage) -> N
     never(lambda: leader.leads and standby.leads, 1.0)
 
 
-def test_fault_34_a_lease_that_somebody_else_has_taken_ends_the_leader_at_once(stage: Stage) -> None:
+def test_fault_34_a_lease_that_another_holder_has_taken_ends_the_leader_at_once(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     leader = stage.operator("--leader-elect")

@@ -81,7 +81,7 @@ def done(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
 # 13
 
 
-def test_fault_13_after_a_conflict_the_copy_is_read_decided_and_written_once_more(stage: Stage) -> None:
+def test_fault_13_after_a_conflict_the_copy_is_read_again_planned_again_and_written_once(stage: Stage) -> None:
     names = [f"n{number}" for number in range(12)]
     stage.namespace(*names)
     proxy = stage.proxy()
@@ -104,7 +104,7 @@ def test_fault_13_after_a_conflict_the_copy_is_read_decided_and_written_once_mor
             assert not (before.writes and same), "written again without a look"
 
 
-def test_fault_13_a_conflict_that_never_ends_is_met_with_a_growing_pause_and_delays_no_other(stage: Stage) -> None:
+def test_fault_13_a_permanent_conflict_is_retried_with_backoff_and_delays_no_other_copy(stage: Stage) -> None:
     stage.namespace("a", "b")
     proxy = stage.proxy()
     rule = proxy.on_request(to("a"), answered(409, "Conflict"))
@@ -124,7 +124,7 @@ def test_fault_13_a_conflict_that_never_ends_is_met_with_a_growing_pause_and_del
 # 14
 
 
-def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is_renewed_meanwhile(
+def test_fault_14_a_429_stops_all_writes_for_retry_after_while_the_lease_is_renewed(
     stage: Stage,
 ) -> None:
     names = [f"n{number}" for number in range(10)]
@@ -151,7 +151,7 @@ def test_fault_14_a_429_stops_all_writes_for_as_long_as_it_says_and_the_lease_is
     assert operator.leads
 
 
-def test_fault_14_what_priority_and_fairness_rejects_is_written_when_it_no_longer_does(stage: Stage) -> None:
+def test_fault_14_a_write_that_priority_and_fairness_rejects_is_made_later(stage: Stage) -> None:
     stage.namespace("a", "b")
     operator = stage.operator("--leader-elect")
     _give_one_seat(stage)
@@ -256,7 +256,7 @@ def in_turn(faults: tuple[Fault, ...]) -> Fault:
     return fault
 
 
-def test_fault_15_writes_that_meet_a_burst_of_5xx_are_tried_again_and_not_in_a_hot_loop(stage: Stage) -> None:
+def test_fault_15_writes_during_a_burst_of_5xx_are_retried_without_a_hot_loop(stage: Stage) -> None:
     names = ["a", "b", "c", "d"]
     stage.namespace(*names)
     proxy = stage.proxy()
@@ -276,7 +276,7 @@ def test_fault_15_writes_that_meet_a_burst_of_5xx_are_tried_again_and_not_in_a_h
     assert operator.leads
 
 
-def test_fault_15_every_request_meets_5xx_for_a_while_and_everything_is_made_up_afterwards(stage: Stage) -> None:
+def test_fault_15_after_a_time_of_5xx_for_every_request_everything_is_reconciled(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b")
     proxy = stage.proxy()
@@ -298,7 +298,7 @@ def test_fault_15_every_request_meets_5xx_for_a_while_and_everything_is_made_up_
     assert operator.running
 
 
-def test_fault_15_an_operator_that_starts_into_a_burst_of_5xx_waits_it_out(stage: Stage) -> None:
+def test_fault_15_an_operator_that_starts_during_a_burst_of_5xx_waits_until_it_ends(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -313,7 +313,7 @@ def test_fault_15_an_operator_that_starts_into_a_burst_of_5xx_waits_it_out(stage
 # 16
 
 
-def test_fault_16_a_write_whose_answer_was_lost_is_not_made_again(stage: Stage) -> None:
+def test_fault_16_a_write_whose_response_was_lost_is_not_repeated(stage: Stage) -> None:
     stage.namespace("a", "b")
     proxy = stage.proxy()
     rule = proxy.on_request(is_write, answer_lost, times=2)
@@ -334,7 +334,7 @@ def test_fault_16_a_write_whose_answer_was_lost_is_not_made_again(stage: Stage) 
     assert wrote == {(verb, namespace, "db"): 1 for verb, namespace in once}
 
 
-def test_fault_16_a_write_that_is_never_answered_is_not_made_again(stage: Stage) -> None:
+def test_fault_16_a_write_without_a_response_is_not_repeated(stage: Stage) -> None:
     stage.namespace("a")
     proxy = stage.proxy()
     rule = proxy.on_request(is_write, stalled_after, times=1)
@@ -346,7 +346,7 @@ def test_fault_16_a_write_that_is_never_answered_is_not_made_again(stage: Stage)
     assert len(stage.audit.writes()) == 1
 
 
-def test_fault_16_already_exists_by_ourselves_is_success(stage: Stage) -> None:
+def test_fault_16_already_exists_for_our_own_create_is_success(stage: Stage) -> None:
     stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
@@ -361,7 +361,7 @@ def test_fault_16_already_exists_by_ourselves_is_success(stage: Stage) -> None:
     assert stage.events(reason="Conflict") == []
 
 
-def test_fault_16_already_exists_by_somebody_else_is_a_conflict(stage: Stage) -> None:
+def test_fault_16_already_exists_for_a_foreign_object_is_a_conflict(stage: Stage) -> None:
     stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
@@ -420,7 +420,7 @@ def test_fault_17_on_a_slow_server_no_two_requests_are_in_flight_for_one_address
     assert operator.leads
 
 
-def test_fault_17_requests_that_time_out_are_not_overtaken_by_their_own_retries(stage: Stage) -> None:
+def test_fault_17_retries_do_not_overtake_requests_that_timed_out(stage: Stage) -> None:
     stage.namespace("a")
     proxy = stage.proxy()
     flights = Flights(5.0)
@@ -482,7 +482,7 @@ def test_fault_18_a_rotated_token_is_read_again_after_a_401_without_a_restart(st
     assert operator.running
 
 
-def test_fault_18_a_token_file_that_is_gone_for_a_moment_ends_nothing(stage: Stage) -> None:
+def test_fault_18_a_token_file_that_is_missing_for_a_short_time_does_no_harm(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()

@@ -79,7 +79,7 @@ def waiting(operator: Operator) -> Json:
     return found
 
 
-def test_fault_19_while_the_store_is_full_writes_pause_it_is_told_and_all_is_made_up_by_itself(stage: Stage) -> None:
+def test_fault_19_while_the_store_is_full_writes_pause_and_are_made_up_later(stage: Stage) -> None:
     names = [f"t{number:02}" for number in range(40)]
     stage.namespace(*names)
     stage.source("db", "")
@@ -103,7 +103,9 @@ def test_fault_19_while_the_store_is_full_writes_pause_it_is_told_and_all_is_mad
     assert "writes.resumed" in operator.log
 
 
-def test_fault_19_a_leader_that_cannot_renew_ends_and_the_next_leads_as_soon_as_there_is_room(stage: Stage) -> None:
+def test_fault_19_a_leader_that_cannot_renew_ends_and_the_next_leads_once_the_store_accepts_writes(
+    stage: Stage,
+) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     leader = stage.operator("--leader-elect", config=SHORT)

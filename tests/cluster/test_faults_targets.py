@@ -69,7 +69,7 @@ def test_fault_20_a_refusal_for_a_terminating_namespace_is_not_an_error(stage: S
     assert "write.refused" not in operator.log
 
 
-def test_fault_20_a_namespace_deleted_and_made_again_is_filled(stage: Stage) -> None:
+def test_fault_20_a_recreated_namespace_gets_its_copies(stage: Stage) -> None:
     stage.namespace("a", "again-20")
     stage.source("db", "a,again-20")
     stage.source("all", "")
@@ -104,7 +104,7 @@ def test_fault_21_a_full_quota_degrades_only_its_own_namespace(stage: Stage) -> 
     assert all(tried[many].received >= due_again(tried[:many]) for many in range(1, len(tried))), "later each time"
 
 
-def test_fault_21_the_copy_comes_at_once_when_the_quota_is_raised(stage: Stage) -> None:
+def test_fault_21_the_copy_is_created_at_once_when_the_quota_is_raised(stage: Stage) -> None:
     stage.namespace("full")
     path = quota(stage, "full")
     stage.operator(config={"timers": {"backoffMost": "15m"}})
@@ -118,7 +118,7 @@ def test_fault_21_the_copy_comes_at_once_when_the_quota_is_raised(stage: Stage) 
 
 
 @pytest.mark.oracle_off("O2", reason="what the quota refuses is tried again, now and then and for ever")
-def test_fault_21_a_change_of_the_source_or_of_the_namespace_tries_at_once(stage: Stage) -> None:
+def test_fault_21_a_change_of_the_source_or_of_the_namespace_retries_at_once(stage: Stage) -> None:
     stage.namespace("full")
     path = quota(stage, "full")
     stage.expect.blocked.add(("full", "db"))
@@ -203,7 +203,7 @@ def may_write(stage: Stage, namespace: str) -> bool:
 # 24, 25
 
 
-def test_fault_24_an_immutable_copy_is_deleted_and_made_anew_where_the_policy_says_so(stage: Stage) -> None:
+def test_fault_24_an_immutable_copy_is_recreated_if_the_policy_allows_it(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     first = stage.operator()
@@ -240,7 +240,7 @@ def test_fault_24_25_with_recreate_refuse_the_old_copy_stays_and_it_is_reported(
     assert not [event for event in stage.audit.writes() if event.verb == "delete"]
 
 
-def test_fault_25_the_old_copy_stays_where_the_server_would_not_take_the_new_one(stage: Stage) -> None:
+def test_fault_25_the_old_copy_stays_if_the_server_would_refuse_the_new_one(stage: Stage) -> None:
     """The quota is used up: a create after the delete might be refused, so nothing is deleted."""
     stage.namespace("a", "full")
     stage.source("db", "a,full", {"username": "u", "password": "p"})
@@ -275,7 +275,7 @@ def test_fault_25_a_changed_type_is_recreated_by_uid_with_a_dry_run_before_the_d
     ]
 
 
-def test_fault_25_what_others_wrote_on_a_copy_is_on_the_new_one_too_and_stays_theirs(stage: Stage) -> None:
+def test_fault_25_a_recreated_copy_keeps_the_metadata_of_others_and_their_ownership_of_it(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a", {"username": "u", "password": "p"})
     stage.operator()
@@ -304,7 +304,7 @@ def test_fault_25_what_others_wrote_on_a_copy_is_on_the_new_one_too_and_stays_th
 # 26
 
 
-def test_fault_26_a_collision_is_refused_reported_and_never_overwritten_however_often_the_source_changes(
+def test_fault_26_a_foreign_object_is_reported_and_never_overwritten_for_any_number_of_source_changes(
     stage: Stage,
 ) -> None:
     stage.namespace("a", "taken")
@@ -362,7 +362,7 @@ class Mutator(threading.Thread):
         self._api.close()
 
 
-def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_reported_with_the_others_name(
+def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_reported_with_the_other_manager(
     stage: Stage,
 ) -> None:
     stage.namespace("a", "b")
@@ -388,7 +388,7 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
     stage.until_copied("db", "a", "b")
 
 
-def test_fault_27_what_a_source_says_anew_reaches_a_copy_that_was_fought_over_at_once(stage: Stage) -> None:
+def test_fault_27_a_changed_source_reaches_a_copy_that_was_fought_over_at_once(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     operator = stage.operator()
@@ -404,7 +404,7 @@ def test_fault_27_what_a_source_says_anew_reaches_a_copy_that_was_fought_over_at
 # 28
 
 
-def test_fault_28_stripped_marks_do_not_free_a_copy_also_while_the_operator_is_down(stage: Stage) -> None:
+def test_fault_28_stripped_marks_do_not_free_a_copy_even_while_the_operator_is_down(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b")
     first = stage.operator()
@@ -419,7 +419,7 @@ def test_fault_28_stripped_marks_do_not_free_a_copy_also_while_the_operator_is_d
     assert (stage.secret("a", "db") or {})["metadata"]["uid"] == uid
 
 
-def test_fault_28_forged_ownership_never_deletes_and_never_gives_content_to_anyone(stage: Stage) -> None:
+def test_fault_28_forged_ownership_never_deletes_an_object_and_never_reveals_content(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b", "c")
     marks = {"annotations": {ORIGIN: "admin/db"}, "labels": {FROM: "admin-db"}}
@@ -443,7 +443,7 @@ def place(secret: Json) -> tuple[str, str]:
     return secret["metadata"]["namespace"], secret["metadata"]["name"]
 
 
-def test_fault_28_a_copy_that_is_edited_and_deleted_again_and_again_comes_back_each_time(stage: Stage) -> None:
+def test_fault_28_a_copy_that_is_edited_and_deleted_repeatedly_is_restored_each_time(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -458,7 +458,7 @@ def test_fault_28_a_copy_that_is_edited_and_deleted_again_and_again_comes_back_e
 # 29
 
 
-def test_fault_29_a_copy_whose_deletion_is_blocked_by_a_finalizer_stalls_no_other(stage: Stage) -> None:
+def test_fault_29_a_copy_whose_deletion_a_finalizer_blocks_delays_no_other(stage: Stage) -> None:
     stage.namespace("a", "b", "stuck")
     stage.source("db", "a,b,stuck")
     operator = stage.operator()

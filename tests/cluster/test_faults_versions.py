@@ -73,7 +73,7 @@ def hand_over(leader: Operator, standby: Operator) -> None:
 
 
 @pytest.mark.usefixtures("copied")
-def test_fault_38_with_the_lease_an_upgrade_and_the_way_back_write_what_changed_once_and_nothing_else(
+def test_fault_38_with_the_lease_an_upgrade_and_a_downgrade_write_each_change_once(
     stage: Stage,
 ) -> None:
     env = other_version(stage.folder, MARKS)
@@ -108,7 +108,7 @@ def test_fault_38_with_the_lease_an_upgrade_and_the_way_back_write_what_changed_
 
 
 @pytest.mark.usefixtures("copied")
-def test_fault_38_without_the_lease_both_versions_at_once_settle_and_do_not_take_turns(stage: Stage) -> None:
+def test_fault_38_without_the_lease_two_running_versions_settle_and_do_not_alternate(stage: Stage) -> None:
     now(stage)
     stage.until_copied("db", *NAMES)
     later(stage, other_version(stage.folder, MARKS))
@@ -125,7 +125,7 @@ def test_fault_38_without_the_lease_both_versions_at_once_settle_and_do_not_take
 
 
 @pytest.mark.usefixtures("copied")
-def test_fault_38_versions_that_want_different_things_give_up_soon_and_say_so(stage: Stage) -> None:
+def test_fault_38_versions_with_different_desired_states_give_up_soon_and_report_it(stage: Stage) -> None:
     """Without the lease, and with a mark whose value both know and each has its own idea of."""
     other = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "1"}')
     third = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "2"}')
@@ -160,7 +160,7 @@ def wider(fishy: Fishy, stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("wider")
-def test_fault_38_versions_that_tell_in_different_words_do_not_take_turns_and_keep_what_they_do_not_know(
+def test_fault_38_versions_with_different_messages_do_not_alternate_and_keep_unknown_fields(
     fishy: Fishy, stage: Stage
 ) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)

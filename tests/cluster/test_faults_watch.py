@@ -115,7 +115,7 @@ def test_fault_01_an_apiserver_restart_under_load_ends_with_every_copy_written_o
 # 2
 
 
-def test_fault_02_a_watch_cut_in_the_middle_of_an_object_goes_on_from_the_last_version(stage: Stage) -> None:
+def test_fault_02_a_watch_cut_within_an_object_resumes_from_the_last_resource_version(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -151,7 +151,7 @@ def test_fault_03_a_watch_that_falls_silent_is_reopened_without_a_list(stage: St
     assert len(proxy.requests(is_list())) == 1
 
 
-def test_fault_03_liveness_reports_watches_that_nobody_answers_until_they_are_answered(stage: Stage) -> None:
+def test_fault_03_liveness_reports_watches_without_a_response_until_there_is_one(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -167,7 +167,7 @@ def test_fault_03_liveness_reports_watches_that_nobody_answers_until_they_are_an
     stage.until_copied("db", "a")
 
 
-def test_fault_03_silence_is_no_failure_so_reopening_never_slows_down(stage: Stage) -> None:
+def test_fault_03_a_silent_watch_is_no_failure_and_is_reopened_without_backoff(stage: Stage) -> None:
     """A kind without events is silent for ever: were that a failure, its watch would be closed half the time."""
     proxy = stage.proxy()
     operator = stage.operator(config={"timers": {"silence": "1s"}}, through=proxy)
@@ -178,7 +178,7 @@ def test_fault_03_silence_is_no_failure_so_reopening_never_slows_down(stage: Sta
 # 4
 
 
-def test_fault_04_compaction_a_real_410_is_followed_by_a_list_that_makes_up_missed_deletes(stage: Stage) -> None:
+def test_fault_04_a_410_after_compaction_is_followed_by_a_list_that_finds_missed_deletes(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b")
     stage.source("db", "a,b")
@@ -200,7 +200,7 @@ def test_fault_04_compaction_a_real_410_is_followed_by_a_list_that_makes_up_miss
     assert restarts(operator, "gone") >= 1
 
 
-def test_fault_04_a_410_in_the_stream_is_followed_by_a_list_that_makes_up_missed_deletes(stage: Stage) -> None:
+def test_fault_04_a_410_in_the_stream_is_followed_by_a_list_that_finds_missed_deletes(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b")
     proxy = stage.proxy()
@@ -215,7 +215,7 @@ def test_fault_04_a_410_in_the_stream_is_followed_by_a_list_that_makes_up_missed
     assert restarts(operator, "gone") == 1
 
 
-def test_fault_04_a_410_between_the_pages_of_a_list_begins_the_list_again(stage: Stage) -> None:
+def test_fault_04_a_410_between_the_pages_of_a_list_restarts_the_list(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b", "c")
     stage.source("db", "a,b,c")
@@ -293,7 +293,7 @@ def test_fault_04_a_copy_that_is_written_while_the_list_is_read_is_not_written_a
 # 5
 
 
-def test_fault_05_what_came_and_went_between_two_lists_leaves_nothing_behind(stage: Stage) -> None:
+def test_fault_05_an_object_created_and_deleted_between_two_lists_has_no_effect(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b")
     stage.source("db", "a,b")
@@ -354,7 +354,7 @@ def lagging(cluster: Devcluster) -> Iterator[tuple[str, Link]]:
             cluster.stop_process(name)
 
 
-def test_fault_07_after_a_restart_a_lagging_server_makes_us_write_nothing_old(
+def test_fault_07_after_a_restart_a_lagging_server_causes_no_stale_write(
     stage: Stage, lagging: tuple[str, Link]
 ) -> None:
     stage.expect.on_source_gone = "delete"
@@ -411,7 +411,7 @@ TOLD = {
 }
 
 
-def test_fault_08_errors_and_nonsense_in_the_stream_lose_no_event_and_end_no_process(stage: Stage) -> None:
+def test_fault_08_errors_and_invalid_data_in_the_stream_lose_no_event_and_end_no_process(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -426,7 +426,7 @@ def test_fault_08_errors_and_nonsense_in_the_stream_lose_no_event_and_end_no_pro
     assert len(proxy.requests(is_list())) == 1, "an error in the stream is no reason to list again"
 
 
-def test_fault_08_events_of_an_unknown_type_and_bookmarks_are_passed_over(stage: Stage) -> None:
+def test_fault_08_events_of_an_unknown_type_and_bookmarks_are_ignored(stage: Stage) -> None:
     stage.namespace("a")
     have = stage.source("db", "a")["metadata"]["resourceVersion"]
     proxy = stage.proxy()
@@ -441,7 +441,7 @@ def test_fault_08_events_of_an_unknown_type_and_bookmarks_are_passed_over(stage:
     assert len(proxy.requests(is_watch())) == before, "the watch was reopened for nothing"
 
 
-def test_fault_08_a_watch_that_only_says_errors_is_reopened_with_a_growing_pause(stage: Stage) -> None:
+def test_fault_08_a_watch_that_delivers_only_errors_is_reopened_with_backoff(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -464,7 +464,7 @@ def test_fault_08_a_watch_that_only_says_errors_is_reopened_with_a_growing_pause
     assert operator.running
 
 
-def test_fault_08_a_429_in_the_stream_is_waited_out_as_long_as_it_says(stage: Stage) -> None:
+def test_fault_08_a_429_in_the_stream_is_waited_out_for_retry_after(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = stage.proxy()
@@ -484,7 +484,7 @@ def test_fault_08_a_429_in_the_stream_is_waited_out_as_long_as_it_says(stage: St
 # 9
 
 
-def test_fault_09_connections_that_are_recycled_every_few_requests_surface_no_error(stage: Stage) -> None:
+def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(stage: Stage) -> None:
     """Our client speaks HTTP/1.1: the server's GOAWAY reaches it as a connection that is closed after an answer."""
     names = [f"n{number}" for number in range(20)]
     stage.namespace(*names)
@@ -528,7 +528,7 @@ async def _secrets_late(stream: Stream, line: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("fault", [_doubled_and_late, _secrets_late], ids=["namespaces late", "secrets late"])
-def test_fault_10_events_that_are_doubled_late_and_out_of_order_end_as_if_they_were_not(
+def test_fault_10_duplicate_late_and_reordered_events_lead_to_the_same_state(
     stage: Stage, judge: Judge, fault: Any
 ) -> None:
     stage.expect.on_source_gone = "delete"

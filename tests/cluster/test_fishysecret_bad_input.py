@@ -51,13 +51,13 @@ def spec(**changes: Any) -> Json:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_what_cannot_be_meant_is_refused_when_it_is_written(fishy: Fishy, wrong: Json | None, told: str) -> None:
+def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, told: str) -> None:
     with pytest.raises(ApiFault, match=told) as refused:
         fishy.api.create(fishy.path(), manifest("db", wrong))
     assert refused.value.status == 422
 
 
-def test_fields_of_the_sample_that_nobody_knows_are_dropped(fishy: Fishy) -> None:
+def test_unknown_fields_of_the_sample_are_dropped(fishy: Fishy) -> None:
     made = fishy.api.create(fishy.path(), manifest("db", spec(token="t", server="s")))
     assert set(made["spec"]) <= {"target", "data", "refreshInterval", "suspend"}
 
@@ -69,13 +69,13 @@ PATHS = ["../outside", "a/../../outside", "a//b", "a/", "%2e%2e/outside", "a?b",
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_an_illegal_path_is_refused_when_it_is_written(fishy: Fishy, path: str) -> None:
+def test_an_illegal_path_is_refused_on_write(fishy: Fishy, path: str) -> None:
     with pytest.raises(ApiFault, match="secretPath") as refused:
         fishy.ask("db", {"A": path})
     assert refused.value.status == 422
 
 
-def test_a_path_that_leads_out_of_the_store_is_not_followed(fishy: Fishy, stage: Stage) -> None:
+def test_a_path_out_of_the_store_is_not_followed(fishy: Fishy, stage: Stage) -> None:
     fishy.folder.forbid("link")
     fishy.configure()
     fishy.serve()
@@ -102,7 +102,7 @@ def test_fault_50_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_
     assert {key: base64.b64decode(value) for key, value in found["data"].items()} == raw
 
 
-def test_fault_50_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good_one_stays(fishy: Fishy) -> None:
+def test_fault_50_a_value_of_more_than_a_mebibyte_is_refused_and_the_last_good_one_stays(fishy: Fishy) -> None:
     operator = fishy.served({"A": "a"})
     before = fishy.version("db")
     fishy.put("a", b"x" * (MIB + 1))
@@ -113,7 +113,7 @@ def test_fault_50_a_value_of_more_than_a_mebibyte_is_not_taken_and_the_last_good
     assert operator.running
 
 
-def test_fault_50_values_that_are_too_much_together_are_told_and_the_last_good_secret_stays(
+def test_fault_50_values_that_are_too_large_together_are_reported_and_the_last_good_secret_stays(
     fishy: Fishy, stage: Stage
 ) -> None:
     fishy.served({"A": "a", "B": "b"})
@@ -129,7 +129,7 @@ def test_fault_50_values_that_are_too_much_together_are_told_and_the_last_good_s
 # Targets
 
 
-def test_a_target_in_a_terminating_namespace_is_told_and_filled_when_it_is_made_again(
+def test_a_target_in_a_terminating_namespace_is_reported_and_created_when_the_namespace_is_recreated(
     fishy: Fishy, stage: Stage
 ) -> None:
     stage.namespace("going")
@@ -149,7 +149,7 @@ def test_a_target_in_a_terminating_namespace_is_told_and_filled_when_it_is_made_
     assert fishy.data("db", "going") == {"A": f"{CANARY}-1"}
 
 
-def test_a_target_in_a_namespace_that_goes_lets_its_owner_go(fishy: Fishy, stage: Stage) -> None:
+def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("going")
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
@@ -184,7 +184,7 @@ def test_a_target_in_a_namespace_that_goes_lets_its_owner_go(fishy: Fishy, stage
     ],
     ids=lambda each: "",
 )
-def test_a_url_that_cannot_be_used_is_told_without_what_is_secret_in_it(fishy: Fishy, url: str, told: str) -> None:
+def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, told: str) -> None:
     fishy.configure(url, token=f"{CANARY}-token")
     operator = fishy.serve(refreshInterval=SELDOM)
     fishy.ask("db", {"A": "a"})
@@ -196,7 +196,7 @@ def test_a_url_that_cannot_be_used_is_told_without_what_is_secret_in_it(fishy: F
     assert operator.answer("/readyz")[0] == 200  # others are served meanwhile
 
 
-def test_a_configuration_that_is_wrong_takes_nothing_away_and_a_right_one_heals_it(fishy: Fishy, stage: Stage) -> None:
+def test_an_invalid_configuration_deletes_nothing_and_a_corrected_one_recovers(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     fishy.configure("gopher://host:70/x")
     fishy.until("db", "ConnectionError")

@@ -35,7 +35,7 @@ LONG = "a-name-of-many-words-" * 12 + "z"
 """As long as a name can be: 253 characters."""
 
 
-def test_defect_01_a_secret_that_is_not_ours_is_never_overwritten_and_the_conflict_heals_when_it_goes(
+def test_defect_01_a_foreign_secret_is_never_overwritten_and_the_conflict_ends_when_it_is_deleted(
     fishy: Fishy, stage: Stage
 ) -> None:
     stage.foreign(TARGET, "db", {"A": f"{CANARY}-theirs", "mine": "1"})
@@ -53,9 +53,7 @@ def test_defect_01_a_secret_that_is_not_ours_is_never_overwritten_and_the_confli
 
 
 @pytest.mark.parametrize("labels", [{}, marks("db")], ids=["unmarked", "forged"])
-def test_defect_02_a_secret_that_is_not_ours_is_never_deleted(
-    fishy: Fishy, stage: Stage, labels: dict[str, str]
-) -> None:
+def test_defect_02_a_foreign_secret_is_never_deleted(fishy: Fishy, stage: Stage, labels: dict[str, str]) -> None:
     stage.foreign(TARGET, "db", metadata={"labels": labels})
     if not labels:
         fishy.put("a", f"{CANARY}-1")
@@ -69,7 +67,7 @@ def test_defect_02_a_secret_that_is_not_ours_is_never_deleted(
     assert fishy.version("db") == before
 
 
-def test_defect_03_a_changed_target_writes_the_new_secret_first_and_then_takes_the_old_one(
+def test_defect_03_a_changed_target_writes_the_new_secret_before_it_deletes_the_old_one(
     fishy: Fishy, stage: Stage
 ) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
@@ -82,7 +80,7 @@ def test_defect_03_a_changed_target_writes_the_new_secret_first_and_then_takes_t
     fishy.until("db")
 
 
-def test_defect_03_while_the_new_place_is_taken_the_old_secret_stays(fishy: Fishy, stage: Stage) -> None:
+def test_defect_03_while_the_new_target_is_occupied_the_old_secret_stays(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
     stage.foreign(TARGET, "moved")
     fishy.change("db", target={"name": "moved", "namespace": TARGET})
@@ -97,7 +95,7 @@ OURS = [f"{OWN}/{CONFIG}", f"{OWN}/samara-webhook-tls"]
 
 
 @pytest.mark.parametrize("target", ["kube-system/db", *OURS])
-def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
+def test_defect_04_a_target_in_a_protected_namespace_or_of_the_operator_is_refused(
     fishy: Fishy, stage: Stage, target: str
 ) -> None:
     fishy.put("a", f"{CANARY}-1")
@@ -113,7 +111,7 @@ def test_defect_04_nobody_is_lent_the_right_to_write_where_it_gives_power(
 
 
 @pytest.mark.parametrize("target", OURS)
-def test_defect_04_nor_by_way_of_sync_to(fishy: Fishy, stage: Stage, target: str) -> None:
+def test_defect_04_sync_to_refuses_an_object_of_the_operator_too(fishy: Fishy, stage: Stage, target: str) -> None:
     namespace, name = target.split("/")
     fishy.serve(vocabularies={"sync-to": {}})
     asked = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
@@ -123,14 +121,16 @@ def test_defect_04_nor_by_way_of_sync_to(fishy: Fishy, stage: Stage, target: str
     assert stage.secret(namespace, name) is None
 
 
-def test_defect_04_a_secret_of_a_type_that_gives_rights_is_never_made(fishy: Fishy) -> None:
+def test_defect_04_a_secret_of_a_type_that_grants_rights_is_never_created(fishy: Fishy) -> None:
     for kind in ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"):
         name = kind.partition("/")[0].replace(".", "-")
         with pytest.raises(ApiFault, match="never written"):
             fishy.ask(name, {"A": "a"}, of={"type": kind})
 
 
-def test_defect_05_of_two_with_one_target_the_older_has_it_and_the_other_is_told(fishy: Fishy, stage: Stage) -> None:
+def test_defect_05_the_older_of_two_with_the_same_target_wins_and_the_other_reports_a_conflict(
+    fishy: Fishy, stage: Stage
+) -> None:
     operator = fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
     fishy.put("b", f"{CANARY}-b")
     eventually(lambda: int(time.time()) > _created(fishy.get("older")))  # ages have no more than seconds
@@ -147,7 +147,7 @@ def test_defect_05_of_two_with_one_target_the_older_has_it_and_the_other_is_told
     assert fishy.data("older") == {"A": f"{CANARY}-a"}
 
 
-def test_defect_05_an_older_one_that_is_given_the_target_of_another_has_it_and_the_other_is_told(
+def test_defect_05_an_older_fishysecret_that_gets_the_target_of_another_wins_and_the_other_reports_a_conflict(
     fishy: Fishy, stage: Stage
 ) -> None:
     fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
@@ -166,7 +166,7 @@ def test_defect_05_an_older_one_that_is_given_the_target_of_another_has_it_and_t
     eventually(lambda: stage.secret(TARGET, "older") is None)
 
 
-def test_defect_05_when_the_older_goes_the_other_has_the_place(fishy: Fishy, stage: Stage) -> None:
+def test_defect_05_when_the_older_is_deleted_the_other_gets_the_target(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, "older", refreshInterval=SELDOM)
     fishy.put("b", f"{CANARY}-b")
     eventually(lambda: int(time.time()) > _created(fishy.get("older")))
@@ -202,7 +202,7 @@ def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> N
     assert stage.secret(TARGET, LONG) is None
 
 
-def test_defect_07_stripped_labels_are_put_back(fishy: Fishy, stage: Stage) -> None:
+def test_defect_07_stripped_labels_are_restored(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark = stage.audit.mark()
     gone = {OWNER_NAME: None, OWNER_NAMESPACE: None}
@@ -225,7 +225,7 @@ def test_defect_07_a_changed_type_is_repaired(fishy: Fishy, stage: Stage) -> Non
     assert fishy.data("db") == {"A": f"{CANARY}-a"}
 
 
-def test_defect_08_our_own_reports_wake_nobody_however_slow_the_manager_is(fishy: Fishy, stage: Stage) -> None:
+def test_defect_08_our_own_status_updates_cause_no_read_even_of_a_slow_manager(fishy: Fishy, stage: Stage) -> None:
     with Vault({"app": {"A": f"{CANARY}-1"}}, slow=1.2) as vault:
         fishy.configure(vault.url, token=TOKEN)
         fishy.serve(refreshInterval=SELDOM)
@@ -236,7 +236,7 @@ def test_defect_08_our_own_reports_wake_nobody_however_slow_the_manager_is(fishy
         assert vault.count() == asked == 1
 
 
-def test_defect_08_the_time_of_the_last_sync_is_written_once_an_interval(fishy: Fishy, stage: Stage) -> None:
+def test_defect_08_the_last_synced_time_is_written_once_per_interval(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval="2s")
     mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
     eventually(lambda: fishy.calls(operator) >= began + 4)
@@ -244,7 +244,7 @@ def test_defect_08_the_time_of_the_last_sync_is_written_once_an_interval(fishy: 
     assert fishy.sent(mark) == []
 
 
-def test_defect_08_whoever_is_impatient_is_read_for_every_second_and_reported_every_five(
+def test_defect_08_with_an_interval_of_one_second_the_status_is_still_written_every_five(
     fishy: Fishy, stage: Stage
 ) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
@@ -258,14 +258,14 @@ def test_defect_08_whoever_is_impatient_is_read_for_every_second_and_reported_ev
     fishy.until_data("db", {"A": f"{CANARY}-2"})
 
 
-def test_a_time_of_the_last_sync_that_has_not_come_yet_is_put_right(fishy: Fishy, stage: Stage) -> None:
+def test_a_last_synced_time_in_the_future_is_corrected(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
     future = {"status": {"lastSyncedTime": "2100-01-01T00:00:00Z"}}
     fishy.api.patch(f"{fishy.path('db')}/status", future)
     eventually(lambda: fishy.status("db")["lastSyncedTime"] < "2100")
 
 
-def test_an_event_says_what_to_do_in_the_words_of_the_condition(fishy: Fishy, stage: Stage) -> None:
+def test_an_event_has_the_message_of_the_condition(fishy: Fishy, stage: Stage) -> None:
     stage.foreign(TARGET, "taken", {"A": "theirs"})
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     fishy.ask("taken", {"A": "a"})

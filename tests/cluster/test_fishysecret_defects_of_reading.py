@@ -27,7 +27,7 @@ def test_defect_10_plain_text_goes_to_loopback_only(fishy: Fishy) -> None:
     assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
 
 
-def test_defect_11_many_slow_keys_are_read_and_each_path_once_however_many_ask(fishy: Fishy) -> None:
+def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fishy: Fishy) -> None:
     documents = {f"app-{number}": {"value": f"{CANARY}-{number}"} for number in range(40)}
     items = {f"K{number}": f"app-{number}#value" for number in range(40)}
     with Vault(documents, slow=1.2) as vault:
@@ -46,7 +46,7 @@ def times(vault: Vault, document: str) -> list[float]:
     return [at for at, each in vault.asked if each == document]
 
 
-def test_defect_12_a_forbidden_path_is_not_asked_for_again_and_again_and_holds_nobody_up(fishy: Fishy) -> None:
+def test_defect_12_a_forbidden_path_is_read_with_backoff_and_delays_no_other(fishy: Fishy) -> None:
     with Vault({"fine": {"A": f"{CANARY}-1"}, "not": {"A": f"{CANARY}-2"}}, codes={"not": 403}) as vault:
         fishy.configure(vault.url, token=TOKEN)
         fishy.serve()
@@ -68,7 +68,7 @@ def test_defect_12_a_forbidden_path_is_not_asked_for_again_and_again_and_holds_n
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä", "a/b", "x" * 254, ".."])
-def test_defect_13_an_illegal_key_is_refused_when_it_is_written(fishy: Fishy, key: str) -> None:
+def test_defect_13_an_illegal_key_is_refused_on_write(fishy: Fishy, key: str) -> None:
     with pytest.raises(ApiFault, match="secretKeyName") as refused:
         fishy.ask("db", {key: "a"})
     assert refused.value.status == 422
@@ -85,7 +85,7 @@ def test_defect_14_a_changed_configuration_is_noticed_at_once(fishy: Fishy, stag
     assert fishy.data("db") == {"A": f"{CANARY}-other"}
 
 
-def test_defect_15_secrets_that_concern_nobody_take_no_room(fishy: Fishy, stage: Stage) -> None:
+def test_defect_15_unrelated_secrets_take_no_memory(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM, program=STARTED)
     operator.stop()
     operator.start().synced()
@@ -97,7 +97,7 @@ def test_defect_15_secrets_that_concern_nobody_take_no_room(fishy: Fishy, stage:
     assert operator.memory() - alone < 25_000_000  # of 50 MB, half as much again when encoded
 
 
-def test_defect_16_a_missing_target_namespace_is_told_and_waited_for(fishy: Fishy, stage: Stage) -> None:
+def test_defect_16_a_missing_target_namespace_is_reported_and_waited_for(fishy: Fishy, stage: Stage) -> None:
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
     fishy.serve(refreshInterval=SELDOM)
@@ -108,7 +108,9 @@ def test_defect_16_a_missing_target_namespace_is_told_and_waited_for(fishy: Fish
     assert fishy.data("db", "later") == {"A": f"{CANARY}-1"}
 
 
-def test_defect_17_an_optional_key_is_left_out_once_it_is_surely_absent_and_comes_back(fishy: Fishy) -> None:
+def test_defect_17_an_optional_key_is_omitted_once_it_is_confirmed_absent_and_added_when_it_exists(
+    fishy: Fishy,
+) -> None:
     fishy.served({"A": "a", "B": "b"})
     fishy.items("db", {"A": "a", "B": "b"}, optional=("B",))
     fishy.folder.lose("b")
@@ -118,7 +120,7 @@ def test_defect_17_an_optional_key_is_left_out_once_it_is_surely_absent_and_come
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-2"})
 
 
-def test_defect_17_a_neighbour_who_hardly_ever_reads_delays_for_nobody_that_a_key_is_left_out(
+def test_defect_17_a_long_interval_of_one_reader_does_not_delay_the_omission_of_a_key_for_another(
     fishy: Fishy, stage: Stage
 ) -> None:
     stage.namespace("elsewhere")

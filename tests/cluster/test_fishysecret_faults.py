@@ -36,7 +36,7 @@ MANAGER = "manager"
 # Rows 45–48
 
 
-def test_fault_45_while_the_manager_is_away_the_secret_stays_and_a_deleted_one_comes_back_from_memory(
+def test_fault_45_while_the_manager_is_unavailable_the_secret_stays_and_a_deleted_one_is_restored_from_memory(
     fishy: Fishy, stage: Stage
 ) -> None:
     operator = fishy.served({"A": "a", "B": "b"})
@@ -73,7 +73,7 @@ def test_fault_45_after_a_start_without_the_manager_the_secret_stays_as_it_is(fi
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_fault_45_a_manager_that_has_enough_is_left_alone_by_all(fishy: Fishy, code: int) -> None:
+def test_fault_45_an_overloaded_manager_gets_no_requests_from_any_fishysecret(fishy: Fishy, code: int) -> None:
     documents = {f"app-{number}": {"A": f"{CANARY}-{number}"} for number in range(20)}
     with Vault(documents) as vault:
         fishy.configure(vault.url, token=TOKEN)
@@ -106,7 +106,7 @@ def test_fault_46_not_found_and_forbidden_and_an_empty_value_delete_nothing(fish
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": ""})
 
 
-def test_fault_46_forbidden_and_an_outage_are_no_absence_also_for_an_optional_key(fishy: Fishy) -> None:
+def test_fault_46_forbidden_and_an_outage_do_not_count_as_absence_even_for_an_optional_key(fishy: Fishy) -> None:
     fishy.served({"A": "a", "B": "b"})
     fishy.items("db", {"A": "a", "B": "b"}, optional=("B",))
     fishy.until("db")
@@ -117,7 +117,7 @@ def test_fault_46_forbidden_and_an_outage_are_no_absence_also_for_an_optional_ke
     never(lambda: fishy.data("db") != {"A": f"{CANARY}-a", "B": f"{CANARY}-b"}, 3.0)
 
 
-def test_fault_47_of_a_partial_answer_nothing_is_written(fishy: Fishy, stage: Stage) -> None:
+def test_fault_47_nothing_is_written_from_a_partial_answer(fishy: Fishy, stage: Stage) -> None:
     for path in ("a", "b", "c"):
         fishy.put(path, f"{CANARY}-{path}")
     fishy.configure()
@@ -133,7 +133,7 @@ def test_fault_47_of_a_partial_answer_nothing_is_written(fishy: Fishy, stage: St
     assert sent == [f"create secrets {TARGET}/db"]
 
 
-def test_fault_48_all_fields_of_a_document_are_of_one_read(fishy: Fishy, stage: Stage) -> None:
+def test_fault_48_all_fields_of_a_document_come_from_the_same_read(fishy: Fishy, stage: Stage) -> None:
     def document(number: int) -> dict[str, str]:
         return {"user": f"{CANARY}-user-{number}", "pass": f"{CANARY}-pass-{number}"}
 
@@ -152,7 +152,7 @@ def test_fault_48_all_fields_of_a_document_are_of_one_read(fishy: Fishy, stage: 
         assert all(len(each) == 1 for each in numbers)
 
 
-def test_fault_49_a_new_token_is_used_at_once_and_an_old_one_takes_nothing_away(fishy: Fishy) -> None:
+def test_fault_49_a_new_token_is_used_at_once_and_an_expired_one_deletes_nothing(fishy: Fishy) -> None:
     with Vault({"app": {"A": f"{CANARY}-1"}}) as vault:
         fishy.configure(vault.url, token=TOKEN)
         fishy.serve()
@@ -196,7 +196,7 @@ def original(fishy: Fishy, name: str, data: dict[str, str]) -> None:
 
 
 @pytest.mark.oracle_off("O4", reason="it knows nothing of objects that the settings say are ours")
-def test_taking_over_from_the_original_writes_no_secret_and_from_then_on_all_works(fishy: Fishy, stage: Stage) -> None:
+def test_a_takeover_from_the_original_writes_no_secret_and_later_changes_are_served(fishy: Fishy, stage: Stage) -> None:
     original(fishy, "db", {"A": f"{CANARY}-a"})
     fishy.put("a", f"{CANARY}-a")
     fishy.configure()
@@ -216,7 +216,7 @@ def test_taking_over_from_the_original_writes_no_secret_and_from_then_on_all_wor
     assert stage.secret(TARGET, "db") is None
 
 
-def test_without_the_originals_name_its_secrets_are_kept_right_and_not_deleted_unless_written_since(
+def test_without_the_originals_field_manager_its_secrets_are_kept_in_sync_and_deleted_only_if_written_since(
     fishy: Fishy, stage: Stage
 ) -> None:
     original(fishy, "db", {"A": f"{CANARY}-a"})
@@ -250,9 +250,7 @@ def test_while_the_original_runs_nothing_is_served(fishy: Fishy, stage: Stage) -
 # The definition
 
 
-def test_when_the_definition_is_deleted_no_secret_goes_and_all_is_well_when_it_is_back(
-    fishy: Fishy, stage: Stage
-) -> None:
+def test_a_deleted_definition_deletes_no_secret_and_a_restored_one_is_served_again(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
     before = fishy.version("db")
     mark = stage.audit.mark()
@@ -269,7 +267,7 @@ def test_when_the_definition_is_deleted_no_secret_goes_and_all_is_well_when_it_i
     assert fishy.version("db") == before
 
 
-def test_a_secret_whose_owner_vanished_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
+def test_a_secret_whose_owner_was_deleted_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     operator.pause()  # else it might put its finalizer back first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})

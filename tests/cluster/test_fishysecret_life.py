@@ -22,7 +22,9 @@ SYNC_TO = "openkruise.io/sync-to"
 # Living
 
 
-def test_promise_18_a_value_that_changes_in_the_manager_arrives_without_any_event(fishy: Fishy, stage: Stage) -> None:
+def test_promise_18_a_value_changed_in_the_manager_reaches_the_secret_without_an_event(
+    fishy: Fishy, stage: Stage
+) -> None:
     fishy.served({"n": "number"}, refreshInterval=EVERY)
     for _ in range(3):
         number = stage.rising()
@@ -30,7 +32,7 @@ def test_promise_18_a_value_that_changes_in_the_manager_arrives_without_any_even
         fishy.until_data("db", {"n": number})
 
 
-def test_promise_18_an_object_may_ask_to_be_read_more_often(fishy: Fishy) -> None:
+def test_promise_18_a_fishysecret_may_set_a_shorter_interval(fishy: Fishy) -> None:
     fishy.put("a", "one")
     fishy.configure()
     fishy.serve(refreshInterval=SELDOM)
@@ -40,7 +42,7 @@ def test_promise_18_an_object_may_ask_to_be_read_more_often(fishy: Fishy) -> Non
     fishy.until_data("db", {"A": "two"})
 
 
-def test_promise_19_a_deleted_secret_is_back_within_seconds(fishy: Fishy, stage: Stage) -> None:
+def test_promise_19_a_deleted_secret_is_recreated_within_seconds(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     stage.api.delete(stage.path(TARGET, "db"))
     fishy.until_data("db", {"A": f"{CANARY}-a"})
@@ -50,7 +52,7 @@ def test_promise_19_a_deleted_secret_is_back_within_seconds(fishy: Fishy, stage:
 
 
 @pytest.mark.parametrize("edit", [{"A": "edited"}, {"B": "added"}, {"A": None}], ids=str)
-def test_promise_20_an_edited_secret_is_put_back_by_one_request(
+def test_promise_20_an_edited_secret_is_restored_with_one_request(
     fishy: Fishy, stage: Stage, edit: dict[str, str | None]
 ) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
@@ -62,7 +64,7 @@ def test_promise_20_an_edited_secret_is_put_back_by_one_request(
     assert fishy.sent(mark) == [f"update secrets {TARGET}/db"]
 
 
-def test_promise_21_a_secret_without_both_labels_concerns_nobody(fishy: Fishy, stage: Stage) -> None:
+def test_promise_21_a_secret_without_both_labels_is_ignored(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"}, refreshInterval=SELDOM, lastSynced="change")
     mark = stage.audit.mark()
     for name, labels in (("none", {}), ("one", {OWNER_NAME: "db"}), ("both", marks("db"))):
@@ -83,7 +85,7 @@ def test_promise_22_repeated_events_change_nothing(fishy: Fishy, stage: Stage) -
     assert fishy.calls(operator) == calls
 
 
-def test_promise_23_at_the_start_every_one_is_looked_at(fishy: Fishy, stage: Stage) -> None:
+def test_promise_23_every_fishysecret_is_reconciled_at_the_start(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"}, "one")
     operator.stop()
     fishy.ask("two", {"A": "a"})
@@ -107,7 +109,7 @@ def test_promise_24_only_deleting_its_owner_deletes_the_secret(fishy: Fishy, sta
 # What people see
 
 
-def test_promise_25_kubectl_shows_what_became_of_it(fishy: Fishy) -> None:
+def test_promise_25_kubectl_shows_the_status(fishy: Fishy) -> None:
     fishy.served({"A": "a"})
     fishy.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
     head, line = fishy.kubectl("get", "fishysecret", "-n", TEAM).strip().splitlines()
@@ -131,7 +133,7 @@ def test_promise_26_kubectl_explains_every_field(fishy: Fishy, stage: Stage) -> 
         assert "<empty>" not in description, path
 
 
-def test_promise_27_two_of_them_elect_a_leader_and_the_other_takes_over(fishy: Fishy, stage: Stage) -> None:
+def test_promise_27_two_operators_elect_a_leader_and_the_other_takes_over(fishy: Fishy, stage: Stage) -> None:
     fishy.put("number", stage.rising())
     fishy.configure()
     first = fishy.serve("--leader-elect")
@@ -189,7 +191,7 @@ def test_a_paused_namespace_holds_the_fishysecrets_in_it_until_the_pause_ends(fi
     eventually(lambda: fishy.data("db") is None)
 
 
-def test_under_strict_tenancy_nothing_is_read_that_no_rule_allows(fishy: Fishy, stage: Stage) -> None:
+def test_under_strict_tenancy_only_paths_that_a_rule_allows_are_read(fishy: Fishy, stage: Stage) -> None:
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
     operator = fishy.serve(tenancy="strict")
@@ -200,9 +202,7 @@ def test_under_strict_tenancy_nothing_is_read_that_no_rule_allows(fishy: Fishy, 
     assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
 
 
-def test_a_rule_of_paths_lets_some_namespaces_read_some_paths_and_nothing_of_the_rest_is_read(
-    fishy: Fishy, stage: Stage
-) -> None:
+def test_a_path_rule_allows_some_namespaces_some_paths_and_no_other_path_is_read(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("other")
     fishy.put("team/a", f"{CANARY}-a")
     fishy.put("team/deep/b", f"{CANARY}-b")
@@ -228,7 +228,7 @@ def test_a_rule_of_paths_lets_some_namespaces_read_some_paths_and_nothing_of_the
 # Chains
 
 
-def test_a_secret_made_by_one_may_be_a_source_of_sync_to(fishy: Fishy, stage: Stage) -> None:
+def test_a_secret_of_a_fishysecret_can_be_a_source_of_sync_to(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("far")
     fishy.served({"A": "a"}, vocabularies={"sync-to": {}})
     wanted = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": "far"}
@@ -247,7 +247,7 @@ def test_a_secret_made_by_one_may_be_a_source_of_sync_to(fishy: Fishy, stage: St
 
 
 @pytest.mark.oracle_off("O4", reason="the source of the copies is itself written here, in their home")
-def test_a_secret_made_by_one_may_be_a_source_of_secret_copy(fishy: Fishy, stage: Stage) -> None:
+def test_a_secret_of_a_fishysecret_can_be_a_source_of_secret_copy(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("far")
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
@@ -260,7 +260,7 @@ def test_a_secret_made_by_one_may_be_a_source_of_secret_copy(fishy: Fishy, stage
     fishy.until_data("db", {"A": f"{CANARY}-2"}, "far")
 
 
-def test_a_suspended_one_writes_nothing_until_it_goes_on(fishy: Fishy, stage: Stage) -> None:
+def test_a_suspended_fishysecret_writes_nothing_until_it_is_resumed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     fishy.change("db", suspend=True)
     fishy.until("db", "Suspended")
@@ -273,7 +273,7 @@ def test_a_suspended_one_writes_nothing_until_it_goes_on(fishy: Fishy, stage: St
     fishy.until_data("db", {"A": f"{CANARY}-2"})
 
 
-def test_promise_9_a_secret_that_cannot_be_deleted_is_told_and_its_fishysecret_stays_until_it_is_gone(
+def test_promise_9_a_secret_that_cannot_be_deleted_is_reported_and_its_fishysecret_stays_until_it_is_deleted(
     fishy: Fishy, stage: Stage
 ) -> None:
     def goes(seen: Seen) -> bool:

@@ -36,7 +36,7 @@ def test_the_sample_of_the_post_is_served_from_fishykeys_itself(
     fishy.until_data("test-secret", {"DB_USER": "app_user", "DB_PASS": f"{CANARY}-2"}, "target-namespace")
 
 
-def test_a_locked_fishykeys_takes_nothing_away_and_goes_on_when_it_is_unlocked(
+def test_a_locked_fishykeys_deletes_nothing_and_is_read_again_when_unlocked(
     fishy: Fishy, keys: FishyKeysServer
 ) -> None:
     fishy.serve()
@@ -49,7 +49,7 @@ def test_a_locked_fishykeys_takes_nothing_away_and_goes_on_when_it_is_unlocked(
     fishy.until("db")
 
 
-def test_what_fishykeys_forbids_may_be_absent_or_not_so_also_an_optional_key_stays(
+def test_a_path_that_fishykeys_forbids_does_not_count_as_absent_so_an_optional_key_stays(
     fishy: Fishy, keys: FishyKeysServer
 ) -> None:
     fishy.serve()
@@ -62,7 +62,7 @@ def test_what_fishykeys_forbids_may_be_absent_or_not_so_also_an_optional_key_sta
     never(lambda: fishy.data("db") != {"U": "app_user", "P": f"{CANARY}-1"}, 3.0)
 
 
-def test_a_token_that_has_expired_is_told_and_a_new_one_is_used_at_once(fishy: Fishy, keys: FishyKeysServer) -> None:
+def test_an_expired_token_is_reported_and_a_new_one_is_used_at_once(fishy: Fishy, keys: FishyKeysServer) -> None:
     fishy.serve(refreshInterval="1s")
     fishy.ask("db", {"P": "/app/db/password"})
     fishy.until("db")

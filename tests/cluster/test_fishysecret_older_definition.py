@@ -58,7 +58,7 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_what_an_older_definition_let_in_is_invalid_and_nothing_of_it_is_read(
+def test_an_invalid_object_that_an_older_definition_accepted_is_reported_and_not_read(
     fishy: Fishy, loose: None, wrong: Json | None, told: str
 ) -> None:
     fishy.put("a", f"{CANARY}-1")
@@ -73,7 +73,7 @@ def test_what_an_older_definition_let_in_is_invalid_and_nothing_of_it_is_read(
 
 
 @pytest.mark.parametrize("stored", STORED, ids=lambda each: "")
-def test_what_the_definition_of_now_would_refuse_is_told_and_can_be_deleted(
+def test_an_object_that_the_present_definition_would_refuse_is_reported_and_can_be_deleted(
     fishy: Fishy, stage: Stage, loose: None, stored: Json
 ) -> None:
     fishy.api.create(fishy.path(), manifest("db", stored, finalizers=(FINALIZER,)))

@@ -36,7 +36,9 @@ def of_secrets(events: list[Event]) -> list[str]:
 # Creating
 
 
-def test_promise_01_a_new_one_makes_an_opaque_secret_with_one_key_for_each_item(fishy: Fishy, stage: Stage) -> None:
+def test_promise_01_a_new_fishysecret_creates_an_opaque_secret_with_one_key_per_item(
+    fishy: Fishy, stage: Stage
+) -> None:
     fishy.put("app/user", "somebody")
     fishy.put("app/pass", f"{CANARY}-1")
     fishy.configure()
@@ -48,7 +50,7 @@ def test_promise_01_a_new_one_makes_an_opaque_secret_with_one_key_for_each_item(
     assert (found["type"], found["data"]) == ("Opaque", encoded({"USER": "somebody", "PASS": f"{CANARY}-1"}))
 
 
-def test_promise_02_the_sample_of_the_post_gives_its_two_keys(fishy: Fishy, stage: Stage) -> None:
+def test_promise_02_the_sample_of_the_post_creates_its_two_keys(fishy: Fishy, stage: Stage) -> None:
     stage.namespace("target-namespace")
     fishy.put("/app/db/username", "app_user")
     fishy.put("/app/db/password", "click me!")
@@ -87,7 +89,7 @@ def test_promise_04_the_status_cannot_be_edited_through_the_main_resource(fishy:
     assert fishy.status("db") == before
 
 
-def test_promise_05_the_finalizer_is_first_and_alone(fishy: Fishy, stage: Stage) -> None:
+def test_promise_05_the_finalizer_is_added_first_and_in_its_own_request(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     first, second, *_ = fishy.writes()
     assert [short(first), short(second)] == [f"patch fishysecrets {TEAM}/db", f"create secrets {TARGET}/db"]
@@ -100,7 +102,7 @@ def test_promise_05_the_finalizer_is_first_and_alone(fishy: Fishy, stage: Stage)
     assert operator.running
 
 
-def test_promise_06_one_that_is_gone_already_is_no_error(fishy: Fishy, stage: Stage) -> None:
+def test_promise_06_an_already_deleted_fishysecret_is_no_error(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark = stage.audit.mark()
     operator.pause()
@@ -116,7 +118,7 @@ def test_promise_06_one_that_is_gone_already_is_no_error(fishy: Fishy, stage: St
 # Deleting
 
 
-def test_promise_07_a_deletion_takes_the_secret_then_the_finalizer_and_syncs_nothing(
+def test_promise_07_a_deletion_deletes_the_secret_then_removes_the_finalizer_and_syncs_nothing(
     fishy: Fishy, stage: Stage
 ) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
@@ -138,7 +140,9 @@ def test_promise_07_a_deletion_takes_the_secret_then_the_finalizer_and_syncs_not
     assert stage.secret(TARGET, "db") is None
 
 
-def test_promise_07_also_when_it_was_made_and_deleted_a_moment_before(fishy: Fishy, stage: Stage) -> None:
+def test_promise_07_a_fishysecret_deleted_right_after_its_creation_deletes_its_secret_too(
+    fishy: Fishy, stage: Stage
+) -> None:
     fishy.served({"A": "a"})
     for _ in range(2):
         fishy.let_go("db")
@@ -148,7 +152,7 @@ def test_promise_07_also_when_it_was_made_and_deleted_a_moment_before(fishy: Fis
         fishy.until("db")
 
 
-def test_promise_08_a_secret_deleted_by_hand_stops_no_deletion(fishy: Fishy, stage: Stage) -> None:
+def test_promise_08_a_secret_deleted_by_hand_does_not_block_the_deletion(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     operator.pause()
     stage.api.delete(stage.path(TARGET, "db"))
@@ -177,7 +181,7 @@ def test_promise_09_while_the_secret_cannot_be_deleted_the_finalizer_stays(fishy
 
 
 @pytest.mark.parametrize("config", [None, {}, {"token": "t"}, {"url": ""}, {"url": "127.0.0.1:{port}"}], ids=str)
-def test_promise_10_without_url_or_token_it_is_a_token_error_until_they_are_there(
+def test_promise_10_without_url_or_token_it_is_a_token_error_until_they_exist(
     fishy: Fishy, config: dict[str, str] | None
 ) -> None:
     fishy.put("a", f"{CANARY}-1")
@@ -193,9 +197,7 @@ def test_promise_10_without_url_or_token_it_is_a_token_error_until_they_are_ther
     fishy.until("db")
 
 
-def test_promise_11_one_path_that_cannot_be_read_leaves_the_secret_as_it_was_and_is_tried_again(
-    fishy: Fishy, stage: Stage
-) -> None:
+def test_promise_11_one_unreadable_path_leaves_the_secret_unchanged_and_is_retried(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a", "B": "b"})
     before = fishy.version("db")
     fishy.folder.lose("b")
@@ -210,7 +212,7 @@ def test_promise_11_one_path_that_cannot_be_read_leaves_the_secret_as_it_was_and
     fishy.until("db")
 
 
-def test_promise_12_a_failure_is_told_as_it_was_also_when_the_first_reports_of_it_fail(
+def test_promise_12_a_failure_is_reported_unchanged_even_if_the_first_status_updates_fail(
     fishy: Fishy, stage: Stage
 ) -> None:
     proxy = stage.proxy()
@@ -236,7 +238,7 @@ def test_promise_13_the_secret_carries_both_owner_labels_and_nothing_else(fishy:
     assert "ownerReferences" not in found["metadata"]
 
 
-def test_promise_14_equal_data_cause_no_write_at_a_refresh_or_at_a_restart(fishy: Fishy, stage: Stage) -> None:
+def test_promise_14_unchanged_data_cause_no_write_at_a_refresh_or_at_a_restart(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a", "B": "b"}, lastSynced="change")
     mark, calls = stage.audit.mark(), fishy.calls(operator)
     eventually(lambda: fishy.calls(operator) >= calls + 4)
@@ -246,7 +248,7 @@ def test_promise_14_equal_data_cause_no_write_at_a_refresh_or_at_a_restart(fishy
     assert [short(each) for each in fishy.writes(mark)] == []
 
 
-def test_promise_15_different_data_become_the_wanted_data_whole(fishy: Fishy, stage: Stage) -> None:
+def test_promise_15_changed_data_replace_the_data_of_the_secret_completely(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a", "B": "b"}, refreshInterval=SELDOM)
     operator.stop()
     stage.api.patch(stage.path(TARGET, "db"), {"data": encoded({"A": "edited", "C": "added"}) | {"B": None}})
@@ -258,7 +260,7 @@ def test_promise_15_different_data_become_the_wanted_data_whole(fishy: Fishy, st
     fishy.until_data("db", {"B": f"{CANARY}-b"})
 
 
-def test_promise_16_success_is_told_with_its_time(fishy: Fishy, stage: Stage) -> None:
+def test_promise_16_success_is_reported_with_its_time(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
     (created,) = [each for each in fishy.writes() if each.resource == "secrets"]
     status = fishy.status("db")
@@ -279,7 +281,7 @@ def test_promise_16_success_is_told_with_its_time(fishy: Fishy, stage: Stage) ->
     assert fishy.ready("db")["lastTransitionTime"] == ready["lastTransitionTime"]
 
 
-def test_promise_17_a_report_of_success_that_fails_is_sent_again(fishy: Fishy, stage: Stage) -> None:
+def test_promise_17_a_failed_status_update_of_a_success_is_retried(fishy: Fishy, stage: Stage) -> None:
     proxy = stage.proxy()
     broken = proxy.on_request(is_report, answered(500, "InternalError"), times=2)
     fishy.served({"A": "a"}, through=proxy, refreshInterval=SELDOM)

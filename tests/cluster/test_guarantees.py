@@ -77,7 +77,7 @@ def test_guarantee_2_bystanders_pasted_restored_and_forged_objects_are_never_cha
 # §4.4
 
 
-def test_guarantee_4_whatever_happened_while_it_was_down_is_made_up_at_start(stage: Stage) -> None:
+def test_guarantee_4_changes_during_a_downtime_are_applied_at_the_start(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     own = config(onSourceGone="delete")
     stage.namespace("a", "b", "c", "d", "e")
@@ -167,7 +167,7 @@ def test_guarantee_6_a_change_of_settings_deletes_nothing(stage: Stage, changed:
 # §2, §6: controls
 
 
-def test_an_ignored_namespace_is_no_target_of_all_and_what_is_there_stays(stage: Stage) -> None:
+def test_an_ignored_namespace_is_not_a_target_of_all_and_its_copies_stay(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.namespace("never", samara_ignore="true")
     stage.source("db", "")
@@ -193,7 +193,7 @@ def test_an_ignored_namespace_that_is_named_is_served(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("what", ["source", "namespace"])
-def test_paused_stops_all_writes_deletions_included_until_it_is_lifted(stage: Stage, what: str) -> None:
+def test_paused_stops_all_writes_including_deletes_until_it_is_unset(stage: Stage, what: str) -> None:
     stage.namespace("a", "b", "c")
     stage.source("db", "a,b")
     stage.operator()
@@ -224,7 +224,7 @@ def test_protected_namespaces_are_targets_of_secret_copy(stage: Stage) -> None:
     stage.until_copied("named", "kube-system", "guarded")
 
 
-def test_a_source_deleted_and_made_again_within_sourcegoneafter_does_not_flap_its_copies(stage: Stage) -> None:
+def test_a_source_recreated_within_sourcegoneafter_does_not_flap_its_copies(stage: Stage) -> None:
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b")
     stage.source("db", "a,b")
@@ -288,7 +288,7 @@ def test_events_are_merged_one_per_source_and_reason_with_a_count_and_a_sample(s
     assert (removed["source"]["component"], removed["reportingComponent"]) == ("samara", "samara")
 
 
-def test_every_promised_metric_is_there_and_no_label_grows_with_the_cluster(stage: Stage) -> None:
+def test_every_documented_metric_exists_and_no_label_grows_with_the_cluster(stage: Stage) -> None:
     stage.namespace("namespace-in-no-label", "b")
     stage.foreign("b", "source-in-no-label")
     stage.source("source-in-no-label", "namespace-in-no-label,b")
@@ -323,7 +323,7 @@ def test_readyz_syncz_and_healthz_answer_in_json(stage: Stage) -> None:
 
 @pytest.mark.oracle_off("O1", reason="without the right to list namespaces nothing can be planned")
 @pytest.mark.oracle_off("O5", reason="nothing is planned")
-def test_a_kind_that_may_not_be_listed_is_named_under_waiting_and_served_once_it_may_be(stage: Stage) -> None:
+def test_a_kind_that_cannot_be_listed_is_named_under_waiting_and_served_once_it_can(stage: Stage) -> None:
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     rules = [*READ_SECRETS, *WRITE_SECRETS, *OWN_THINGS]
     subject = [{"kind": "User", "name": "half", "apiGroup": "rbac.authorization.k8s.io"}]
@@ -344,7 +344,7 @@ def test_a_kind_that_may_not_be_listed_is_named_under_waiting_and_served_once_it
     stage.until_copied("db", "a", deadline=45)
 
 
-def test_no_value_of_a_secret_is_told_anywhere_at_log_level_debug(stage: Stage) -> None:
+def test_no_value_of_a_secret_appears_anywhere_at_log_level_debug(stage: Stage) -> None:
     """Canaries through every way a copy can take: copied, changed, refused, in conflict, recreated, held, removed."""
     canaries = [f"canary-{word}-7f3a9" for word in ("one", "two", "three", "key")]
     forms = [form for each in canaries for form in (each, base64.b64encode(each.encode()).decode()[:-4])]

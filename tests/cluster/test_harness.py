@@ -64,7 +64,7 @@ def test_oracle_o4_sees_a_value_that_goes_back_in_time(stage: Stage, judge: Judg
 
 
 @pytest.mark.oracle_off("O4", reason="the test shows that O4 fails")
-def test_oracle_o4_sees_a_patch_without_version_of_content_and_of_what_is_not_ours(stage: Stage, judge: Judge) -> None:
+def test_oracle_o4_sees_a_patch_without_version_of_content_and_of_a_foreign_object(stage: Stage, judge: Judge) -> None:
     stage.namespace("a")
     meta = stage.foreign("a", "db")["metadata"]
     condition = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
@@ -87,7 +87,7 @@ def recorded(code: int, verb: str, uid: str = "", agent: str = OPERATOR) -> Even
     return Event(verb, agent, "u", "/", "secrets", "", "a", "db", code, **times, request={}, response=response)
 
 
-def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_others_made() -> None:
+def test_a_create_recorded_as_504_may_be_ours_but_an_object_of_others_never_is() -> None:
     """When a client goes away the server commits its write about as often as not, and records a 504 either way."""
     history = History()
     history.take(recorded(504, "create"))
@@ -100,20 +100,20 @@ def test_a_create_that_the_server_recorded_as_504_may_be_ours_but_never_what_oth
 
 
 @pytest.mark.parametrize("piece", [b"", b'{"half": "a li'])
-def test_a_log_is_read_from_the_beginning_of_a_line(tmp_path: Path, piece: bytes) -> None:
+def test_a_log_is_read_from_the_start_of_a_line(tmp_path: Path, piece: bytes) -> None:
     """The server may be about to write one while a test begins."""
     log, before = tmp_path / "audit.log", b'{"verb": "get"}\n'
     log.write_bytes(before + piece)
     assert end_of(log) == len(before)
 
 
-def test_a_log_without_a_line_is_read_from_its_beginning(tmp_path: Path) -> None:
+def test_a_log_without_a_line_is_read_from_its_start(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     log.write_bytes(b"")
     assert end_of(log) == 0
 
 
-def test_what_was_asked_before_a_mark_does_not_count_although_it_is_recorded_after_it(tmp_path: Path) -> None:
+def test_a_request_made_before_a_mark_does_not_count_although_it_is_recorded_after_it(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     log.touch()
     audit = Audit(log, clock=iter((10.0, 20.0)).__next__)
@@ -151,5 +151,5 @@ def test_oracle_o2_sees_a_write_after_convergence(stage: Stage, judge: Judge) ->
     ("text", "names"),
     [("", None), (" ", None), (",", []), ("a, b,,a", ["a", "b"]), ('"a","b"', ["a", "b"]), ("Bad_Name", [])],
 )
-def test_the_oracles_read_lists_by_themselves(text: str, names: list[str] | None) -> None:
+def test_the_oracles_read_lists_on_their_own(text: str, names: list[str] | None) -> None:
     assert listed(text) == names

@@ -50,7 +50,7 @@ def out_of_reach(fishy: Fishy) -> Iterator[None]:
         fishy.folder.come_back()
 
 
-def test_an_optional_path_that_is_not_there_counts_as_absent(fishy: Fishy, stage: Stage) -> None:
+def test_a_missing_optional_path_counts_as_absent(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"password": "app/password"})
     fishy.items("db", {"password": "app/password", "extra": "app/extra"}, optional=("extra",))
     fishy.until("db")
@@ -61,7 +61,7 @@ def test_an_optional_path_that_is_not_there_counts_as_absent(fishy: Fishy, stage
     assert (source["right"], source["reasons"]) == (1, [])
 
 
-def test_a_new_one_with_an_optional_path_is_planned_without_that_key(fishy: Fishy, stage: Stage) -> None:
+def test_a_new_fishysecret_with_an_absent_optional_path_is_planned_without_that_key(fishy: Fishy, stage: Stage) -> None:
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     paths = {"password": "app/password", "extra": "app/extra"}
@@ -74,7 +74,7 @@ def test_a_new_one_with_an_optional_path_is_planned_without_that_key(fishy: Fish
     assert [each["key"] for each in create["diff"] if each["field"] == "data"] == ["password"]
 
 
-def test_where_nothing_can_be_read_from_here_the_operator_is_believed(fishy: Fishy, stage: Stage) -> None:
+def test_without_access_to_the_manager_the_status_of_the_operator_is_used(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"password": "app/password"}).stop()
     with out_of_reach(fishy):
         found, err = asked(stage, "status")
@@ -90,7 +90,7 @@ def test_where_nothing_can_be_read_from_here_the_operator_is_believed(fishy: Fis
     assert (planned["writes"], planned["blocked"]) == ([], [])
 
 
-def test_what_the_operator_cannot_read_is_told_in_its_words(fishy: Fishy, stage: Stage) -> None:
+def test_a_path_that_the_operator_cannot_read_is_reported_with_its_message(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"password": "app/password"})
     fishy.folder.forbid("app/password")
     message = fishy.until("db", "FetchError")
@@ -123,7 +123,7 @@ def test_a_path_without_a_value_is_refused_and_not_called_invalid(fishy: Fishy, 
     assert {each["reason"] for each in source["reasons"]} == {"refused", "fetch-error"}
 
 
-def test_of_one_that_no_operator_has_seen_it_is_said_that_it_is_not_known(fishy: Fishy, stage: Stage) -> None:
+def test_a_fishysecret_that_no_operator_has_seen_is_reported_as_unreadable(fishy: Fishy, stage: Stage) -> None:
     fishy.configure()
     fishy.ask("db", {"password": "app/password"}, finalizers=(FINALIZER,))
     with out_of_reach(fishy):
@@ -138,7 +138,7 @@ def test_of_one_that_no_operator_has_seen_it_is_said_that_it_is_not_known(fishy:
     stage.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})
 
 
-def test_what_waits_for_its_finalizer_is_pending_and_wanted(fishy: Fishy, stage: Stage) -> None:
+def test_a_fishysecret_without_its_finalizer_is_pending_and_wanted(fishy: Fishy, stage: Stage) -> None:
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     fishy.ask("db", {"password": "app/password"})

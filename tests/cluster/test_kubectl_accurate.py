@@ -127,14 +127,14 @@ def test_list_of_one_namespace_draws_what_is_below_it(forest: Trees) -> None:
     assert forest("sub", "list", "plain").good == "└── plain\n"
 
 
-def test_list_of_an_unknown_namespace_is_a_fault(forest: Trees) -> None:
+def test_list_of_an_unknown_namespace_is_an_error(forest: Trees) -> None:
     assert forest("list", "nobody").fault.startswith("namespace nobody not found")
 
 
 # namespace
 
 
-def test_describe_tells_type_children_parent_and_template(forest: Trees) -> None:
+def test_describe_shows_type_children_parent_and_template(forest: Trees) -> None:
     forest.space("t", type="template")
     forest.space("i", template="t")
     assert described(forest, "r") == "Name: r\nType: root\n# of children: 1\n"
@@ -221,7 +221,7 @@ def inner() -> str:
     return WATCHES.strip()
 
 
-def test_a_kind_that_cannot_be_listed_is_told_and_skipped(forest: Trees) -> None:
+def test_a_kind_that_cannot_be_listed_is_reported_and_skipped(forest: Trees) -> None:
     originals_config(forest.stage, "accurate", "watches: [{version: v1, kind: Nonsense}, {version: v1, kind: Secret}]")
     objects(forest)
     done = forest("ns", "describe", "a")
@@ -229,7 +229,7 @@ def test_a_kind_that_cannot_be_listed_is_told_and_skipped(forest: Trees) -> None
     assert "Nonsense" in done.err
 
 
-def test_describe_of_an_unknown_namespace_is_a_fault(forest: Trees) -> None:
+def test_describe_of_an_unknown_namespace_is_an_error(forest: Trees) -> None:
     assert forest("ns", "describe", "nobody").fault.startswith("namespace nobody not found")
 
 
@@ -248,7 +248,7 @@ def test_set_type_sets_and_removes_the_label(forest: Trees) -> None:
 # template
 
 
-def test_templates_are_listed_from_those_that_are_no_instances(trees: Trees) -> None:
+def test_the_list_of_templates_starts_with_those_that_are_not_instances(trees: Trees) -> None:
     trees.space("t", type="template")
     trees.space("u", type="template", template="t")
     trees.space("i", template="u")
@@ -272,7 +272,7 @@ def test_template_set_and_unset(trees: Trees) -> None:
 # sub create, sub delete
 
 
-def test_sub_create_makes_a_sub_namespace_with_its_labels_and_annotations(forest: Trees) -> None:
+def test_sub_create_creates_a_sub_namespace_with_its_labels_and_annotations(forest: Trees) -> None:
     done = forest("sub", "create", "new", "r", "--labels", "a=b,c=d", "--labels=e=f", "--annotations", '"x=1,2",y=')
     assert done.good == "SubNamespace new is created in r\n"
     spec = forest.asked()["r/new"]["spec"]
@@ -305,7 +305,7 @@ def test_move_gives_the_namespace_and_its_spec_to_the_new_parent(forest: Trees) 
     assert forest.labels("b") == {"parent": "a"}
 
 
-def test_a_move_is_made_in_the_order_in_which_nothing_can_be_lost(forest: Trees) -> None:
+def test_a_move_writes_in_an_order_that_loses_nothing(forest: Trees) -> None:
     forest("sub", "move", "a", "s")
     assert forest.writes() == ["create subnamespaces s", "patch namespaces a", "delete subnamespaces r"]
 
@@ -332,7 +332,7 @@ def test_move_can_leave_the_original(forest: Trees) -> None:
         (("a", "b"), "circular reference is not permitted"),
     ],
 )
-def test_a_move_that_cannot_be_is_refused_before_anything_is_written(
+def test_an_impossible_move_is_refused_before_anything_is_written(
     forest: Trees, args: tuple[str, str], told: str
 ) -> None:
     assert forest("sub", "move", *args).fault.startswith(told)
@@ -345,13 +345,13 @@ def test_a_move_without_the_original_subnamespace_is_refused_before_anything_is_
     assert forest.writes() == []
 
 
-def test_a_move_of_what_is_being_deleted_is_refused(forest: Trees) -> None:
+def test_a_move_of_a_terminating_namespace_is_refused(forest: Trees) -> None:
     forest.api.delete(f"{subs('a')}/b")
     assert forest("sub", "move", "b", "s").fault.startswith("SubNamespace a/b is being deleted")
     assert forest.writes() == []
 
 
-def test_a_move_uses_an_equal_subnamespace_that_is_there_and_refuses_another(forest: Trees) -> None:
+def test_a_move_uses_an_equal_existing_subnamespace_and_refuses_a_different_one(forest: Trees) -> None:
     forest.ask("b", "s")
     forest.ask("a", "s", labels={"team": "other"})
     assert forest("sub", "move", "b", "s").good.endswith("SubNamespace s/b was there\n")
@@ -445,7 +445,9 @@ def labelled(trees: Trees) -> Json:
 
 
 @pytest.mark.parametrize("args", [("move", "a", "s"), ("graft", "plain", "s")])
-def test_a_label_that_is_refused_after_all_is_undone_and_told(forest: Trees, deny: Deny, args: tuple[str, ...]) -> None:
+def test_a_move_whose_label_the_server_refuses_is_undone_and_reported(
+    forest: Trees, deny: Deny, args: tuple[str, ...]
+) -> None:
     before = forest.labels(args[1])
     forest.space("probe")
     # A rehearsal passes, and what is meant does not.
@@ -467,7 +469,7 @@ def test_a_subnamespace_that_is_refused_leaves_the_namespace_as_it_was(forest: T
     assert [write for write in forest.writes() if not write.startswith("create")] == []
 
 
-def test_an_original_that_cannot_be_deleted_is_told_and_the_rest_is_done(forest: Trees, deny: Deny) -> None:
+def test_an_original_that_cannot_be_deleted_is_reported_and_the_rest_is_done(forest: Trees, deny: Deny) -> None:
     forest.ask("probe", "s")
     deny("subnamespaces", "DELETE", "false", lambda: forest.api.delete(f"{subs('s')}/probe"))
     done = forest("sub", "move", "a", "s")
@@ -480,7 +482,7 @@ def test_an_original_that_cannot_be_deleted_is_told_and_the_rest_is_done(forest:
 # sub graft, sub cut
 
 
-def test_graft_makes_a_namespace_a_sub_namespace(forest: Trees) -> None:
+def test_graft_turns_a_namespace_into_a_sub_namespace(forest: Trees) -> None:
     forest.space("t", type="template")
     forest.space("i", template="t", type="root")
     assert forest("sub", "graft", "i", "a").good == "grafted i under a\n"
@@ -506,7 +508,7 @@ def test_graft_uses_the_subnamespace_that_waits_in_conflict(forest: Trees) -> No
         (("r", "r"), "circular reference is not permitted"),
     ],
 )
-def test_a_graft_that_cannot_be_is_refused_before_anything_is_written(
+def test_an_impossible_graft_is_refused_before_anything_is_written(
     forest: Trees, args: tuple[str, str], told: str
 ) -> None:
     assert forest("sub", "graft", *args).fault.startswith(told)
@@ -530,7 +532,7 @@ def test_cut_needs_a_sub_namespace_and_no_subnamespace(forest: Trees) -> None:
 
 
 @pytest.mark.oracle_off("O2", reason="the operator may still be at work when the last command is done")
-def test_an_operator_at_work_neither_deletes_nor_makes_a_namespace_while_they_change_their_places(
+def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves(
     forest: Trees,
 ) -> None:
     stage = forest.stage
@@ -574,7 +576,7 @@ def test_kubectls_flags_count_before_and_after_the_command(forest: Trees) -> Non
     assert accurate(file, "ls", "s").good == "└── s\n"
 
 
-def test_as_and_as_group_and_context_and_cluster_and_user_are_obeyed(forest: Trees) -> None:
+def test_the_flags_as_as_group_context_cluster_and_user_are_obeyed(forest: Trees) -> None:
     assert "403" in forest("list", "--as=nobody").fault
     assert forest("list", "s", "--as=nobody", "--as-group=system:masters").good == "└── s\n"
     assert "no context 'other'" in forest("list", "--context", "other").fault
@@ -604,7 +606,7 @@ def test_server_token_and_authority_can_be_given_without_a_kubeconfig(forest: Tr
     assert "401" in forest("list", "--token", "wrong").fault
 
 
-def test_without_the_definition_people_are_told_what_to_install(trees: Trees) -> None:
+def test_without_the_definition_the_error_names_what_to_install(trees: Trees) -> None:
     trees.space("r", type="root")
     undefine(trees.stage.cluster, trees.api, DEFINITION)
     try:
@@ -662,7 +664,7 @@ def is_list_of_secrets(line: str) -> bool:
     return event["verb"] == "list" and (event.get("objectRef") or {}).get("resource") == "secrets"
 
 
-def test_tree_is_drawn_with_faults_where_they_are(forest: Trees, tmp_path: Path) -> None:
+def test_tree_shows_faults_next_to_their_namespace(forest: Trees, tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text(f"vocabularies: {{accurate: {{{inner()}}}}}\n")
     forest.space("lost", parent="gone")

@@ -45,13 +45,13 @@ def refused(
     return ""
 
 
-def test_nobody_else_creates_an_object_with_a_mark(guarded: Stage) -> None:
+def test_other_users_cannot_create_an_object_with_a_mark(guarded: Stage) -> None:
     assert ORIGIN in refused(guarded, "forged", annotations=MARKS)
     assert FROM in refused(guarded, "forged", labels={FROM: "admin-db"})
     assert not refused(guarded, "plain", labels={"app": "x"}, annotations={"samara.dev/released": "true"}, dry=True)
 
 
-def test_samara_makes_copies_and_puts_them_right(guarded: Stage) -> None:
+def test_samara_creates_copies_and_repairs_them(guarded: Stage) -> None:
     guarded.namespace("shop")
     guarded.source("db", "shop", {"password": "1"})
     guarded.operator()

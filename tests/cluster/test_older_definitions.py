@@ -177,7 +177,7 @@ def test_distributions_of_the_first_version_wait_untouched_until_the_second_is_s
     eventually(lambda: stage.api.find("/api/v1/namespaces/b/configmaps/cm"))
 
 
-def test_a_definition_that_is_not_there_at_all_is_told_and_the_others_work(stage: Stage) -> None:
+def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage) -> None:
     operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
     kinds = {each.rpartition("/")[2] for each in waiting(operator)}
     assert kinds == {"SubNamespace", "ResourceDistribution", "FishySecret"}
@@ -196,7 +196,7 @@ def fishy(stage: Stage) -> None:
     stage.api.create(f"{FISHY}/namespaces/{TEAM}/fishysecrets", manifest("fishy", spec))
 
 
-def test_a_fishysecret_definition_without_our_fields_is_told_at_the_start_and_served_as_far_as_it_goes(
+def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_and_served_with_its_own_fields(
     stage: Stage, install: Install
 ) -> None:
     """As the original's, which knows no refresh of its own and has no word for when it was last right."""
@@ -214,7 +214,7 @@ def test_a_fishysecret_definition_without_our_fields_is_told_at_the_start_and_se
     never(lambda: len(written(stage, "fishysecrets", mark)) > 5, 4.0)
 
 
-def test_a_distribution_definition_without_a_field_of_the_status_is_told_and_not_written_for_ever(
+def test_a_distribution_definition_without_a_status_field_is_reported_and_not_written_in_a_loop(
     stage: Stage, install: Install
 ) -> None:
     install(without(DISTRIBUTION, "status.succeeded", "status.conditions.[].failedNamespaces"))
@@ -232,7 +232,7 @@ def test_a_distribution_definition_without_a_field_of_the_status_is_told_and_not
     never(lambda: written(stage, "resourcedistributions", mark), 3.0)
 
 
-def test_ours_is_not_called_older(stage: Stage, install: Install) -> None:
+def test_our_own_definitions_are_not_reported_as_older(stage: Stage, install: Install) -> None:
     for name in crds.shipped():
         install(ours(name))
     operator = serve(stage, "accurate", "resource-distribution", "fishysecret")

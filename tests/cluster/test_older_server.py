@@ -97,7 +97,7 @@ def test_a_server_that_refuses_to_stream_lists_is_listed_in_pages(stage: Stage, 
     assert sorted(asked) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
 
 
-def test_a_refusal_in_the_words_of_1_30_is_understood(stage: Stage) -> None:
+def test_a_refusal_with_the_message_of_1_30_is_understood(stage: Stage) -> None:
     proxy = as_old(stage)
     refused = proxy.on_request(streams, answered(422, "Invalid", REFUSED))
     operator = begun(stage, proxy)
@@ -105,7 +105,7 @@ def test_a_refusal_in_the_words_of_1_30_is_understood(stage: Stage) -> None:
     assert refused.hits == 3
 
 
-def test_a_server_that_does_not_know_that_it_should_stream_is_found_out(stage: Stage, unstreamed: str) -> None:
+def test_a_server_that_ignores_the_request_to_stream_is_detected(stage: Stage, unstreamed: str) -> None:
     """By a bookmark that ends no list; where a kind has no events there is none, and the watch ends without one."""
     proxy = as_old(stage)
     proxy.upstream = unstreamed
@@ -116,7 +116,7 @@ def test_a_server_that_does_not_know_that_it_should_stream_is_found_out(stage: S
     assert proxy.requests(in_pages)
 
 
-def test_the_commands_work_on_it_and_say_which_version_it_is(stage: Stage, unstreamed: str) -> None:
+def test_the_commands_work_on_an_older_server_and_print_its_version(stage: Stage, unstreamed: str) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     proxy = as_old(stage)

@@ -84,7 +84,7 @@ def verbs(found: Json) -> list[str]:
 # What is planned is what is written
 
 
-def test_all_that_a_sub_namespace_causes_is_planned_and_then_written(trees: Trees, stage: Stage) -> None:
+def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stage) -> None:
     trees.root(team="a")
     trees.put("root", "db")
     names = ("web", "shop")
@@ -118,7 +118,7 @@ def test_all_that_a_sub_namespace_causes_is_planned_and_then_written(trees: Tree
     assert plan(stage, config)["writes"] == []
 
 
-def test_all_that_a_fishy_secret_causes_is_planned_and_then_written(fishy: Fishy, stage: Stage) -> None:
+def test_the_plan_of_a_fishysecret_equals_its_writes(fishy: Fishy, stage: Stage) -> None:
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     body = fishy_manifest("db", wanting("app/password"))
@@ -143,7 +143,7 @@ def wanting(path: str) -> Json:
     return {"target": {"name": "db", "namespace": "target"}, "data": data}
 
 
-def test_what_stands_against_a_new_fishy_secret_is_told_with_its_finalizer(fishy: Fishy, stage: Stage) -> None:
+def test_the_plan_of_a_new_fishysecret_reports_its_conflict_and_its_finalizer(fishy: Fishy, stage: Stage) -> None:
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     stage.foreign("target", "db")
@@ -153,7 +153,7 @@ def test_what_stands_against_a_new_fishy_secret_is_told_with_its_finalizer(fishy
     assert told == [("target", "db", "conflict")]
 
 
-def test_all_that_a_distribution_causes_is_planned_and_then_written(stage: Stage) -> None:
+def test_the_plan_of_a_distribution_equals_its_writes(stage: Stage) -> None:
     stage.namespace("a", "b")
     targets = {"includedNamespaces": {"list": [{"name": "a"}, {"name": "b"}, {"name": "later"}]}}
     body = {
@@ -196,7 +196,7 @@ def test_a_finalizer_that_our_webhook_sets_is_not_planned(trees: Trees, stage: S
     assert verbs(plan(stage, config, new)) == ["create", "report", "overlay"]
 
 
-def test_a_chain_of_copies_is_planned_to_its_end(trees: Trees, stage: Stage) -> None:
+def test_a_chain_of_copies_is_planned_completely(trees: Trees, stage: Stage) -> None:
     trees.root()
     for above, name in (("root", "a"), ("a", "b"), ("b", "c")):
         trees.hang(name, above)
@@ -229,7 +229,7 @@ def settings(trees: Trees, **more: Any) -> Json:
     return {**json.loads(trees.settings().read_text()), **more}
 
 
-def test_namespaces_beyond_their_brake_are_held(trees: Trees, stage: Stage) -> None:
+def test_namespaces_beyond_the_limit_of_the_brake_are_held(trees: Trees, stage: Stage) -> None:
     names = [f"web{number}" for number in range(5)]
     grown(trees, *names).stop()
     let_go(trees, *names)
@@ -243,7 +243,7 @@ def test_namespaces_beyond_their_brake_are_held(trees: Trees, stage: Stage) -> N
     assert (freed["summary"]["delete"], freed["blocked"]) == (5, [])
 
 
-def test_namespaces_that_the_operator_let_go_lately_count(trees: Trees, stage: Stage) -> None:
+def test_namespaces_that_the_operator_deleted_recently_count(trees: Trees, stage: Stage) -> None:
     names = [f"web{number}" for number in range(4)]
     operator = grown(trees, *names)
     let_go(trees, *names[:3])
@@ -255,7 +255,7 @@ def test_namespaces_that_the_operator_let_go_lately_count(trees: Trees, stage: S
     assert found["summary"]["delete"] == 0
 
 
-def test_the_end_of_a_sub_namespace_is_planned_to_its_finalizer(trees: Trees, stage: Stage) -> None:
+def test_the_deletion_of_a_sub_namespace_is_planned_including_its_finalizer(trees: Trees, stage: Stage) -> None:
     grown(trees, "web").stop()
     let_go(trees, "web")
     found = plan(stage, settings(trees))

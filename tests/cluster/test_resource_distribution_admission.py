@@ -99,7 +99,7 @@ def said(stage: Stage, body: Json) -> str:
     return ""
 
 
-def test_what_is_good_is_admitted_in_both_versions_and_served(stage: Stage, distributor: Distributor) -> None:
+def test_a_valid_distribution_is_admitted_in_both_versions_and_served(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     guard(stage)
     distributor.create("old", included("a"), a_map("old"), version="v1alpha1")
@@ -137,7 +137,9 @@ def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
         (a_map("db", data={"text": "x" * (1024 * 1024 + 1)}), "Too long"),
     ],
 )
-def test_what_a_dry_run_refuses_is_refused_without_its_values(stage: Stage, resource: Json, words: str) -> None:
+def test_a_resource_that_a_dry_run_refuses_is_refused_without_its_values(
+    stage: Stage, resource: Json, words: str
+) -> None:
     guard(stage)
     body = a_distribution(resource=resource)
     with pytest.raises(DevclusterError) as told:
@@ -146,7 +148,7 @@ def test_what_a_dry_run_refuses_is_refused_without_its_values(stage: Stage, reso
     assert "not base64!" not in str(told.value)
 
 
-def test_a_resource_that_is_there_already_in_the_operators_namespace_is_no_fault(
+def test_an_existing_resource_of_the_same_name_in_the_operators_namespace_is_no_fault(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.foreign("default", "db")
@@ -155,7 +157,7 @@ def test_a_resource_that_is_there_already_in_the_operators_namespace_is_no_fault
     assert said(stage, a_distribution()) == ""
 
 
-def test_on_update_api_version_kind_and_name_of_the_resource_are_immutable_and_all_else_is_not(
+def test_on_update_only_api_version_kind_and_name_of_the_resource_are_immutable(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")
@@ -174,7 +176,7 @@ def test_on_update_api_version_kind_and_name_of_the_resource_are_immutable_and_a
     assert (distributor.copy("a", "db") or {})["type"] == "kubernetes.io/basic-auth"
 
 
-def test_the_namespaces_of_a_condition_read_right_through_both_versions(stage: Stage, distributor: Distributor) -> None:
+def test_the_namespaces_of_a_condition_are_readable_in_both_versions(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     guard(stage)
     distributor.create("db", included("a", "zz"), version="v1alpha1")
@@ -200,7 +202,7 @@ def test_the_namespaces_of_a_condition_read_right_through_both_versions(stage: S
         ({ASK: "namespaces", LIST: "a;Not_Good"}, (LIST, "'Not_Good'", "'ns-1;ns-2'")),
     ],
 )
-def test_a_sync_to_that_cannot_be_meant_is_refused_with_the_key_the_value_and_the_accepted_ones(
+def test_an_invalid_sync_to_is_refused_with_the_key_the_value_and_the_accepted_values(
     stage: Stage, annotations: dict[str, str], words: tuple[str, ...]
 ) -> None:
     guard(stage)
@@ -211,7 +213,7 @@ def test_a_sync_to_that_cannot_be_meant_is_refused_with_the_key_the_value_and_th
         assert said(stage, asking("db", good)) == ""
 
 
-def test_a_stopped_operator_leaves_no_webhook_and_no_conversion_behind(stage: Stage, distributor: Distributor) -> None:
+def test_a_stopped_operator_leaves_no_webhook_and_no_conversion(stage: Stage, distributor: Distributor) -> None:
     operator = guard(stage)
     operator.stop()
     assert stage.api.find(HOOKS) is None

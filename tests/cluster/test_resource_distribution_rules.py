@@ -218,7 +218,7 @@ def test_targets_are_the_union_of_all_included_and_selected_minus_excluded(
     assert [distributor.copy(each, "db") for each in ("b", "d", "default")] == [None] * 3
 
 
-def test_all_namespaces_and_selectors_spare_kube_namespaces_and_a_name_serves_them(
+def test_all_namespaces_and_selectors_exclude_kube_namespaces_and_a_name_includes_them(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")
@@ -250,7 +250,7 @@ def test_empty_targets_and_an_empty_selector_select_nothing_and_are_valid(
     assert {each["status"] for each in distributor.status("db")["conditions"]} == {"False"}
 
 
-def test_a_new_namespace_gets_its_copy_and_a_missing_one_is_told_and_healed(
+def test_a_new_namespace_gets_its_copy_and_a_missing_one_is_reported_until_it_exists(
     stage: Stage, distributor: Distributor
 ) -> None:
     distributor.create("all", {"allNamespaces": True})
@@ -286,7 +286,7 @@ def test_a_namespace_is_served_while_its_labels_match(stage: Stage, distributor:
         ("team", "DoesNotExist", [], ["c"]),
     ],
 )
-def test_every_operator_of_a_selector_chooses_as_it_does_everywhere_in_kubernetes(
+def test_every_operator_of_a_selector_matches_as_elsewhere_in_kubernetes(
     stage: Stage, distributor: Distributor, key: str, operator: str, values: list[str], chosen: list[str]
 ) -> None:
     stage.namespace("a", "b", "c")
@@ -303,7 +303,7 @@ def test_every_operator_of_a_selector_chooses_as_it_does_everywhere_in_kubernete
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
-def test_the_newer_name_of_the_selector_is_kept_and_counts_through_both_versions(
+def test_the_newer_name_of_the_selector_is_stored_and_applies_in_both_versions(
     stage: Stage, distributor: Distributor, version: str
 ) -> None:
     stage.namespace("a", "b")
@@ -359,7 +359,7 @@ def test_the_hashcode_is_the_sha_256_of_the_bytes_in_which_the_server_writes_the
 
 
 @pytest.mark.parametrize("edit", [{"data": encoded({"key": "two"})}, {"metadata": {"annotations": {FROM: None}}}])
-def test_an_edited_copy_is_put_back_by_one_request(stage: Stage, distributor: Distributor, edit: Json) -> None:
+def test_an_edited_copy_is_repaired_with_one_request(stage: Stage, distributor: Distributor, edit: Json) -> None:
     stage.namespace("a")
     distributor.create("db", included("a"))
     serve(stage)
@@ -372,7 +372,7 @@ def test_an_edited_copy_is_put_back_by_one_request(stage: Stage, distributor: Di
     assert [each.verb for each in stage.audit.writes(mark)] == ["update"]
 
 
-def test_a_deleted_copy_is_put_back(stage: Stage, distributor: Distributor) -> None:
+def test_a_deleted_copy_is_recreated(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     distributor.create("db", included("a"))
     serve(stage)
@@ -381,7 +381,7 @@ def test_a_deleted_copy_is_put_back(stage: Stage, distributor: Distributor) -> N
     distributor.until("db", "a")
 
 
-def test_an_owner_reference_that_is_no_controller_any_more_is_put_right_and_those_of_others_stay(
+def test_an_owner_reference_that_lost_controller_is_repaired_and_those_of_others_stay(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")
@@ -399,7 +399,7 @@ def test_an_owner_reference_that_is_no_controller_any_more_is_put_right_and_thos
     eventually(lambda: (distributor.copy("a", "db") or {})["metadata"]["ownerReferences"] == [theirs, own])
 
 
-def test_a_copy_whose_owner_reference_is_taken_away_is_a_conflict_until_it_is_back(
+def test_a_copy_without_its_owner_reference_is_a_conflict_until_it_has_it_again(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")
@@ -431,7 +431,7 @@ def test_without_admission_a_changed_name_or_kind_of_the_resource_replaces_the_c
     distributor.until_counted("db", 2, 2)
 
 
-def test_what_happened_after_a_crash_is_made_up_at_the_next_start(stage: Stage, distributor: Distributor) -> None:
+def test_changes_after_a_crash_are_applied_at_the_next_start(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a", "b", "c", "d")
     distributor.create("db", included("a", "b", "c"))
     operator = serve(stage)
@@ -448,7 +448,7 @@ def test_what_happened_after_a_crash_is_made_up_at_the_next_start(stage: Stage, 
     assert distributor.status("db")["observedGeneration"] == 2
 
 
-def test_label_and_annotation_changes_reach_existing_copies_and_dropped_ones_leave(
+def test_changed_labels_and_annotations_reach_existing_copies_and_dropped_ones_are_removed(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")
@@ -479,7 +479,7 @@ def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor)
     distributor.until_counted("db", 1, 1)
 
 
-def test_string_data_and_an_omitted_type_cause_no_write_on_a_pass_at_rest_or_at_a_restart(
+def test_string_data_and_an_omitted_type_cause_no_write_at_a_resync_or_at_a_restart(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -528,7 +528,7 @@ def test_a_config_map_of_a_mebibyte_is_distributed(stage: Stage, distributor: Di
 
 
 @pytest.mark.parametrize("data", [{"key": "one"}, {"mine": "1"}])
-def test_what_is_there_and_not_ours_is_untouched_also_if_identical_and_healed_at_once_when_it_goes(
+def test_a_foreign_object_is_unchanged_even_if_identical_and_replaced_at_once_when_it_is_deleted(
     stage: Stage, distributor: Distributor, data: dict[str, str]
 ) -> None:
     stage.namespace("a", "b")
@@ -554,7 +554,7 @@ def test_a_pasted_copy_without_the_owner_reference_is_a_conflict(stage: Stage, d
     assert stage.data("a", "db") == {"mine": "1"}
 
 
-def test_of_two_distributions_the_older_has_the_place_until_it_gives_it_up(
+def test_the_older_of_two_distributions_wins_until_it_no_longer_wants_the_copy(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -581,7 +581,7 @@ def synced(stage: Stage, name: str = "db") -> Operator:
     return operator
 
 
-def test_a_distribution_takes_the_place_of_a_lower_source_which_is_told_and_deletes_nothing(
+def test_a_distribution_replaces_the_copy_of_a_lower_source_which_reports_it_and_deletes_nothing(
     stage: Stage, distributor: Distributor
 ) -> None:
     synced(stage)
@@ -609,7 +609,7 @@ def test_a_distribution_that_the_server_refuses_takes_nothing_from_a_lower_sourc
     distributor.until("db", "a")
 
 
-def test_taking_over_from_the_original_writes_nothing_but_the_status(stage: Stage, distributor: Distributor) -> None:
+def test_a_takeover_from_the_original_writes_only_the_status(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     made = distributor.create("db", included("a"))
     owner = {
@@ -646,7 +646,7 @@ def test_narrowed_targets_delete_the_dropped_copies_by_uid_and_version(stage: St
     assert set(delete.request["preconditions"]) == {"uid", "resourceVersion"}
 
 
-def test_while_the_brake_holds_removals_the_status_says_held(stage: Stage, distributor: Distributor) -> None:
+def test_while_the_brake_holds_removals_the_status_is_held(stage: Stage, distributor: Distributor) -> None:
     names = [f"n{number}" for number in range(8)]
     stage.namespace(*names)
     distributor.create("db", included(*names))
@@ -660,7 +660,7 @@ def test_while_the_brake_holds_removals_the_status_says_held(stage: Stage, distr
     distributor.until_counted("db", 8, 8)
 
 
-def test_a_removal_that_the_server_refuses_is_told_until_somebody_else_has_removed_the_copy(
+def test_a_removal_that_the_server_refuses_is_reported_until_another_user_deletes_the_copy(
     stage: Stage, distributor: Distributor
 ) -> None:
     def goes_from_b(seen: Seen) -> bool:
@@ -693,7 +693,7 @@ def test_a_deleted_distribution_leaves_its_copies_to_the_garbage_collector_and_w
 
 
 @pytest.mark.usefixtures("collector")
-def test_a_distribution_deleted_in_the_foreground_goes_after_its_copies_and_none_comes_back(
+def test_a_distribution_deleted_in_the_foreground_is_deleted_after_its_copies_and_none_is_recreated(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -730,7 +730,9 @@ def test_copies_orphaned_by_cascade_orphan_stay(stage: Stage, distributor: Distr
 
 
 @pytest.mark.usefixtures("collector")
-def test_an_orphaned_copy_is_nobodys_and_no_lower_source_takes_it(stage: Stage, distributor: Distributor) -> None:
+def test_an_orphaned_copy_has_no_owner_and_no_lower_source_takes_it_over(
+    stage: Stage, distributor: Distributor
+) -> None:
     synced(stage)
     distributor.create("db", included("a"))
     distributor.until("db", "a")
@@ -753,7 +755,7 @@ def test_an_orphaned_copy_is_nobodys_and_no_lower_source_takes_it(stage: Stage, 
         (a_secret(data={"key": "not base64!"}), "Invalid"),
     ],
 )
-def test_a_resource_that_cannot_be_served_is_told_and_changes_nothing(
+def test_an_invalid_resource_is_reported_and_changes_nothing(
     stage: Stage, distributor: Distributor, resource: Json, reason: str
 ) -> None:
     stage.namespace("a", "b")
@@ -774,7 +776,7 @@ def test_a_resource_that_cannot_be_served_is_told_and_changes_nothing(
     distributor.until_counted("db", 1, 1)
 
 
-def test_what_a_namespace_refuses_is_a_failed_create_and_is_made_when_it_may(
+def test_a_copy_that_a_namespace_refuses_is_a_failed_create_and_is_created_once_allowed(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -802,7 +804,7 @@ def a_policy(name: str, **spec: Any) -> Json:
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": found}
 
 
-def test_another_kind_is_compared_with_what_the_server_makes_of_it_and_causes_no_write_at_rest_or_at_a_restart(
+def test_another_kind_is_compared_in_its_stored_form_and_causes_no_write_at_a_resync_or_at_a_restart(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -823,7 +825,9 @@ def test_another_kind_is_compared_with_what_the_server_makes_of_it_and_causes_no
     eventually(lambda: stage.api.get(f"{POLICIES.format('b')}/dns")["spec"] == have["spec"])
 
 
-def test_what_the_server_would_not_take_is_told_and_changes_nothing(stage: Stage, distributor: Distributor) -> None:
+def test_a_resource_that_the_server_would_refuse_is_reported_and_changes_nothing(
+    stage: Stage, distributor: Distributor
+) -> None:
     stage.namespace("a")
     distributor.create("odd", included("a"), a_policy("odd"))
     stage.operator(config={"vocabularies": {"resource-distribution": MORE}})
@@ -873,7 +877,7 @@ def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor
     never(lambda: len(distributor.reports(mark)) > 1, SETTLED)
 
 
-def test_a_status_that_somebody_changed_is_put_back(stage: Stage, distributor: Distributor) -> None:
+def test_an_edited_status_is_restored(stage: Stage, distributor: Distributor) -> None:
     stage.namespace("a")
     distributor.create("db", included("a"))
     serve(stage)
@@ -884,7 +888,7 @@ def test_a_status_that_somebody_changed_is_put_back(stage: Stage, distributor: D
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_namespace_where_the_server_fails_again_and_again_is_told_until_it_succeeds(
+def test_a_namespace_with_repeated_server_errors_is_reported_until_the_write_succeeds(
     stage: Stage, distributor: Distributor, tmp_path: Path, there: bool
 ) -> None:
     stage.namespace("a", "b")
@@ -972,7 +976,7 @@ def test_a_resource_without_kind_or_targets_is_refused_by_the_definition_itself(
         )
 
 
-def test_a_definition_that_goes_takes_the_copies_and_one_that_comes_back_is_served_again(
+def test_a_deleted_definition_deletes_the_copies_and_a_restored_one_is_served_again(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")

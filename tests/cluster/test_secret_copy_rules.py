@@ -94,7 +94,7 @@ def test_rule_02_a_value_that_yields_no_legal_name_means_none_and_is_reported(st
     assert not stage.audit.writes()
 
 
-def test_rule_02_a_name_that_cannot_be_a_namespace_is_reported_and_the_ten_others_are_served(stage: Stage) -> None:
+def test_rule_02_an_illegal_namespace_name_is_reported_and_the_ten_others_are_served(stage: Stage) -> None:
     good = [f"good-{number}" for number in range(10)]
     stage.namespace(*good)
     stage.source("db", ",".join([*good[:5], "No/Name", *good[5:]]))
@@ -106,7 +106,7 @@ def test_rule_02_a_name_that_cannot_be_a_namespace_is_reported_and_the_ten_other
 # 3. A copy has the same name, type and data, the marks, and nothing else
 
 
-def test_rule_03_nothing_else_of_the_sources_metadata_travels(stage: Stage) -> None:
+def test_rule_03_no_other_metadata_of_the_source_is_copied(stage: Stage) -> None:
     stage.namespace("a")
     owner = stage.api.create("/api/v1/namespaces/admin/configmaps", {"metadata": {"name": "owner"}})["metadata"]["uid"]
     source = stage.source(
@@ -181,7 +181,7 @@ def test_rule_03_a_source_without_data_and_one_with_binary_data_are_copied_exact
         {"metadata": {"annotations": {ORIGIN: None}, "labels": {FROM: None}}, "data": encoded({"n": "0"})},
     ],
 )
-def test_rule_04_a_copy_that_differs_in_data_or_marks_is_put_right_by_one_request(stage: Stage, edit: Json) -> None:
+def test_rule_04_a_copy_that_differs_in_data_or_marks_is_repaired_with_one_request(stage: Stage, edit: Json) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -192,7 +192,7 @@ def test_rule_04_a_copy_that_differs_in_data_or_marks_is_put_right_by_one_reques
     assert [event.verb for event in stage.audit.writes(mark)] == ["update"]
 
 
-def test_rule_04_labels_and_annotations_that_others_put_on_a_copy_stay_and_cause_no_write(stage: Stage) -> None:
+def test_rule_04_labels_and_annotations_of_others_on_a_copy_stay_and_cause_no_write(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -207,7 +207,7 @@ def test_rule_04_labels_and_annotations_that_others_put_on_a_copy_stay_and_cause
     assert (words(copy)["note"], words(copy, "labels")["team"]) == ("y", "x")
 
 
-def test_rule_04_a_key_removed_from_the_source_leaves_every_copy(stage: Stage) -> None:
+def test_rule_04_a_key_removed_from_the_source_is_removed_from_every_copy(stage: Stage) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b", {"old": "1"})
     stage.operator()
@@ -233,7 +233,7 @@ def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> 
         assert writes[0].request["preconditions"]["uid"] == before[namespace]
 
 
-def test_rule_04_an_equal_copy_causes_no_write_at_start_at_rest_or_when_its_source_is_touched(
+def test_rule_04_a_copy_in_sync_causes_no_write_at_the_start_at_a_resync_or_when_its_source_is_touched(
     stage: Stage, judge: Judge
 ) -> None:
     stage.expect.quiet = 5.0
@@ -263,7 +263,7 @@ def test_rule_05_a_copy_in_a_namespace_no_longer_wanted_is_deleted(stage: Stage)
     assert stage.has_copy("a", "db")
 
 
-def test_rule_05_a_namespace_that_leaves_the_list_again_and_again_loses_its_copy_each_time_at_once(
+def test_rule_05_a_namespace_that_is_repeatedly_removed_from_the_list_loses_its_copy_at_once_each_time(
     stage: Stage,
 ) -> None:
     stage.namespace("a", "b")
@@ -315,7 +315,7 @@ def test_rule_05_a_copy_restored_from_a_backup_with_our_field_managers_record_is
 # 6. A new namespace gets its copies at once
 
 
-def test_rule_06_a_new_namespace_gets_every_all_source_and_every_source_that_names_it_at_once(stage: Stage) -> None:
+def test_rule_06_a_new_namespace_gets_every_source_for_all_and_every_source_that_names_it_at_once(stage: Stage) -> None:
     stage.source("all-1", "")
     stage.source("all-2", "")
     stage.source("named", "late,later")
@@ -345,7 +345,7 @@ def test_rule_06_terminating_namespaces_are_left_alone(stage: Stage) -> None:
 # 7. A copy that a person edits or deletes comes back at once
 
 
-def test_rule_07_an_edited_copy_comes_back_at_once(stage: Stage) -> None:
+def test_rule_07_an_edited_copy_is_repaired_at_once(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -356,7 +356,7 @@ def test_rule_07_an_edited_copy_comes_back_at_once(stage: Stage) -> None:
     assert "cluster-tests" in event["message"], "the person who changed it finds out"
 
 
-def test_rule_07_a_deleted_copy_comes_back_at_once(stage: Stage) -> None:
+def test_rule_07_a_deleted_copy_is_recreated_at_once(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
     stage.operator()
@@ -392,7 +392,7 @@ def test_rule_08_on_source_gone_delete_removes_the_copies(stage: Stage, how: str
 
 
 @pytest.mark.parametrize("how", ["deleted", "annotation removed"])
-def test_rule_08_on_source_gone_delete_also_when_it_happened_while_the_operator_was_down(
+def test_rule_08_on_source_gone_delete_removes_the_copies_of_a_source_deleted_during_a_downtime(
     stage: Stage, how: str
 ) -> None:
     stage.expect.on_source_gone = "delete"
@@ -409,7 +409,7 @@ def test_rule_08_on_source_gone_delete_also_when_it_happened_while_the_operator_
 # 9. An object of that name that is not ours
 
 
-def test_rule_09_an_identical_object_is_adopted_and_when_no_longer_wanted_only_the_marks_go(stage: Stage) -> None:
+def test_rule_09_an_identical_object_is_adopted_and_loses_only_the_marks_when_no_longer_wanted(stage: Stage) -> None:
     stage.namespace("a", "b")
     source = stage.source("db", "a,b")
     mine = stage.foreign("b", "db", decoded(source), metadata={"labels": {"team": "x"}})
@@ -465,7 +465,7 @@ def test_rule_09_a_different_object_is_left_alone_and_reported_on_the_source(sta
     assert stage.secret("b", "db") == mine
 
 
-def test_rule_09_the_copy_appears_at_once_when_the_foreign_object_goes(stage: Stage) -> None:
+def test_rule_09_the_copy_is_created_at_once_when_the_foreign_object_is_deleted(stage: Stage) -> None:
     stage.namespace("b")
     stage.foreign("b", "db")
     stage.source("db", "b")
@@ -515,7 +515,7 @@ def test_rule_09_a_foreign_object_that_appears_while_the_operator_runs_is_left_a
 
 
 @pytest.mark.parametrize("where", [{"conflicts": "overwrite"}, config(conflicts="overwrite")])
-def test_rule_09_conflicts_overwrite_gives_the_seeds_letter_if_different_update(stage: Stage, where: Json) -> None:
+def test_rule_09_conflicts_overwrite_updates_a_different_object(stage: Stage, where: Json) -> None:
     stage.expect.overwrite = True
     stage.namespace("a", "b")
     stage.foreign("b", "db")

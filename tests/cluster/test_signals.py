@@ -54,7 +54,7 @@ def test_a_signal_stops_it_with_exit_code_0_and_the_lease_is_released(stage: Sta
     assert holder(stage) == ""
 
 
-def test_a_running_write_may_end_after_the_signal_and_no_other_begins(stage: Stage) -> None:
+def test_a_running_write_may_finish_after_the_signal_and_no_other_starts(stage: Stage) -> None:
     proxy = stage.proxy()
     proxy.freeze(GATE)
     proxy.on_request(copy_is_posted, held(GATE))
@@ -71,7 +71,7 @@ def test_a_running_write_may_end_after_the_signal_and_no_other_begins(stage: Sta
     stage.operator()
 
 
-def test_what_was_done_last_is_told_before_it_ends(stage: Stage) -> None:
+def test_the_event_of_the_last_write_is_sent_before_the_operator_ends(stage: Stage) -> None:
     stage.namespace("a")
     operator = stage.operator()
     stage.source("db", "a")

@@ -195,7 +195,7 @@ def test_rule_1_an_object_becomes_a_source_when_the_annotation_is_added(scene: S
     scene.until_copied("a")
 
 
-def test_rule_1_a_copy_that_asks_is_not_a_source(scene: Scene) -> None:
+def test_rule_1_a_copy_with_sync_to_is_not_a_source(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.make(asked=to("a"))
     scene.operator()
@@ -228,7 +228,7 @@ def test_rule_2_cluster_is_every_namespace_except_its_own_and_the_protected(scen
 
 @pytest.mark.parametrize("listed", ["a;b", "a,b", "a b", " b ;\n\ta ,;", "a;a;b,team"])
 @pytest.mark.parametrize("word", ["namespaces", "namespace"])
-def test_rule_2_semicolons_commas_and_white_space_separate_duplicates_are_merged_its_own_is_skipped(
+def test_rule_2_semicolons_commas_and_spaces_separate_duplicates_are_merged_and_its_own_namespace_is_skipped(
     config_maps: Scene, word: str, listed: str
 ) -> None:
     config_maps.stage.namespace("a", "b", "c")
@@ -259,7 +259,7 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name_and_re
     assert scene.get("kube-system") is None
 
 
-def test_rule_2_unless_it_is_taken_off_the_list_in_the_settings(scene: Scene) -> None:
+def test_rule_2_a_namespace_removed_from_the_protected_ones_in_the_settings_is_served(scene: Scene) -> None:
     scene.make(asked=to("kube-system"))
     scene.operator({"protectedNamespaces": ["kube-public"]})
     scene.until_copied("kube-system")
@@ -269,7 +269,7 @@ def test_rule_2_unless_it_is_taken_off_the_list_in_the_settings(scene: Scene) ->
 # 3. The copy
 
 
-def test_rule_3_a_copy_has_the_content_and_the_labels_and_annotations_that_travel(scene: Scene) -> None:
+def test_rule_3_a_copy_has_the_content_and_the_copyable_labels_and_annotations(scene: Scene) -> None:
     scene.stage.namespace("a")
     stays = {
         "app.kubernetes.io/managed-by": "Helm",
@@ -289,7 +289,9 @@ def test_rule_3_a_copy_has_the_content_and_the_labels_and_annotations_that_trave
     assert words(copy, "labels") == {"team": "red", FROM: "team-db"}
 
 
-def test_rule_3_a_label_that_leaves_the_source_leaves_the_copies_and_those_of_others_stay(scene: Scene) -> None:
+def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_those_of_others_stay(
+    scene: Scene,
+) -> None:
     scene.stage.namespace("a")
     scene.make(asked=to("a"), metadata={"labels": {"team": "red", "old": "1"}})
     scene.operator()
@@ -301,7 +303,7 @@ def test_rule_3_a_label_that_leaves_the_source_leaves_the_copies_and_those_of_ot
     assert words(scene.get("a") or {})["theirs"] == "y"
 
 
-def test_rule_3_under_strict_tenancy_no_labels_travel_and_consent_is_needed(scene: Scene) -> None:
+def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "team"})
     scene.make(asked=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
@@ -330,7 +332,7 @@ def test_rule_3_a_name_of_253_characters_gets_a_legal_label_by_which_copies_are_
 # 4. Consent, and invalid values
 
 
-def test_rule_4_a_namespace_is_written_only_if_it_accepts_and_consent_given_brings_the_copy(scene: Scene) -> None:
+def test_rule_4_a_namespace_is_written_only_if_it_accepts_and_gets_the_copy_with_its_consent(scene: Scene) -> None:
     scene.stage.namespace("a", "b", "c")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "other, team"})
     scene.stage.annotate("/api/v1/namespaces/c", {ACCEPT: f"team:{scene.kind}/other"})
@@ -343,7 +345,7 @@ def test_rule_4_a_namespace_is_written_only_if_it_accepts_and_consent_given_brin
     scene.until_copied("b")
 
 
-def test_rule_4_consent_withdrawn_takes_the_copy_away(scene: Scene) -> None:
+def test_rule_4_withdrawn_consent_deletes_the_copy(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     for namespace in ("a", "b"):
         scene.stage.annotate(f"/api/v1/namespaces/{namespace}", {ACCEPT: "*"})
@@ -355,7 +357,7 @@ def test_rule_4_consent_withdrawn_takes_the_copy_away(scene: Scene) -> None:
     assert scene.is_copy("b")
 
 
-def test_rule_4_consent_withdrawn_takes_the_copy_away_also_while_the_value_is_invalid(scene: Scene) -> None:
+def test_rule_4_withdrawn_consent_deletes_the_copy_even_while_the_value_is_invalid(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     _accept(scene, "team", "a", "b")
     scene.make(asked=to("a", "b"))
@@ -373,7 +375,7 @@ def _accept(scene: Scene, word: str | None, *namespaces: str) -> None:
         scene.stage.annotate(f"/api/v1/namespaces/{namespace}", {ACCEPT: word})
 
 
-def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_consent_given_back_ends_the_hold(
+def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consent_ends_the_hold(
     secrets: Scene,
 ) -> None:
     eight = tuple(f"t{number}" for number in range(8))
@@ -390,7 +392,7 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_consent_given_b
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
 
 
-def test_rule_8_what_becomes_of_copies_is_told_at_their_source_also_where_it_asks_no_more(scene: Scene) -> None:
+def test_rule_8_events_about_copies_appear_on_their_source_even_if_it_is_no_longer_a_source(scene: Scene) -> None:
     scene.stage.namespace("a")
     source = scene.make(asked=to("a"))
     scene.operator()
@@ -426,7 +428,7 @@ def test_rule_4_an_invalid_value_is_an_event_and_no_change_to_existing_copies(
     never(lambda: scene.writes(mark), SETTLED)
 
 
-def test_rule_4_what_a_source_with_an_invalid_value_has_is_not_taken_by_a_younger_one(scene: Scene) -> None:
+def test_rule_4_the_copy_of_a_source_with_an_invalid_value_is_not_taken_over_by_a_younger_one(scene: Scene) -> None:
     scene.stage.namespace("a", "younger")
     scene.make(asked=to("a"))
     scene.operator()
@@ -455,7 +457,7 @@ def test_rule_4_ten_good_names_and_a_bad_one_serve_the_ten_and_report_the_one(sc
 
 @pytest.mark.parametrize("how", ["source deleted", "annotation cleared"])
 @pytest.mark.parametrize("when", ["running", "down"])
-def test_rule_5_all_copies_go_also_if_it_happened_while_the_operator_was_down(
+def test_rule_5_all_copies_are_deleted_with_their_source_even_if_it_was_deleted_during_a_downtime(
     scene: Scene, how: str, when: str
 ) -> None:
     scene.stage.namespace("a", "b")
@@ -471,7 +473,7 @@ def test_rule_5_all_copies_go_also_if_it_happened_while_the_operator_was_down(
 
 
 @pytest.mark.oracle_off("O4", reason="it takes the mark that somebody adds for that of Secret copy")
-def test_rule_5_a_copy_goes_although_somebody_has_added_the_mark_of_another_vocabulary(secrets: Scene) -> None:
+def test_rule_5_an_unwanted_copy_is_deleted_despite_a_forged_mark_of_another_vocabulary(secrets: Scene) -> None:
     secrets.stage.namespace("a", "b")
     secrets.make(asked=to("a", "b"))
     secrets.operator()
@@ -494,7 +496,7 @@ def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: 
     assert all(each.get("uid") and each.get("resourceVersion") for each in conditions)
 
 
-def test_rule_5_a_pasted_copy_where_nothing_is_wanted_is_never_deleted(scene: Scene) -> None:
+def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.make(asked=to("a"))
     scene.operator()
@@ -507,7 +509,7 @@ def test_rule_5_a_pasted_copy_where_nothing_is_wanted_is_never_deleted(scene: Sc
     never(lambda: ((scene.get("b") or {}).get("metadata") or {}).get("uid") != uid, SETTLED)
 
 
-def test_rule_5_no_finalizer_is_put_on_a_source(scene: Scene) -> None:
+def test_rule_5_no_finalizer_is_added_to_a_source(scene: Scene) -> None:
     scene.stage.namespace("a")
     before = scene.make(asked=to("a"))
     scene.operator()
@@ -528,7 +530,7 @@ def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
     assert scene.get("late", "elsewhere") is None
 
 
-def test_rule_6_a_namespace_deleted_and_made_again_is_filled_again(scene: Scene) -> None:
+def test_rule_6_a_recreated_namespace_gets_its_copies_again(scene: Scene) -> None:
     scene.stage.namespace("a")
     scene.make(asked=to("a"))
     scene.operator()
@@ -539,7 +541,7 @@ def test_rule_6_a_namespace_deleted_and_made_again_is_filled_again(scene: Scene)
     scene.until_copied("a")
 
 
-def test_rule_6_a_namespace_that_ends_in_the_middle_of_a_fan_out_delays_no_other(scene: Scene) -> None:
+def test_rule_6_a_namespace_deleted_during_a_fan_out_delays_no_other(scene: Scene) -> None:
     names = [f"n-{number}" for number in range(30)]
     scene.stage.namespace(*names)
     scene.stage.api.patch("/api/v1/namespaces/n-7", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
@@ -557,7 +559,7 @@ def test_rule_6_a_namespace_that_ends_in_the_middle_of_a_fan_out_delays_no_other
 # 7. Foreign objects of the same name, and two sources that want one address
 
 
-def test_rule_7_a_different_object_is_left_alone_reported_and_healed_when_it_goes(scene: Scene) -> None:
+def test_rule_7_a_different_object_is_left_alone_reported_and_replaced_when_it_is_deleted(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     theirs = scene.make("b", **scene.data(value="theirs"))
     scene.make(asked=to("a", "b"))
@@ -570,7 +572,7 @@ def test_rule_7_a_different_object_is_left_alone_reported_and_healed_when_it_goe
 
 
 @pytest.mark.oracle_off("O4", reason="it knows a mark that may be taken off only as one of Secret copy")
-def test_rule_7_an_identical_object_is_adopted_and_when_no_longer_wanted_only_the_marks_go(scene: Scene) -> None:
+def test_rule_7_an_identical_object_is_adopted_and_loses_only_the_marks_when_no_longer_wanted(scene: Scene) -> None:
     scene.stage.namespace("a")
     theirs = scene.make("a", metadata={"labels": {"theirs": "x"}})
     scene.make(asked=to("a"))
@@ -595,7 +597,7 @@ def test_rule_7_conflicts_overwrite_takes_a_different_object_over(scene: Scene, 
     scene.until_copied("a")
 
 
-def test_rule_7_of_two_sources_the_older_has_it_the_other_is_reported_and_gets_it_when_the_first_goes(
+def test_rule_7_the_older_of_two_sources_wins_and_the_other_is_reported_until_the_first_is_deleted(
     scene: Scene,
 ) -> None:
     scene.stage.namespace("a", "early")
@@ -642,7 +644,7 @@ def test_rule_7_two_sources_that_name_each_others_namespace_leave_each_other_alo
         {"metadata": {"annotations": {FROM: None}, "labels": {FROM: None}}, "data": {"value": "MA=="}},
     ],
 )
-def test_rule_8_an_edited_copy_comes_back_at_once_by_one_request(scene: Scene, edit: Json) -> None:
+def test_rule_8_an_edited_copy_is_repaired_at_once_with_one_request(scene: Scene, edit: Json) -> None:
     scene.stage.namespace("a")
     scene.make(asked=to("a"), metadata={"labels": {"team": "red"}})
     scene.operator()
@@ -654,7 +656,7 @@ def test_rule_8_an_edited_copy_comes_back_at_once_by_one_request(scene: Scene, e
     assert [event.verb for event in scene.writes(mark)] == ["update"]
 
 
-def test_rule_8_a_deleted_copy_comes_back_at_once(scene: Scene) -> None:
+def test_rule_8_a_deleted_copy_is_recreated_at_once(scene: Scene) -> None:
     scene.stage.namespace("a")
     scene.make(asked=to("a"))
     scene.operator()
@@ -663,7 +665,7 @@ def test_rule_8_a_deleted_copy_comes_back_at_once(scene: Scene) -> None:
     scene.until_copied("a")
 
 
-def test_rule_8_a_changed_source_reaches_every_copy_and_a_removed_key_leaves_it(scene: Scene) -> None:
+def test_rule_8_a_changed_source_updates_every_copy_including_removed_keys(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.make(asked=to("a", "b"), **scene.data(value="1", old="1"))
     scene.operator()
@@ -674,7 +676,7 @@ def test_rule_8_a_changed_source_reaches_every_copy_and_a_removed_key_leaves_it(
     )
 
 
-def test_rule_8_a_changed_immutable_object_is_recreated_delete_by_uid_and_create(scene: Scene) -> None:
+def test_rule_8_a_changed_immutable_object_is_recreated_with_a_delete_by_uid_and_a_create(scene: Scene) -> None:
     scene.stage.namespace("a")
     scene.make(asked=to("a"), immutable=True)
     scene.operator()
@@ -688,7 +690,7 @@ def test_rule_8_a_changed_immutable_object_is_recreated_delete_by_uid_and_create
     assert [event.verb for event in until_recorded(lambda: scene.writes(mark), 2)] == ["delete", "create"]
 
 
-def test_rule_8_a_changed_secret_type_is_recreated_delete_by_uid_and_create(secrets: Scene) -> None:
+def test_rule_8_a_changed_secret_type_is_recreated_with_a_delete_by_uid_and_a_create(secrets: Scene) -> None:
     secrets.stage.namespace("a")
     fields = {**secrets.data(username="u", password="p")}
     secrets.make(asked=to("a"), **fields)
@@ -715,7 +717,9 @@ def test_rule_8_with_recreate_refuse_an_immutable_copy_stays_and_is_reported(con
     assert config_maps.get("a") == before
 
 
-def test_rule_8_an_equal_copy_causes_no_write_at_start_at_rest_or_when_its_source_is_touched(scene: Scene) -> None:
+def test_rule_8_a_copy_in_sync_causes_no_write_at_the_start_at_a_resync_or_when_its_source_is_touched(
+    scene: Scene,
+) -> None:
     scene.stage.namespace("a", "b")
     scene.make(asked=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
     first = scene.operator()
@@ -747,7 +751,7 @@ def test_the_key_of_the_proposal_is_refused_by_the_server_itself(scene: Scene) -
         scene.make(asked={ASK: "namespaces", "openkruise.io/sync-to/namespaces": "a"})
 
 
-def test_an_object_of_just_under_one_mebibyte_is_copied_and_kept_right(scene: Scene) -> None:
+def test_an_object_of_just_under_one_mebibyte_is_copied_and_kept_in_sync(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     big = "x" * (2**20 - 64)
     scene.make(asked=to("a", "b"), **scene.data(big=big))
@@ -767,7 +771,7 @@ def test_tokens_and_helm_releases_are_never_copied_but_reported(secrets: Scene, 
     assert secrets.writes() == []
 
 
-def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_never_taken(config_maps: Scene) -> None:
+def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_never_overwritten(config_maps: Scene) -> None:
     stage, name = config_maps.stage, "kube-root-ca.crt"
     stage.namespace("a")
     eventually(lambda: config_maps.get("a", name) and config_maps.get("team", name))
@@ -789,7 +793,7 @@ def test_a_paused_source_is_not_served_and_a_namespace_that_ignores_gets_nothing
     assert scene.get("b") is None
 
 
-def test_many_removals_at_once_are_held_and_the_source_says_so(scene: Scene) -> None:
+def test_many_removals_at_once_are_held_and_reported_on_the_source(scene: Scene) -> None:
     names = [f"n-{number}" for number in range(12)]
     scene.stage.namespace(*names)
     scene.make(asked=to(*names))

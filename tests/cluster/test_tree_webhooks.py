@@ -134,7 +134,7 @@ def is_ending(stage: Stage, path: str) -> bool:
 # what they say
 
 
-def test_namespaces_are_judged_when_made_changed_and_deleted(stage: Stage, hooks: Webhooks) -> None:
+def test_namespaces_are_validated_when_created_changed_and_deleted(stage: Stage, hooks: Webhooks) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
     a_namespace(stage, "below", {PARENT: "top"})
     hooks.sees("top", "below")
@@ -159,7 +159,9 @@ def test_a_deep_tree_that_no_cache_has_seen_is_read_to_its_top(stage: Stage, hoo
     assert "circular" in refused(stage, lambda: label(stage, "n1", {PARENT: "n6"}))
 
 
-def test_a_sub_namespace_is_judged_and_gets_the_finalizer_beside_the_users_own(stage: Stage, hooks: Webhooks) -> None:
+def test_a_sub_namespace_is_validated_and_gets_the_finalizer_beside_the_users_own(
+    stage: Stage, hooks: Webhooks
+) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
     a_namespace(stage, "plain")
     made = stage.api.create(subs("top"), sub_body("one"))
@@ -178,7 +180,7 @@ def test_a_sub_namespace_is_judged_and_gets_the_finalizer_beside_the_users_own(s
     assert "child namespaces exist" in refused(stage, lambda: stage.api.delete(f"{subs('top')}/one"))
 
 
-def test_removing_the_finalizer_is_allowed_and_it_is_not_put_back(stage: Stage, hooks: Webhooks) -> None:
+def test_removing_the_finalizer_is_allowed_and_it_is_not_added_again(stage: Stage, hooks: Webhooks) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
     stage.api.create(subs("top"), sub_body("one"))
     changed = stage.api.patch(f"{subs('top')}/one", {"metadata": {"finalizers": None}})
@@ -196,7 +198,7 @@ def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks)
 # what never waits for them
 
 
-def test_without_our_labels_no_namespace_waits_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+def test_without_a_webhook_server_a_namespace_without_our_labels_can_be_written(stage: Stage, hooks: Webhooks) -> None:
     hooks.kill()
     a_namespace(stage, "plain", {"team": "a"})
     label(stage, "plain", {"team": "b", "app.kubernetes.io/created-by": "accurate"})
@@ -207,7 +209,9 @@ def test_without_our_labels_no_namespace_waits_for_anybody(stage: Stage, hooks: 
 
 
 @pytest.mark.parametrize("word", ROLES)
-def test_what_carries_gains_or_loses_a_label_of_ours_waits(stage: Stage, hooks: Webhooks, word: str) -> None:
+def test_without_a_webhook_server_a_namespace_that_has_gains_or_loses_our_label_cannot_be_written(
+    stage: Stage, hooks: Webhooks, word: str
+) -> None:
     stage.namespace("plain")
     value = {TYPE: "root", TEMPLATE: "t", PARENT: "p"}[word]
     a_namespace(stage, "t", {TYPE: "template"})
@@ -225,7 +229,7 @@ def test_what_carries_gains_or_loses_a_label_of_ours_waits(stage: Stage, hooks: 
         assert 'failed calling webhook "namespaces.samara.dev"' in refused(stage, deed)
 
 
-def test_what_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+def test_without_a_webhook_server_a_terminating_object_can_be_finished(stage: Stage, hooks: Webhooks) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
     stage.api.create(subs("top"), sub_body("one"))
     stage.api.delete(f"{subs('top')}/one")
@@ -238,7 +242,7 @@ def test_what_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhooks) -> N
     stage.api.delete(f"{NAMESPACES}/top")
 
 
-def test_the_operators_own_namespace_waits_for_nobody(stage: Stage, crd: None) -> None:
+def test_without_a_webhook_server_the_operators_own_namespace_can_be_changed(stage: Stage, crd: None) -> None:
     endpoint = Endpoint(OWN, f"https://127.0.0.1:{free_port()}")
     stage.namespace("team")
     for path, where, kind in ((ADMIT, HOOKS, None), (MUTATE, CHANGING_HOOKS, MUTATING)):
@@ -292,7 +296,7 @@ OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{each}" for each in ("obs
 
 
 @pytest.mark.parametrize("version", ["v1", "v2alpha1"])
-def test_2_2_what_is_applied_in_an_old_version_is_stored_in_the_new_one(
+def test_2_2_an_object_applied_in_an_old_version_is_stored_in_the_new_one(
     stage: Stage, hooks: Webhooks, version: str
 ) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
@@ -309,7 +313,7 @@ def test_2_2_what_is_applied_in_an_old_version_is_stored_in_the_new_one(
     assert stage.api.get(of_version(version, "one"))["spec"] == {"labels": {"app": "y"}}
 
 
-def test_2_2_a_status_is_read_in_every_version_and_survives_the_way_through_the_oldest(
+def test_2_2_a_status_is_readable_in_every_version_and_survives_a_write_in_the_oldest(
     stage: Stage, hooks: Webhooks
 ) -> None:
     a_namespace(stage, "top", {TYPE: "root"})

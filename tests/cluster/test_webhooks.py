@@ -292,7 +292,7 @@ def refused(stage: Stage, deed: Callable[[], Any]) -> str:
     return ""
 
 
-def test_a_value_that_cannot_be_meant_is_refused_with_the_key_the_value_and_the_accepted_ones(
+def test_an_invalid_value_is_refused_with_the_key_the_value_and_the_accepted_values(
     stage: Stage, hooks: Webhooks
 ) -> None:
     told = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}))
@@ -302,7 +302,7 @@ def test_a_value_that_cannot_be_meant_is_refused_with_the_key_the_value_and_the_
     a_secret(stage, {SYNC_TO: "cluster"})
 
 
-def test_kubectl_shows_the_same_words(stage: Stage, hooks: Webhooks) -> None:
+def test_kubectl_shows_the_same_message(stage: Stage, hooks: Webhooks) -> None:
     meta = {"name": "db", "namespace": "a", "annotations": {SYNC_TO: "everywhere"}}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
     with pytest.raises(DevclusterError, match=r"accepted are 'cluster' and 'namespaces'"):
@@ -315,12 +315,12 @@ def test_one_refusal_lists_the_faults_of_all_vocabularies(stage: Stage, hooks: W
     assert "there is no namespace 'nowhere'" in told
 
 
-def test_a_name_that_is_still_to_be_made_stops_nobody(stage: Stage, hooks: Webhooks) -> None:
+def test_an_object_with_a_generated_name_is_validated_too(stage: Stage, hooks: Webhooks) -> None:
     assert a_secret(stage, {SYNC_TO: "cluster"}, "db-")["metadata"]["name"].startswith("db-")
     assert SYNC_TO in refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}, "db-"))
 
 
-def test_a_change_that_brings_a_fault_is_refused_and_one_that_takes_the_words_away_is_not(
+def test_a_change_that_adds_a_fault_is_refused_and_one_that_removes_the_annotation_is_not(
     stage: Stage, hooks: Webhooks
 ) -> None:
     a_secret(stage, {SYNC_TO: "cluster"})
@@ -329,12 +329,12 @@ def test_a_change_that_brings_a_fault_is_refused_and_one_that_takes_the_words_aw
     stage.annotate(path, {SYNC_TO: None})
 
 
-def test_a_cache_that_has_seen_nothing_yet_refuses_nobody(stage: Stage, hooks: Webhooks) -> None:
+def test_an_empty_cache_refuses_no_object(stage: Stage, hooks: Webhooks) -> None:
     stage.namespace("twin")
     a_secret(stage, {TWIN: "twin"})
 
 
-def test_a_trial_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhooks) -> None:
+def test_a_dry_run_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhooks) -> None:
     told = refused(stage, lambda: a_thing(stage, data={"a b": "aHVudGVyMg=="}))
     assert "the server would not take it" in told
     assert "aHVudGVyMg" not in told
@@ -343,14 +343,14 @@ def test_a_trial_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhook
     assert names == ["samara-webhook-tls"]
 
 
-def test_when_nobody_answers_only_our_own_kinds_wait(stage: Stage, hooks: Webhooks) -> None:
+def test_without_a_webhook_server_only_our_custom_resources_cannot_be_written(stage: Stage, hooks: Webhooks) -> None:
     hooks.kill()
     a_secret(stage, {}, "plain")
     a_secret(stage, {SYNC_TO: "everywhere"}, "worded")
     assert "failed calling webhook" in refused(stage, lambda: a_thing(stage))
 
 
-def test_a_thing_that_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhooks) -> None:
+def test_without_a_webhook_server_a_terminating_custom_resource_can_be_finished(stage: Stage, hooks: Webhooks) -> None:
     a_thing(stage)
     path = f"{THINGS}/one"
     stage.api.patch(path, {"metadata": {"finalizers": ["toys.dev/guard"]}})
@@ -360,7 +360,7 @@ def test_a_thing_that_ends_does_not_wait_for_anybody(stage: Stage, hooks: Webhoo
     assert stage.api.find(path) is None
 
 
-def test_a_thing_reads_right_through_both_versions_and_is_judged_through_both(stage: Stage, hooks: Webhooks) -> None:
+def test_a_custom_resource_is_readable_and_validated_in_both_versions(stage: Stage, hooks: Webhooks) -> None:
     a_thing(stage, "v2", title="x")
     assert stage.api.get(f"{THINGS}/one")["spec"] == {"name": "x"}
     assert stage.api.get(f"{THINGS.replace('v1', 'v2')}/one")["spec"] == {"title": "x"}
@@ -368,7 +368,7 @@ def test_a_thing_reads_right_through_both_versions_and_is_judged_through_both(st
     assert "toys.dev/word says 'bad'" in told
 
 
-def test_what_is_registered_is_not_written_again_and_is_put_back_when_changed(stage: Stage, hooks: Webhooks) -> None:
+def test_a_registered_webhook_is_not_written_again_and_is_restored_when_changed(stage: Stage, hooks: Webhooks) -> None:
     before = {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in (CONFIG, TLS)}
     generation = stage.api.get(CRD_PATH)["metadata"]["generation"]  # its status is the server's to write
     looked = len(stage.audit.events())
@@ -380,7 +380,7 @@ def test_what_is_registered_is_not_written_again_and_is_put_back_when_changed(st
     eventually(lambda: is_in_force(stage))
 
 
-def test_at_the_stop_nothing_of_it_is_left(stage: Stage, hooks: Webhooks) -> None:
+def test_at_the_stop_the_webhook_and_the_conversion_are_removed(stage: Stage, hooks: Webhooks) -> None:
     hooks.close()
     assert stage.api.find(CONFIG) is None
     assert conversion(stage) == {"strategy": "None"}
@@ -389,7 +389,7 @@ def test_at_the_stop_nothing_of_it_is_left(stage: Stage, hooks: Webhooks) -> Non
     eventually(lambda: served(stage, "v2"))
 
 
-def test_the_server_follows_a_rotation_of_everything_without_a_refused_call(stage: Stage, crd: None) -> None:
+def test_a_rotation_of_all_certificates_causes_no_refused_call(stage: Stage, crd: None) -> None:
     stage.namespace("a")
     running = Webhooks(stage)
     running.clock.ahead = -490 * DAY
@@ -446,7 +446,7 @@ def owned(obj: Json) -> list[str]:
     return [each["manager"] for each in obj["metadata"]["managedFields"]]
 
 
-def test_a_second_replica_shows_the_leaders_certificate_and_writes_nothing(stage: Stage, hooks: Webhooks) -> None:
+def test_a_second_replica_serves_the_leaders_certificate_and_writes_nothing(stage: Stage, hooks: Webhooks) -> None:
     before = stage.api.get(TLS)["metadata"]["resourceVersion"]
     standby = Webhooks(stage, leads=False).start()
     standby.close()

@@ -50,7 +50,7 @@ def forged(stage: Stage, namespace: str, name: str, uid: str) -> None:
     stage.foreign(namespace, name, metadata=meta)
 
 
-def test_after_half_a_minute_we_delete_what_we_made_for_a_distribution_that_is_gone_and_nothing_that_only_says_so(
+def test_after_half_a_minute_we_delete_our_copies_of_a_deleted_distribution_and_no_forged_ones(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a", "b")
@@ -80,7 +80,7 @@ def test_after_half_a_minute_we_delete_what_we_made_for_a_distribution_that_is_g
     assert [stage.data("b", name) for name in ("db", "again")] == [{"mine": "1"}] * 2
 
 
-def test_while_its_definition_is_being_deleted_nothing_goes_that_a_distribution_made(
+def test_while_its_definition_is_being_deleted_no_copies_of_a_distribution_are_deleted(
     stage: Stage, distributor: Distributor
 ) -> None:
     stage.namespace("a")

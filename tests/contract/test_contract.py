@@ -71,7 +71,7 @@ PLACES = st.sets(st.sampled_from([at(namespace, name) for namespace in "abc" for
 
 
 @given(PLACES, PLACES, PLACES)
-def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
+def test_held_removals_are_replaced_and_refused_ones_stay_refused(
     refused: set[Ref], before: set[Ref], now: set[Ref]
 ) -> None:
     tally = CopyCounts()
@@ -87,7 +87,7 @@ def test_what_is_held_is_what_was_said_last_and_what_was_refused_stays_refused(
 
 @pytest.mark.parametrize("name", [each.name for each in toys.full_registry().source_types])
 @pytest.mark.parametrize("there", [False, True])
-def test_many_removals_at_once_are_held_unless_deleting_the_source_says_all(name: str, there: bool) -> None:
+def test_many_removals_at_once_are_held_unless_the_source_was_deleted_explicitly(name: str, there: bool) -> None:
     clock, registry = Clock(), toys.full_registry()
     guard = MassDeleteGuard(MassDeleteLimit(5), 600.0, clock)
     gate = DeletionGate(a_cache(registry), registry, guard, FlapDamper(clock), clock, gone_after=3.0)
@@ -111,7 +111,9 @@ SMALL = {"data": {"key": "b25l"}}
     [("", SMALL, True), ("true", SMALL, False), ("", {"data": {"key": "no base64"}}, False)],
     ids=["ready", "paused", "unfit"],
 )
-def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict[str, object], gives_way: bool) -> None:
+def test_a_copy_is_replaced_only_if_the_winner_can_write_its_own(
+    paused: str, resource: dict[str, object], gives_way: bool
+) -> None:
     world = World(toys.full_registry())
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -124,7 +126,7 @@ def test_a_copy_gives_way_only_to_one_that_will_come(paused: str, resource: dict
     assert bool(world.objects[at("b", "x")].owner_references) == gives_way
 
 
-def test_overwrite_does_not_take_what_somebody_else_gave_to_a_distribution() -> None:
+def test_overwrite_leaves_an_object_with_the_owner_reference_of_a_distribution() -> None:
     world = World(toys.full_registry(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -135,7 +137,7 @@ def test_overwrite_does_not_take_what_somebody_else_gave_to_a_distribution() -> 
     assert world.objects[at("b", "x")] is given
 
 
-def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
+def test_overwrite_waits_for_the_deletion_of_a_copy_of_a_deleted_distribution() -> None:
     world = World(toys.full_registry(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -150,7 +152,7 @@ def test_overwrite_does_not_take_what_goes_by_its_owner_reference() -> None:
 
 
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
-def test_overwrite_lets_a_source_take_over_the_next_one_of_its_tree(adopt: Adopt) -> None:
+def test_overwrite_lets_a_source_take_over_a_source_below_it_in_the_tree(adopt: Adopt) -> None:
     world = World(toys.full_registry(adopt=adopt))
     world.namespace("r", {trees.TYPE: trees.ROOT})
     world.namespace("a", {trees.PARENT: "r"})
@@ -160,7 +162,7 @@ def test_overwrite_lets_a_source_take_over_the_next_one_of_its_tree(adopt: Adopt
     assert world.objects[at("a", "x")].content == secret("one" if adopt is Adopt.ANY else "two")
 
 
-def test_what_a_tree_only_created_stays_its_namespaces_own_to_other_vocabularies() -> None:
+def test_a_copy_that_accurate_created_once_belongs_to_its_namespace_for_other_vocabularies() -> None:
     world = World(toys.full_registry())
     for name in ("admin", "b"):
         world.namespace(name)
@@ -174,7 +176,7 @@ def test_what_a_tree_only_created_stays_its_namespaces_own_to_other_vocabularies
     assert not is_ours(world, key, created)
 
 
-def test_a_namespace_goes_with_its_sub_namespace_whoever_set_its_parent() -> None:
+def test_a_namespace_is_deleted_with_its_sub_namespace_even_if_another_field_manager_set_its_parent() -> None:
     world = World(toys.full_registry())
     world.namespace("r", {trees.TYPE: trees.ROOT})
     world.namespace("a", {trees.PARENT: "r"})
@@ -203,7 +205,7 @@ def copies_in(world: World) -> set[Ref]:
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARY_NAMES)
-def test_a_namespace_of_the_example_that_appears_gets_its_copies_by_events_alone(vocabulary: str) -> None:
+def test_a_new_namespace_of_an_example_gets_its_copies_through_events_alone(vocabulary: str) -> None:
     left, made = left_to_do(vocabulary, examples.registry_for(vocabulary))
     assert left == []
     assert made, f"a namespace in examples/{vocabulary} must get a copy when it appears"
@@ -218,7 +220,7 @@ REACTING = [
 
 
 @pytest.mark.parametrize("name", REACTING)
-def test_a_source_type_that_forgets_the_events_of_namespaces_is_found_out(name: str) -> None:
+def test_a_source_type_that_ignores_events_of_namespaces_fails_the_test_above(name: str) -> None:
     """The test above can fail: this shows it for every source type."""
     vocabulary = vocabulary_of(name)
     types = examples.registry_for(vocabulary).source_types
@@ -228,7 +230,7 @@ def test_a_source_type_that_forgets_the_events_of_namespaces_is_found_out(name: 
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARY_NAMES)
-def test_a_vocabulary_names_every_key_by_which_its_source_types_mark_and_request_copies(vocabulary: str) -> None:
+def test_a_vocabulary_lists_every_metadata_key_of_its_source_types(vocabulary: str) -> None:
     """Else these keys would be copied, and a copy could be taken for a source or for a copy of another source."""
     settings = Settings()
     named = next(each.metadata_keys for each in VOCABULARIES if each.name == vocabulary)
@@ -237,7 +239,7 @@ def test_a_vocabulary_names_every_key_by_which_its_source_types_mark_and_request
 
 
 @given(strategies.worlds())
-def test_an_object_without_marks_names_no_source(world: World) -> None:
+def test_an_object_without_marks_leads_to_no_source(world: World) -> None:
     """The registry asks about marked objects, and about those with owner references: these are no marks."""
     for obj in world.objects.values():
         for source_type in world.registry.source_types:
@@ -254,7 +256,7 @@ def without(obj: Object, keys: frozenset[str]) -> Object:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, rules: ClusterPolicy) -> None:
+def test_every_world_settles_with_lawful_writes_and_then_needs_none(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules, check=assert_lawful)
     assert is_silent(world, rules)
 
@@ -264,9 +266,7 @@ def test_every_world_settles_by_lawful_writes_and_is_then_silent(world: World, r
     strategies.rules(),
     st.sampled_from(EVERYTHING.kinds),
 )
-def test_a_kind_that_has_not_been_listed_stops_those_who_use_it_and_no_other(
-    world: World, rules: ClusterPolicy, kind: Kind
-) -> None:
+def test_an_unlisted_kind_stops_only_the_keys_that_use_it(world: World, rules: ClusterPolicy, kind: Kind) -> None:
     before = copy_of(world)
     settle_reads(before, rules)
     world.looked, world.values = before.looked, before.values
@@ -291,7 +291,7 @@ def _is_known(key: Key, world: World) -> bool:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_is_not_ours_and_not_wanted_is_the_same_object_after(world: World, rules: ClusterPolicy) -> None:
+def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World, rules: ClusterPolicy) -> None:
     before = copy_of(world)
     touched = {write.ref for write in settle(world, rules)}
     asked = _asked(before) | _asked(world)
@@ -326,7 +326,7 @@ def test_the_order_of_keys_does_not_matter(world: World, rules: ClusterPolicy, o
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.fates(), strategies.orders())
-def test_lost_writes_and_late_news_only_delay(
+def test_lost_writes_and_late_events_only_delay_the_result(
     world: World, rules: ClusterPolicy, fates: list[Fate], order: Order
 ) -> None:
     other = copy_of(world)
@@ -390,7 +390,7 @@ def test_no_value_is_in_any_repr(world: World, rules: ClusterPolicy) -> None:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_an_address_has_at_most_one_owner_over_all_source_types(world: World, rules: ClusterPolicy) -> None:
+def test_an_address_has_at_most_one_owner_across_all_source_types(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     holders: dict[Ref, Key] = {}
     for key in world.asking():
@@ -410,7 +410,7 @@ def _is_left(ref: Ref, key: Key, world: World) -> bool:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_a_conflict_has_a_cause_that_can_be_seen(world: World, rules: ClusterPolicy) -> None:
+def test_every_conflict_has_a_visible_cause(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     plans = {key: plan_of(key, world, rules) for key in world.asking()}
     for key, planned in plans.items():
@@ -444,7 +444,7 @@ def _stands(planned: Plan, ref: Ref, rules: ClusterPolicy) -> bool:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_marks_and_asks_are_never_copied(world: World, rules: ClusterPolicy) -> None:
+def test_marks_and_requests_are_never_copied(world: World, rules: ClusterPolicy) -> None:
     words = world.registry.metadata_keys | {ADOPTED, RELEASED, PAUSED, IGNORE, ACCEPT}
     for write in settle(world, rules):
         if isinstance(write, Create | Update | Recreate):
@@ -459,7 +459,7 @@ def test_marks_and_asks_are_never_copied(world: World, rules: ClusterPolicy) -> 
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_protected_namespaces_are_reached_only_where_the_source_type_may(world: World, rules: ClusterPolicy) -> None:
+def test_protected_namespaces_are_written_only_by_source_types_that_may(world: World, rules: ClusterPolicy) -> None:
     def check(cache: World, write: Write) -> None:
         copy = wanted(cache, write)
         if isinstance(write, Create | Update | Recreate) and copy is not None:
@@ -469,7 +469,7 @@ def test_protected_namespaces_are_reached_only_where_the_source_type_may(world: 
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_is_the_operators_own_is_written_for_nobody_who_may_not_reach_protected_namespaces(
+def test_an_object_of_the_operator_is_never_written_for_a_source_type_that_protected_namespaces_refuse(
     world: World, rules: ClusterPolicy
 ) -> None:
     def check(cache: World, write: Write) -> None:
@@ -480,7 +480,9 @@ def test_what_is_the_operators_own_is_written_for_nobody_who_may_not_reach_prote
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: World, rules: ClusterPolicy) -> None:
+def test_immutable_differences_recreate_a_copy_only_if_the_settings_allow_it(
+    world: World, rules: ClusterPolicy
+) -> None:
     def check(cache: World, write: Write) -> None:
         taken_over = isinstance(write, Recreate) and cache.registry.owner(write.live, cache) != write.key
         assert rules.recreate or not isinstance(write, Recreate) or taken_over
@@ -489,7 +491,7 @@ def test_immutable_differences_recreate_only_where_the_settings_allow_it(world: 
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules: ClusterPolicy) -> None:
+def test_every_desired_copy_that_is_not_blocked_matches_its_template(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
         blocked = {each.ref for each in plan_of(key, world, rules).blocked}
@@ -506,7 +508,7 @@ def test_every_copy_that_is_wanted_and_not_blocked_is_exact(world: World, rules:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, rules: ClusterPolicy) -> None:
+def test_no_copy_in_sync_is_deleted_while_its_source_wants_it(world: World, rules: ClusterPolicy) -> None:
     settle_reads(world, rules)
     plans = {key: plan_of(key, world, rules) for key in every_key(world)}
     gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
@@ -522,7 +524,9 @@ def test_no_good_copy_is_deleted_while_its_source_wants_it_there(world: World, r
 
 
 @given(strategies.worlds(), strategies.rules(), strategies.specs(), st.booleans())
-def test_what_gives_way_gives_way_to_something(world: World, rules: ClusterPolicy, spec: Content, paused: bool) -> None:
+def test_a_copy_that_is_replaced_for_a_late_distribution_exists_afterwards(
+    world: World, rules: ClusterPolicy, spec: Content, paused: bool
+) -> None:
     """A late distribution comes before most others, and cannot take over what they have made."""
     settle(world, rules)
     given_up: set[Ref] = set()
@@ -539,7 +543,7 @@ def test_what_gives_way_gives_way_to_something(world: World, rules: ClusterPolic
 
 
 @given(strategies.worlds(), strategies.rules(), st.sampled_from(RESOURCES))
-def test_a_definition_that_goes_takes_nothing_with_it_and_holds_nothing(
+def test_a_deleted_definition_deletes_no_copies_and_keeps_no_finalizers(
     world: World, rules: ClusterPolicy, kind: Kind
 ) -> None:
     """The server deletes all objects of the kind; what holds them lets go, and what they made stays."""
@@ -571,7 +575,7 @@ def _source_type_of(kind: Kind) -> SourceType:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_we_made_is_never_in_the_way_of_who_comes_first(world: World, rules: ClusterPolicy) -> None:
+def test_a_copy_of_ours_never_blocks_the_source_that_wins_its_address(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     plans = {key: plan_of(key, world, rules) for key in world.asking()}
     for key, planned in plans.items():
@@ -599,7 +603,7 @@ def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: ClusterPolicy) -> None:
+def test_no_copy_stays_in_a_namespace_that_does_not_accept_it(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
         for blocked in plan_of(key, world, rules).blocked:
@@ -609,7 +613,7 @@ def test_no_copy_stays_where_it_is_not_accepted(world: World, rules: ClusterPoli
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: World, rules: ClusterPolicy) -> None:
+def test_copies_of_a_distribution_that_was_deleted_explicitly_are_deleted(world: World, rules: ClusterPolicy) -> None:
     world.revoked = set()
     settle(world, rules)
     for ref in [ref for ref in world.objects if ref.kind == RESOURCE_DISTRIBUTION]:
@@ -623,7 +627,9 @@ def test_what_a_source_that_is_gone_by_an_explicit_act_has_made_goes(world: Worl
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_a_guard_is_the_first_write_and_the_last(world: World, rules: ClusterPolicy) -> None:
+def test_a_finalizer_is_added_before_the_first_write_and_removed_after_the_last(
+    world: World, rules: ClusterPolicy
+) -> None:
     def check(cache: World, write: Write) -> None:
         source = cache.get(write.key.source)
         guard = cache.registry[write.key.source_type].desired(write.key.source, cache).finalizer

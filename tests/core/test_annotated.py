@@ -98,7 +98,7 @@ def kinds_of(writes: list[Write]) -> list[type]:
         ("", set()),
     ],
 )
-def test_an_object_is_copied_to_what_its_annotation_selects_and_never_onto_itself(
+def test_an_object_is_copied_to_the_namespaces_of_its_annotation_and_never_onto_itself(
     to: str, namespaces: set[str]
 ) -> None:
     world = a_world(to)
@@ -107,7 +107,7 @@ def test_an_object_is_copied_to_what_its_annotation_selects_and_never_onto_itsel
     assert SOURCE not in [copy.ref for copy in world.registry["toy"].desired(SOURCE, world).copies]
 
 
-def test_by_name_is_what_the_selector_says() -> None:
+def test_a_copy_is_by_name_only_if_the_selector_lists_its_namespace() -> None:
     for to, by_name in (("a", True), ("/a/", False), ("team=red", False)):
         world = a_world(to)
         copies = world.registry["toy"].desired(SOURCE, world).copies
@@ -121,7 +121,7 @@ def test_all_copies_share_one_template() -> None:
     assert {id(copy.template) for copy in copies} == {id(copies[0].template)}
 
 
-def test_every_kind_is_copied_as_itself_and_another_kind_is_no_source() -> None:
+def test_every_served_kind_is_copied_as_that_kind_and_others_are_not_sources() -> None:
     world = a_world("a", kinds=(SECRET,))
     world.put(at("home", "x", CONFIG_MAP), config_map(), annotations={TO: "a"})
     settle(world, RULES)
@@ -132,7 +132,7 @@ def test_every_kind_is_copied_as_itself_and_another_kind_is_no_source() -> None:
     assert world.objects[at("a", "x", CONFIG_MAP)].content == config_map()
 
 
-def test_a_copy_is_no_source_and_is_recognised_by_its_mark() -> None:
+def test_a_copy_is_not_a_source_and_is_recognised_by_its_mark() -> None:
     world = a_world("a")
     settle(world, RULES)
     copy = world.objects[at("a", "x")]
@@ -141,7 +141,7 @@ def test_a_copy_is_no_source_and_is_recognised_by_its_mark() -> None:
     assert world.sources("toy") == [SOURCE]
 
 
-def test_a_manager_of_the_settings_counts_as_samara() -> None:
+def test_a_field_manager_in_the_settings_counts_as_samara() -> None:
     for managers, left in ((frozenset[str](), {"a"}), (frozenset({"original"}), set[str]())):
         world = a_world("", managers=managers)
         world.put(at("a", "x"), secret(), "original", annotations={FROM: "home/x"})
@@ -155,7 +155,7 @@ def test_a_manager_of_the_settings_counts_as_samara() -> None:
 @pytest.mark.parametrize(
     ("to", "woken"), [("new", True), ("a", False), ("/n.*/", True), ("/a/", False), ("team=red", True), ("x=y", False)]
 )
-def test_a_new_namespace_wakes_the_sources_that_select_it_and_they_fill_it(to: str, woken: bool) -> None:
+def test_a_new_namespace_requeues_the_sources_that_select_it_and_gets_their_copies(to: str, woken: bool) -> None:
     world = a_world(to)
     settle(world, RULES)
     new = world.namespace("new", {"team": "red"})
@@ -165,7 +165,7 @@ def test_a_new_namespace_wakes_the_sources_that_select_it_and_they_fill_it(to: s
     assert (at("new", "x") in world.objects) is woken
 
 
-def test_a_namespace_whose_labels_change_wakes_the_sources_that_selected_it_before() -> None:
+def test_changed_labels_of_a_namespace_requeue_the_sources_that_selected_it_before() -> None:
     world = a_world("team=red")
     settle(world, RULES)
     follow(world, RULES, lambda world: world.edit(namespace_ref("a"), labels={"team": "blue"}))
@@ -174,7 +174,7 @@ def test_a_namespace_whose_labels_change_wakes_the_sources_that_selected_it_befo
     assert at("b", "x") in world.objects
 
 
-def test_a_namespace_that_comes_again_is_filled_again() -> None:
+def test_a_recreated_namespace_gets_its_copies_again() -> None:
     world = a_world("a,b")
     settle(world, RULES)
     world.delete(namespace_ref("a"))
@@ -183,17 +183,17 @@ def test_a_namespace_that_comes_again_is_filled_again() -> None:
     assert filled(world) == {"a", "b"}
 
 
-def test_the_namespace_of_a_source_does_not_wake_it() -> None:
+def test_the_namespace_of_a_source_does_not_requeue_it() -> None:
     world = a_world("home,a")
     assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("home")], world)) == []
 
 
-def test_another_object_than_a_namespace_wakes_nothing() -> None:
+def test_an_object_that_is_not_a_namespace_requeues_no_source() -> None:
     world = a_world()
     assert list(world.registry["toy"].affected_by(world.objects[SOURCE], world)) == []
 
 
-def test_what_a_source_cannot_target_is_not_compared_with_its_request() -> None:
+def test_a_namespace_that_a_source_may_not_target_is_not_matched_against_its_request() -> None:
     compared: list[str] = []
 
     def counted(obj: Object) -> CopyRequest:
@@ -210,7 +210,7 @@ def test_what_a_source_cannot_target_is_not_compared_with_its_request() -> None:
 # Mistakes, and the end of a source
 
 
-def test_a_mistake_deletes_nothing_and_the_rest_is_served() -> None:
+def test_an_invalid_value_deletes_nothing_and_its_valid_part_is_served() -> None:
     world = a_world("a,b")
     settle(world, RULES)
     ask(world, "b,c?")
@@ -221,14 +221,14 @@ def test_a_mistake_deletes_nothing_and_the_rest_is_served() -> None:
     assert filled(world) == {"b", "c"}
 
 
-def test_a_mistake_does_not_stop_the_update_of_copies() -> None:
+def test_an_invalid_value_does_not_stop_updates_of_copies() -> None:
     world = a_world("a")
     settle(world, RULES)
     world.edit(SOURCE, content=secret("new"), annotations={TO: "a?"})
     assert kinds_of(settle(world, RULES)) == [Update]
 
 
-def test_a_mistake_deletes_copies_only_where_the_vocabulary_says_so() -> None:
+def test_an_invalid_value_deletes_copies_only_if_the_vocabulary_asks_for_it() -> None:
     world = a_world("a,b", keep_on_fault=False)
     settle(world, RULES)
     ask(world, "b?")
@@ -238,7 +238,7 @@ def test_a_mistake_deletes_copies_only_where_the_vocabulary_says_so() -> None:
 
 @pytest.mark.parametrize("end", ["deleted", "terminating", "cleared"])
 @pytest.mark.parametrize("keep", [False, True])
-def test_copies_go_with_their_source_unless_they_are_kept(keep: bool, end: str) -> None:
+def test_copies_are_deleted_with_their_source_unless_they_are_kept(keep: bool, end: str) -> None:
     world = a_world("a,b", keep_when_gone=keep)
     settle(world, RULES)
     if end == "cleared":
@@ -271,31 +271,31 @@ def refusals(new: Mapping[str, str] | None, old: Mapping[str, str] | None = None
     return admission.validate(Request(operation, obj(new), obj(old)), world)
 
 
-def test_a_mistake_is_refused_in_its_own_words() -> None:
+def test_an_invalid_value_is_refused_with_the_message_of_its_fault() -> None:
     assert refusals({TO: "a?"}) == (MISTAKE.message,)
     assert refusals({TO: "a?"}, {TO: "a"}) == (MISTAKE.message,)
     assert refusals({TO: "a?", MATCHING: "x"}, {TO: "a?"}) == (MISTAKE.message,)
 
 
-def test_a_mistake_of_before_stops_no_other_change_and_nothing_stops_a_deletion() -> None:
+def test_an_invalid_value_from_before_refuses_no_other_change_and_no_deletion() -> None:
     assert refusals({TO: "a?", "note": "x"}, {TO: "a?"}) == ()
     assert refusals(None, {TO: "a?"}) == ()
     assert refusals({}, {TO: "a?"}) == ()
 
 
-def test_what_is_no_source_is_not_validated() -> None:
+def test_an_object_that_is_not_a_source_is_not_validated() -> None:
     assert refusals({TO: "a?", FROM: "other/x"}) == ()
     assert refusals({TO: "a?"}, ref=namespace_ref("home")) == ()
 
 
-def test_admission_is_about_all_kinds_and_can_be_left_out() -> None:
+def test_admission_covers_all_kinds_and_can_be_omitted() -> None:
     admission = TOY.source_type().admission
     assert admission is not None
     assert admission.kinds == (SECRET, CONFIG_MAP)
     assert replace(TOY, validated=False).source_type().admission is None
 
 
-def test_the_source_type_is_made_of_what_the_vocabulary_says() -> None:
+def test_the_source_type_has_the_values_of_its_vocabulary() -> None:
     made = TOY.source_type()
     assert (made.name, made.kinds, made.resource, made.finalizer) == ("toy", (SECRET, CONFIG_MAP), None, "")
     assert made.source.metadata_keys == {TO, MATCHING}

@@ -32,58 +32,58 @@ def figures(tally: CopyCounts) -> tuple[int, int, int, int]:
     return tally.wanted, tally.in_sync, tally.pending, tally.blocked
 
 
-def test_a_place_is_right_pending_or_blocked() -> None:
+def test_a_desired_address_is_in_sync_pending_or_blocked() -> None:
     create = Create(KEY, B, Copy(B, Template(secret())))
     tally = counted(step(A, None), step(B, create), step(C, Blocked(KEY, C, "conflict", "taken")))
     assert figures(tally) == (3, 1, 1, 1)
 
 
-def test_a_place_to_look_at_is_pending() -> None:
+def test_an_address_that_must_be_read_first_is_pending() -> None:
     assert figures(counted(step(A, ReadFirst(A)))) == (1, 0, 1, 0)
 
 
-def test_what_is_not_wanted_does_not_count() -> None:
+def test_an_unwanted_copy_is_not_counted() -> None:
     assert figures(counted(step(A, Blocked(KEY, A, "held", "paused"), desired=False))) == (0, 0, 0, 0)
 
 
-def test_a_write_that_succeeds_makes_its_place_right() -> None:
+def test_a_successful_write_brings_its_address_in_sync() -> None:
     tally = counted(step(A, Create(KEY, A, Copy(A, Template(secret())))))
     tally.mark_in_sync(A)
     assert figures(tally) == (1, 1, 0, 0)
 
 
-def test_a_write_that_is_refused_blocks_its_place() -> None:
+def test_a_refused_write_blocks_its_address() -> None:
     tally = counted(step(A, Create(KEY, A, Copy(A, Template(secret())))))
     tally.mark_blocked(A, "refused", "quota")
     assert figures(tally) == (1, 0, 0, 1)
 
 
-def test_a_refused_delete_of_what_is_not_wanted_blocks_nothing() -> None:
+def test_a_refused_delete_of_an_unwanted_copy_blocks_no_desired_copy() -> None:
     tally = counted(step(A, None))
     tally.mark_blocked(B, "refused", "no right to delete")
     assert figures(tally) == (1, 1, 0, 0)
 
 
-def test_a_slice_is_counted_anew_and_the_others_stay() -> None:
+def test_a_slice_is_counted_again_and_the_others_keep_their_counts() -> None:
     tally = counted(step(A, Blocked(KEY, A, "conflict", "taken")), step(B, Blocked(KEY, B, "conflict", "taken")))
     tally.reset("a")
     tally.count(step(A, None))
     assert figures(tally) == (2, 1, 0, 1)
 
 
-def test_a_slice_that_is_no_longer_wanted_leaves_the_tally() -> None:
+def test_a_slice_that_is_no_longer_wanted_is_not_counted() -> None:
     tally = counted(step(A, Blocked(KEY, A, "conflict", "taken")), step(B, None))
     tally.reset("a")
     assert figures(tally) == (1, 1, 0, 0)
 
 
-def test_a_whole_plan_starts_from_nothing() -> None:
+def test_a_complete_plan_resets_all_counts() -> None:
     tally = counted(step(A, None), step(B, Blocked(KEY, B, "conflict", "taken")))
     tally.reset(None)
     assert figures(tally) == (0, 0, 0, 0)
 
 
-def test_what_is_missing_is_found_by_its_namespace() -> None:
+def test_exceptions_are_indexed_by_namespace() -> None:
     """Ten thousand slices must not look through ten thousand exceptions each."""
     other = at("a", "y")
     tally = counted(step(A, ReadFirst(A)), step(other, ReadFirst(other)), step(B, ReadFirst(B)), step(C, None))
@@ -95,12 +95,12 @@ def test_what_is_missing_is_found_by_its_namespace() -> None:
     assert figures(tally) == (4, 3, 1, 0)
 
 
-def test_reasons_are_gathered_over_all_namespaces() -> None:
+def test_reasons_are_collected_across_all_namespaces() -> None:
     steps = [step(ref, Blocked(KEY, ref, "conflict", f"taken in {ref.namespace}")) for ref in (A, B)]
     assert shown(counted(*steps, step(C, ReadFirst(C)))) == {"conflict": {A: "taken in a", B: "taken in b"}}
 
 
-def test_a_message_that_only_names_its_namespace_is_kept_once_for_all_places() -> None:
+def test_a_message_that_differs_only_in_the_namespace_is_stored_once() -> None:
     """A list may name ten thousand namespaces that do not exist."""
     one, two = at("team-one", "x"), at("team-two", "x")
     steps = [step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
@@ -110,26 +110,26 @@ def test_a_message_that_only_names_its_namespace_is_kept_once_for_all_places() -
     assert shown(tally) == {"no-namespace": texts}
 
 
-def test_what_is_pending_is_kept_once_for_all_places() -> None:
+def test_a_pending_exception_is_stored_once_for_all_addresses() -> None:
     tally = counted(step(A, ReadFirst(A)), step(B, ReadFirst(B)))
     assert tally.exceptions["a"][A] is tally.exceptions["b"][B]
 
 
 @pytest.mark.parametrize("message", ["", "a", "namespace a has a banana"])
-def test_a_message_is_shown_as_it_was_given(message: str) -> None:
+def test_a_message_is_shown_unchanged(message: str) -> None:
     tally = counted(step(A, None))
     tally.mark_blocked(A, "refused", message)
     assert shown(tally) == {"refused": {A: message}}
 
 
-def test_namespaces_that_went_leave_the_tally() -> None:
+def test_deleted_namespaces_are_not_counted() -> None:
     tally = counted(step(A, None), step(B, Blocked(KEY, B, "conflict", "taken")), step(C, ReadFirst(C)))
     tally.retain({A, A._replace(namespace="new")})
     assert figures(tally) == (1, 1, 0, 0)
     assert not tally.exceptions
 
 
-def test_a_removal_that_is_refused_is_told_no_more_once_its_namespace_is_planned_anew() -> None:
+def test_a_refused_removal_is_no_longer_reported_once_its_namespace_is_planned_again() -> None:
     """Somebody else may have removed the copy; where not, the removal is offered and refused again."""
     tally = counted(step(A, None))
     tally.mark_not_removed(B, "refused", "a policy")
@@ -138,7 +138,7 @@ def test_a_removal_that_is_refused_is_told_no_more_once_its_namespace_is_planned
     assert set(tally.removals) == {C}
 
 
-def test_a_large_plan_that_is_done_tells_of_no_removal_of_before() -> None:
+def test_a_finished_large_plan_forgets_earlier_refused_removals() -> None:
     tally = counted(step(A, None))
     tally.mark_not_removed(B, "refused", "a policy")
     tally.retain({A})
@@ -146,7 +146,7 @@ def test_a_large_plan_that_is_done_tells_of_no_removal_of_before() -> None:
     assert figures(tally) == (1, 1, 0, 0)
 
 
-def test_places_that_nobody_wants_any_more_leave_the_tally_also_where_their_namespace_stays() -> None:
+def test_addresses_that_are_no_longer_wanted_are_not_counted_even_if_their_namespace_stays() -> None:
     mistyped = A._replace(name="mistyped")
     unserved = A._replace(kind=A.kind._replace(name="Unserved"))
     tally = counted(*(step(ref, Blocked(KEY, ref, "invalid", "not served")) for ref in (mistyped, unserved)))
@@ -163,7 +163,7 @@ def test_metrics_are_the_sums() -> None:
 PAUSED = Blocked(KEY, A, "held", "its namespace is paused")
 
 
-def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
+def test_a_held_removal_is_reported_until_its_namespace_is_planned_again() -> None:
     tally = counted(step(A, PAUSED, desired=False))
     assert list(tally.problems()) == ["held"]
     tally.mark_held([B])
@@ -175,11 +175,11 @@ def test_a_copy_that_may_not_go_is_told_until_it_may() -> None:
     assert tally.removals == {}
 
 
-def test_a_plan_says_of_which_copies_that_should_go_something_stands_against_it() -> None:
+def test_a_plan_lists_the_removals_that_are_blocked() -> None:
     assert list(CopyCounts.of(Plan((step(A, PAUSED, desired=False),))).removals) == [A]
 
 
-def test_what_a_pause_held_back_before_a_large_plan_is_said_anew_by_it() -> None:
+def test_a_large_plan_starts_without_the_held_removals_of_earlier_plans() -> None:
     tally = counted(step(A, PAUSED, desired=False))
     tally.mark_held([B])
     tally.start_chunked()

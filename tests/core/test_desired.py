@@ -15,19 +15,19 @@ from samara.core.desired import Mistake, mismatch, not_copied
         ("", "'x'", "a name was expected, found 'x'"),
     ],
 )
-def test_a_mismatch_says_the_field_what_was_expected_and_what_was_found(field: str, found: str, message: str) -> None:
+def test_a_mismatch_names_the_field_the_expected_value_and_the_actual_one(field: str, found: str, message: str) -> None:
     fault = mismatch(field, "a name", found)
     assert (fault.message, fault.field) == (message, field)
     assert fault.mistakes == (Mistake(field, "a name", found),)
 
 
-def test_a_comma_is_for_the_sentence_alone() -> None:
+def test_a_trailing_comma_appears_only_in_the_message() -> None:
     fault = mismatch("a", "letters, digits,", "'!'")
     assert fault.message == "a: letters, digits, was expected, found '!'"
     assert fault.mistakes[0].expected == "letters, digits"
 
 
-def test_a_fault_of_a_part_is_one_of_all_below_its_path() -> None:
+def test_a_fault_of_a_nested_value_has_the_complete_path() -> None:
     inner = mismatch("matchLabels[a]", "a label value", "'!'").below("spec.selector")
     assert inner.message == "spec.selector.matchLabels[a]: a label value was expected, found '!'"
     assert inner.field == inner.mistakes[0].field == "spec.selector.matchLabels[a]"
@@ -36,6 +36,6 @@ def test_a_fault_of_a_part_is_one_of_all_below_its_path() -> None:
     assert outer.field == outer.mistakes[0].field == "spec.selector"
 
 
-def test_what_is_left_behind_is_found_where_it_is_written() -> None:
+def test_a_key_that_is_not_copied_is_reported_with_its_field_path() -> None:
     assert not_copied("labels", "example.com/a").at == "metadata.labels.example.com/a"
     assert not_copied("annotations", "a").found == "an annotation that does not travel"

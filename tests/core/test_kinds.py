@@ -25,26 +25,26 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda each: str(each))
-def test_kinds_that_give_power_are_denied(kind: Kind, denied: bool) -> None:
+def test_kinds_that_grant_rights_are_denied(kind: Kind, denied: bool) -> None:
     assert is_refused(kind) is denied
 
 
-def test_another_type_needs_a_new_secret_and_other_data_does_not() -> None:
+def test_a_changed_type_recreates_a_secret_and_changed_data_does_not() -> None:
     assert must_recreate(SECRET, secret("one"), secret("one", "kubernetes.io/tls"))
     assert not must_recreate(SECRET, secret("one"), secret("two"))
 
 
-def test_an_immutable_secret_needs_a_new_one_for_any_difference() -> None:
+def test_an_immutable_secret_is_recreated_for_any_difference() -> None:
     assert must_recreate(SECRET, secret("one", immutable=True), secret("two"))
     assert must_recreate(SECRET, secret("one", immutable=True), secret("one"))
     assert not must_recreate(SECRET, secret("one", immutable=False), secret("two"))
 
 
-def test_an_immutable_secret_of_which_only_the_digests_are_held_needs_a_new_one_too() -> None:
+def test_an_immutable_secret_of_which_only_digests_are_cached_is_recreated_too() -> None:
     assert must_recreate(SECRET, secret("one", immutable=True).digests_only(), secret("two"))
 
 
-def test_a_kind_without_a_row_has_no_fixed_field() -> None:
+def test_a_kind_without_rules_has_no_immutable_field() -> None:
     config = Kind("", "v1", "ConfigMap", "configmaps")
     assert not must_recreate(config, content(data={"a": "1"}), content(data={"a": "2"}))
     assert rules_for(config).refusal(content(type="helm.sh/release.v1")) is None
@@ -78,25 +78,25 @@ OURS = {"name": "registry"}
         ([OURS], ["odd", {}, {"name": 7}], [OURS]),
     ],
 )
-def test_a_service_account_keeps_the_pull_secrets_that_a_controller_gave_it(
+def test_a_service_account_keeps_the_pull_secrets_that_a_controller_added(
     sent: list[Any] | None, there: list[Any] | None, kept: list[Any] | None
 ) -> None:
     assert rules_for(SERVICE_ACCOUNT).restore_own_fields["imagePullSecrets"](sent, there) == kept
 
 
-def test_pull_secrets_travel_but_for_those_that_a_controller_gave() -> None:
+def test_pull_secrets_are_copied_except_those_that_a_controller_added() -> None:
     own = rules_for(SERVICE_ACCOUNT).strip_own_fields["imagePullSecrets"]
     assert own([OURS, GIVEN]) == [OURS]
     assert own([GIVEN]) is None
 
 
-def test_a_service_account_keeps_its_secrets_and_nobody_elses() -> None:
+def test_a_service_account_keeps_its_own_secrets_and_never_copies_them() -> None:
     assert rules_for(SERVICE_ACCOUNT).strip_own_fields["secrets"]([OURS]) is None
     assert rules_for(SERVICE_ACCOUNT).restore_own_fields["secrets"](None, [GIVEN]) == [GIVEN]
     assert rules_for(SERVICE_ACCOUNT).restore_own_fields["secrets"](None, None) is None
 
 
-def test_a_bound_claim_keeps_its_volume_and_gets_all_else_of_its_source() -> None:
+def test_a_bound_claim_keeps_its_volume_and_gets_every_other_field_from_its_source() -> None:
     there = {"volumeName": "pv-1", "accessModes": ["old"], "old": 1}
     assert rules_for(CLAIM).restore_own_fields["spec"]({"accessModes": ["new"]}, there) == {
         "accessModes": ["new"],

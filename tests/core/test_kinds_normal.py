@@ -14,32 +14,32 @@ def normal(kind: Kind, **fields: Any) -> Any:
     return made(fields)
 
 
-def test_string_data_joins_data_and_wins() -> None:
+def test_string_data_is_merged_into_data_and_wins() -> None:
     assert normal(SECRET, data={"a": "YQ==", "b": "Yg=="}, stringData={"b": "two"}) == {
         "data": {"a": "YQ==", "b": "dHdv"},
         "type": "Opaque",
     }
 
 
-def test_an_empty_mapping_is_left_out_as_the_server_does() -> None:
+def test_an_empty_mapping_is_omitted_as_the_server_omits_it() -> None:
     assert normal(SECRET, data={}, type="kubernetes.io/tls") == {"type": "kubernetes.io/tls"}
     assert normal(CONFIG_MAP, data={}, binaryData=None) == {}
 
 
-def test_base64_has_one_right_form() -> None:
+def test_base64_is_normalized() -> None:
     assert normal(SECRET, data={"a": "YW\nJj\r\n"})["data"] == {"a": "YWJj"}
     assert normal(CONFIG_MAP, binaryData={"a": "YR=="})["binaryData"] == {"a": "YQ=="}
 
 
-def test_null_is_an_empty_value() -> None:
+def test_null_becomes_an_empty_value() -> None:
     assert normal(SECRET, data={"a": None})["data"] == {"a": ""}
 
 
-def test_immutable_is_kept_where_it_is_said() -> None:
+def test_an_explicit_immutable_field_is_kept() -> None:
     assert normal(CONFIG_MAP, data={"a": "1"}, immutable=False) == {"data": {"a": "1"}, "immutable": False}
 
 
-def test_what_the_server_does_not_know_is_left_out() -> None:
+def test_fields_that_the_server_does_not_know_are_omitted() -> None:
     assert normal(CONFIG_MAP, data={"a": "1"}, extra="x") == {"data": {"a": "1"}}
 
 
@@ -56,21 +56,21 @@ def test_what_the_server_does_not_know_is_left_out() -> None:
         (CONFIG_MAP, {"binaryData": {"a": "%"}}),
     ],
 )
-def test_what_the_server_would_refuse_has_no_such_form(kind: Kind, fields: dict[str, Any]) -> None:
+def test_content_that_the_server_would_refuse_has_no_stored_form(kind: Kind, fields: dict[str, Any]) -> None:
     assert normal(kind, **fields) is None
 
 
-def test_a_service_is_compared_without_the_addresses_that_it_was_given() -> None:
+def test_a_service_is_compared_without_its_allocated_addresses() -> None:
     spec = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ports": [{"port": 80, "nodePort": 30080}]}
     assert rules_for(SERVICE).strip_own_fields["spec"](spec) == {"ports": [{"port": 80}]}
 
 
-def test_a_service_that_is_to_have_no_address_says_so_in_its_copies() -> None:
+def test_a_headless_service_has_headless_copies() -> None:
     spec = {"clusterIP": "None", "clusterIPs": ["None"]}
     assert rules_for(SERVICE).strip_own_fields["spec"](spec) == spec
 
 
-def test_a_claim_is_compared_without_the_volume_that_it_was_given() -> None:
+def test_a_claim_is_compared_without_its_bound_volume() -> None:
     assert rules_for(CLAIM).strip_own_fields["spec"]({"volumeName": "pv-1", "accessModes": ["A"]}) == {
         "accessModes": ["A"]
     }

@@ -47,7 +47,7 @@ def test_all_requirements_must_hold(found: Json, labels: dict[str, str], matched
 
 
 @pytest.mark.parametrize("found", [None, {}, {"matchLabels": {}}, {"matchLabels": None, "matchExpressions": []}])
-def test_without_a_requirement_it_matches_everything_and_says_so(found: Json | None) -> None:
+def test_a_selector_without_requirements_matches_everything(found: Json | None) -> None:
     assert selector(found).requirements == ()
     assert selector(found).matches({})
 
@@ -87,25 +87,25 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("found", "fault"), WRONG)
-def test_what_is_wrong_is_named_with_its_place(found: object, fault: str) -> None:
+def test_a_fault_is_reported_with_its_field_path(found: object, fault: str) -> None:
     assert [each.message for each in parse_selector_json(found).faults] == [fault]
 
 
-def test_all_faults_are_listed_and_not_only_the_first() -> None:
+def test_all_faults_are_listed() -> None:
     found = {"matchLabels": {"!": "x"}, "matchExpressions": [{"key": "a", "operator": "Is"}, {"operator": "In"}]}
     assert len(parse_selector_json(found).faults) == 4
 
 
 @pytest.mark.parametrize("key", ["a", "A_b.c-d", "example.com/a", "x" * 63, f"{'x' * 253}/a"])
-def test_a_legal_label_key(key: str) -> None:
+def test_valid_label_keys_are_accepted(key: str) -> None:
     assert is_label_key(key)
 
 
 @pytest.mark.parametrize("key", ["", "/", "/a", "a/", "-a", "x" * 64, "Example.com/a", f"{'x' * 254}/a", "a\n"])
-def test_an_illegal_label_key(key: str) -> None:
+def test_invalid_label_keys_are_rejected(key: str) -> None:
     assert not is_label_key(key)
 
 
-def test_a_dns_subdomain_ends_where_it_should() -> None:
+def test_a_dns_subdomain_must_match_completely() -> None:
     assert is_dns_subdomain("a.b-c.0")
     assert not any(map(is_dns_subdomain, ("", "a.", ".a", "a..b", "A", "a_b", "x" * 254, "a\n")))

@@ -55,7 +55,7 @@ def has(world: World, namespace: str) -> str:
     return field.raw.decode()
 
 
-def test_law_1_the_vocabulary_of_lower_rank_has_the_place_and_the_loser_is_told_who() -> None:
+def test_law_1_the_vocabulary_of_lower_rank_wins_and_the_conflict_of_the_loser_names_it() -> None:
     world = a_world("b")
     a_chain(world)
     settle(world)
@@ -64,7 +64,7 @@ def test_law_1_the_vocabulary_of_lower_rank_has_the_place_and_the_loser_is_told_
     assert (blocked.reason, str(KEY) in blocked.message) == ("conflict", True)
 
 
-def test_law_1_the_older_source_has_the_place() -> None:
+def test_law_1_the_older_source_wins_the_address() -> None:
     for older in ("a", "c"):
         world = a_world(None)
         for namespace in ("a", "c"):
@@ -73,7 +73,7 @@ def test_law_1_the_older_source_has_the_place() -> None:
         assert world.objects[at("b", "x")].annotations[toys.FETCHED] == older
 
 
-def test_law_1_of_sources_of_one_age_the_first_by_namespace_has_it() -> None:
+def test_law_1_among_sources_of_the_same_age_the_first_by_namespace_wins() -> None:
     world = a_world(None)
     a_fetch(world, "c")
     a_fetch(world, "a")
@@ -81,7 +81,7 @@ def test_law_1_of_sources_of_one_age_the_first_by_namespace_has_it() -> None:
     assert world.objects[at("b", "x")].annotations[toys.FETCHED] == "a"
 
 
-def test_law_1_two_source_types_that_tie_in_all_else_do_not_both_have_it() -> None:
+def test_law_1_two_source_types_that_tie_in_everything_else_do_not_both_win() -> None:
     """Source types of one vocabulary have one rank."""
     for name in ("secret-copy:aaa", "secret-copy:zzz"):
         twins = [replace(secret_copy.source_type(), name=each) for each in ("secret-copy:mmm", name)]
@@ -91,7 +91,7 @@ def test_law_1_two_source_types_that_tie_in_all_else_do_not_both_have_it() -> No
         assert sorted(blocked) == [False, True]
 
 
-def test_law_1_a_new_winner_takes_over_by_one_update_that_changes_the_marks() -> None:
+def test_law_1_a_new_winner_takes_over_with_one_update_that_changes_the_marks() -> None:
     world = a_world(None)
     a_chain(world)
     settle(world)
@@ -104,7 +104,7 @@ def test_law_1_a_new_winner_takes_over_by_one_update_that_changes_the_marks() ->
     assert dict(have.labels) == {FROM: "admin-x"}
 
 
-def test_law_1_a_winner_that_goes_leaves_its_copy_to_the_next() -> None:
+def test_law_1_the_next_source_takes_over_the_copy_of_a_deleted_winner() -> None:
     world = a_world("b")
     a_chain(world)
     settle(world)
@@ -116,7 +116,7 @@ def test_law_1_a_winner_that_goes_leaves_its_copy_to_the_next() -> None:
     assert "two" in has(world, "b")
 
 
-def test_law_1_a_rival_that_may_not_write_there_does_not_have_the_place() -> None:
+def test_law_1_a_rival_that_may_not_write_there_does_not_win_the_address() -> None:
     world = a_world("b")
     world.edit(SOURCE, content=secret("one", "kubernetes.io/service-account-token"))
     a_chain(world)
@@ -124,7 +124,7 @@ def test_law_1_a_rival_that_may_not_write_there_does_not_have_the_place() -> Non
     assert "two" in has(world, "b")
 
 
-def test_law_2_marks_and_asks_of_every_vocabulary_stay_behind() -> None:
+def test_law_2_marks_and_requests_of_every_vocabulary_are_not_copied() -> None:
     world = a_world(None)
     a_chain(world)
     words = {"team": "red", FROM: "admin-x", "app.kubernetes.io/instance": "argo"}
@@ -133,7 +133,7 @@ def test_law_2_marks_and_asks_of_every_vocabulary_stay_behind() -> None:
     assert dict(world.objects[at("b", "x")].labels) == {"team": "red", toys.LINK: to_label_value("a/x")}
 
 
-def test_law_2_a_copy_that_asks_in_another_vocabulary_is_no_source() -> None:
+def test_law_2_a_copy_with_a_request_of_another_vocabulary_is_not_a_source() -> None:
     world = a_world("a")
     world.namespace("b", {toys.PARENT: "a"})
     settle(world)
@@ -151,7 +151,7 @@ def test_law_2_a_copy_is_a_source_of_its_own_vocabulary() -> None:
     assert "two" in has(world, "c")
 
 
-def test_law_3_at_a_wanted_place_a_right_mark_makes_an_object_ours() -> None:
+def test_law_3_at_a_desired_address_a_correct_mark_makes_an_object_ours() -> None:
     world = a_world("a")
     world.put(at("a", "x"), secret("forged"), **MARKS)
     (write,) = settle(world)
@@ -159,7 +159,7 @@ def test_law_3_at_a_wanted_place_a_right_mark_makes_an_object_ours() -> None:
     assert "one" in has(world, "a")
 
 
-def test_law_3_at_an_unwanted_place_only_a_mark_of_our_making_lets_it_go() -> None:
+def test_law_3_at_an_unwanted_address_only_an_object_that_we_marked_is_deleted() -> None:
     world = a_world("a")
     world.put(at("b", "x"), secret("forged"), **MARKS)
     world.put(at("c", "x"), secret("stale"), FIELD_MANAGER, **MARKS)
@@ -176,7 +176,7 @@ def test_law_3_a_pasted_copy_is_left_alone() -> None:
     assert world.objects[at("b", "x")] is pasted
 
 
-def test_law_3_a_pasted_copy_stays_when_its_source_goes() -> None:
+def test_law_3_a_pasted_copy_stays_when_its_source_is_deleted() -> None:
     world = a_world("a")
     settle(world)
     pasted = world.paste(at("a", "x"), "b")
@@ -186,14 +186,14 @@ def test_law_3_a_pasted_copy_stays_when_its_source_goes() -> None:
     assert at("a", "x") not in world.objects
 
 
-def test_law_3_a_mark_that_cannot_be_true_is_ignored() -> None:
+def test_law_3_an_impossible_mark_is_ignored() -> None:
     world = a_world("a")
     world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/y"})
     world.put(at("c", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "other/x"})
     assert [write.ref for write in settle(world)] == [at("a", "x")]
 
 
-def test_law_3_a_mark_changed_by_somebody_is_not_of_our_making() -> None:
+def test_law_3_a_mark_that_another_field_manager_changed_does_not_prove_a_copy() -> None:
     world = a_world("a")
     have = world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/other"})
     world.edit(have.ref, annotations={ORIGIN: "admin/x"})
@@ -201,7 +201,7 @@ def test_law_3_a_mark_changed_by_somebody_is_not_of_our_making() -> None:
     assert at("b", "x") in world.objects
 
 
-def test_law_3_the_mark_of_an_originals_manager_counts_where_the_settings_name_it() -> None:
+def test_law_3_a_mark_of_the_originals_field_manager_counts_if_the_settings_list_it() -> None:
     for managers, stays in ((frozenset[str](), True), (frozenset({"original"}), False)):
         world = a_world("a", registry=Registry((secret_copy.source_type(managers=managers),)))
         world.put(at("b", "x"), secret("one"), "original", **MARKS)
@@ -209,14 +209,14 @@ def test_law_3_the_mark_of_an_originals_manager_counts_where_the_settings_name_i
         assert (at("b", "x") in world.objects) is stays
 
 
-def test_law_3_a_mark_gives_content_to_nobody() -> None:
+def test_law_3_a_forged_mark_causes_no_copy() -> None:
     world = a_world(None)
     world.namespace("b", {toys.PARENT: "a"})
     world.put(at("a", "x"), secret("forged"), annotations={toys.CHAINED: "c"})
     assert settle(world) == []
 
 
-def test_law_3_a_forged_mark_on_a_source_takes_nothing_from_its_copies() -> None:
+def test_law_3_a_forged_mark_on_a_source_changes_none_of_its_copies() -> None:
     world = a_world(None)
     a_chain(world)
     settle(world)
@@ -243,7 +243,7 @@ def test_law_4_an_object_that_carries_released_is_free() -> None:
     assert settle(world) == []
 
 
-def test_law_4_a_stripped_copy_at_an_unwanted_place_is_nobodys() -> None:
+def test_law_4_a_stripped_copy_at_an_unwanted_address_is_left_alone() -> None:
     world = a_world("a")
     settle(world)
     world.strip(at("a", "x"))
@@ -251,14 +251,14 @@ def test_law_4_a_stripped_copy_at_an_unwanted_place_is_nobodys() -> None:
     assert settle(world) == []
 
 
-def test_the_mark_alone_is_enough_to_clean_up_after_a_deletion_while_we_were_down() -> None:
+def test_a_copy_is_deleted_by_its_mark_alone_if_its_source_was_deleted_while_we_were_down() -> None:
     world = a_world(None)
     world.put(at("a", "x"), secret("one"), FIELD_MANAGER, **MARKS)
     (write,) = settle(world)
     assert isinstance(write, Delete)
 
 
-def test_a_label_that_left_its_source_leaves_the_copies_too() -> None:
+def test_a_label_removed_from_its_source_is_removed_from_the_copies() -> None:
     world = a_world(None)
     a_chain(world)
     world.edit(at("a", "x"), labels={"team": "red", "tier": "1"})
@@ -283,7 +283,7 @@ def test_an_adopted_object_stays_when_it_is_no_longer_wanted_and_is_not_adopted_
     assert is_silent(world, RULES)
 
 
-def test_a_source_that_knows_nothing_to_write_keeps_nobodys_copy() -> None:
+def test_a_source_without_content_does_not_keep_the_copy_of_a_deleted_source() -> None:
     world = a_world("b")
     settle(world)
     a_fetch(world, "a")
@@ -294,7 +294,7 @@ def test_a_source_that_knows_nothing_to_write_keeps_nobodys_copy() -> None:
 
 
 @pytest.mark.parametrize("adopt", list(Adopt))
-def test_an_update_leaves_a_record_that_the_marks_are_ours(adopt: Adopt) -> None:
+def test_an_update_records_us_as_field_manager_of_the_marks(adopt: Adopt) -> None:
     world = a_world("a", registry=toys.registry("delete", adopt))
     settle(world)
     have: Object = world.objects[at("a", "x")]
@@ -317,7 +317,7 @@ def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -
     assert registry["chain"].kinds == (SECRET,)
 
 
-def test_what_outlives_its_source_on_purpose_is_not_taken_by_who_ranks_below() -> None:
+def test_a_kept_orphan_is_not_taken_over_by_a_vocabulary_that_comes_later() -> None:
     world = a_world("b", gone="keep")
     settle(world)
     a_chain(world)

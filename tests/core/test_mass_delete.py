@@ -23,12 +23,12 @@ def test_deletes_are_held_beyond_both_limits(gone: int, asked: int, has: int, he
     assert exceeds_limit(MassDeleteLimit(), gone, asked, has) is held
 
 
-def test_slices_one_by_one_are_held_like_the_whole() -> None:
+def test_deletes_of_single_slices_are_held_like_those_of_a_complete_plan() -> None:
     gone, has = 0, 100
     while not exceeds_limit(MassDeleteLimit(), gone, 1, has):
         gone, has = gone + 1, has - 1
     assert gone == 50
 
 
-def test_a_brake_of_nought_holds_every_delete() -> None:
+def test_a_limit_of_zero_holds_every_delete() -> None:
     assert exceeds_limit(MassDeleteLimit(most=0, percent=0), 0, 1, 1000)

@@ -16,7 +16,7 @@ OURS = OwnerReference("toys.dev/v1", "Maker", "m", "u", controller=True, block_o
 THEIRS = OwnerReference("v1", "Pod", "p", "u-pod")
 
 
-def test_a_recreated_copy_keeps_its_adoption_as_ours_and_gives_other_keys_back_to_their_owners() -> None:
+def test_a_recreated_copy_stays_adopted_and_keeps_the_metadata_of_others() -> None:
     live = Object(
         at("a", "x"),
         "u",
@@ -36,6 +36,6 @@ def test_an_owner_reference_with_our_uid_is_replaced_and_those_of_others_stay() 
     assert owners_after(Template(secret(), owner=OURS), live) == (THEIRS, OURS)
 
 
-def test_an_owner_reference_of_another_api_version_is_left_as_it_is() -> None:
+def test_an_owner_reference_of_another_api_version_is_unchanged() -> None:
     live = Object(at("a", "x"), "u", 1, owner_references=(OURS._replace(api_version="toys.dev/v1alpha1"),))
     assert owners_after(Template(secret(), owner=OURS), live) == live.owner_references

@@ -44,22 +44,22 @@ TRAVEL = ["team", "app.kubernetes.io/name", "example.com/owner", "fluxcd.example
 
 
 @pytest.mark.parametrize("key", NEVER)
-def test_marks_asks_and_our_own_keys_never_travel(key: str) -> None:
+def test_marks_requests_and_our_own_keys_are_never_copied(key: str) -> None:
     assert COPYABLE.of_source(LABELS, {key: "v", "team": "red"}) == {"team": "red"}
     assert COPYABLE.as_written(LABELS, {key: "v"}) == {}
 
 
 @pytest.mark.parametrize("key", NOT_BY_DEFAULT)
-def test_keys_of_other_tools_do_not_travel_unless_their_author_put_them_there(key: str) -> None:
+def test_keys_of_other_tools_are_copied_only_from_a_template(key: str) -> None:
     assert COPYABLE.of_source(LABELS, {key: "v"}) == {}
     assert COPYABLE.as_written(LABELS, {key: "v"}) == {key: "v"}
 
 
 @pytest.mark.parametrize("key", TRAVEL)
-def test_all_else_travels(key: str) -> None:
+def test_other_keys_are_copied(key: str) -> None:
     assert COPYABLE.of_source(LABELS, {key: "v"}) == {key: "v"}
 
 
-def test_settings_add_to_what_never_travels() -> None:
+def test_settings_add_keys_that_are_never_copied() -> None:
     copyable = CopyableMetadata(COPYABLE.vocabulary_keys, never_labels=("example.com/*",))
     assert copyable.as_written(LABELS, {"example.com/owner": "me", "team": "red"}) == {"team": "red"}

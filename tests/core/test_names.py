@@ -52,7 +52,7 @@ def test_a_list_is_one_csv_record(text: str, legal: tuple[str, ...], illegal: tu
     assert names.members == set(legal)
 
 
-def test_an_item_longer_than_any_reader_takes_is_illegal_and_not_an_error() -> None:
+def test_an_overlong_item_is_illegal_and_not_an_error() -> None:
     assert parse_csv_names("a" * 200_000).legal == ()
     assert parse_csv_names(f"a, {'b' * 200_000}, c").legal == ("a", "c")
 
@@ -69,30 +69,30 @@ def test_a_list_of_good_names_gives_them_all_in_their_order(names: list[str]) ->
     assert parse_csv_names(" ,".join(names)).legal == tuple(dict.fromkeys(names))
 
 
-def test_a_namespace_name_ends_where_it_should() -> None:
+def test_a_namespace_name_must_match_completely() -> None:
     assert is_namespace_name("kube-system")
     assert not is_namespace_name("a\n")
     assert not is_namespace_name("")
 
 
-def test_a_legal_value_is_its_own_token() -> None:
+def test_a_legal_label_value_is_unchanged() -> None:
     assert to_label_value("admin-db") == "admin-db"
     assert to_label_value("a" * 63) == "a" * 63
 
 
 @pytest.mark.parametrize("text", ["a/b", "a" * 64, "-a", "a.", "___", "é", "admin-" + "x" * 253, "a" * 52 + "." * 20])
-def test_what_no_label_holds_becomes_a_legal_token(text: str) -> None:
+def test_text_that_is_no_label_value_becomes_a_legal_one(text: str) -> None:
     token = to_label_value(text)
     assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", token)
     assert is_label_value(token)
 
 
-def test_long_names_that_differ_only_at_the_end_have_different_tokens() -> None:
+def test_long_names_that_differ_only_at_the_end_get_different_label_values() -> None:
     assert to_label_value("x" * 100 + "a") != to_label_value("x" * 100 + "b")
 
 
 @given(st.text(max_size=300))
-def test_every_token_is_legal(text: str) -> None:
+def test_every_label_value_is_legal(text: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", to_label_value(text))
 
 
@@ -113,7 +113,7 @@ GLOBS = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "matches"), GLOBS)
-def test_a_glob_matches_the_whole_text(pattern: str, text: str, matches: bool) -> None:
+def test_a_glob_matches_only_the_complete_text(pattern: str, text: str, matches: bool) -> None:
     assert matches_any_glob((pattern,), text) is matches
 
 
@@ -123,21 +123,21 @@ def test_no_pattern_matches_nothing_and_several_match_any() -> None:
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=10))
-def test_a_glob_means_what_globs_mean(pattern: str, text: str) -> None:
+def test_a_glob_matches_like_fnmatch(pattern: str, text: str) -> None:
     assert matches_any_glob((pattern,), text) is fnmatchcase(text, pattern)
 
 
-def test_whoever_chooses_the_text_cannot_make_a_glob_try_every_way() -> None:
+def test_matching_a_glob_takes_no_exponential_time() -> None:
     text = "/a" * 500
     assert not matches_any_glob(("/*/*/*/*/*/*/shared",), text)
     assert matches_any_glob(("/*/*/*/*/*/*/shared",), f"{text}/shared")
 
 
-def test_a_persons_own_words_are_quoted_and_cut() -> None:
+def test_user_input_is_quoted_and_truncated() -> None:
     assert quoted("a") == "'a'"
     assert len(quoted("x" * 500)) < 90
 
 
-def test_a_sample_says_how_many_more() -> None:
+def test_a_sample_counts_the_omitted_items() -> None:
     assert sample(["b", "a"]) == "a, b"
     assert sample(["d", "c", "b", "a", "e"]) == "a, b, c and 2 more"

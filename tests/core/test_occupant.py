@@ -123,13 +123,13 @@ def rule(world: World, key: Key, adopt: Adopt = Adopt.IDENTICAL) -> str:
 
 
 @pytest.mark.parametrize("by", [FIELD_MANAGER, "", "kubectl"])
-def test_row_1_an_object_whose_mark_names_this_source_is_ours_whoever_set_it(by: str) -> None:
+def test_row_1_an_object_whose_mark_names_this_source_is_ours_for_any_field_manager(by: str) -> None:
     world = a_world()
     an_object(world, COPIED, by)
     assert occupant(world, COPY) is Occupant.OURS
 
 
-def test_row_1_also_beside_marks_of_other_vocabularies() -> None:
+def test_row_1_an_object_is_ours_even_with_marks_of_other_vocabularies() -> None:
     world = a_world()
     an_object(world, SYNCED, annotations={**COPIED["annotations"], **SYNCED["annotations"]})
     assert occupant(world, SYNC) is Occupant.OURS
@@ -145,7 +145,7 @@ def test_row_2_an_owner_reference_with_the_uid_of_this_source_makes_an_object_ou
     assert occupant(world, DISTRIBUTION) is Occupant.OURS
 
 
-def test_row_2_also_if_the_object_names_another_holder() -> None:
+def test_row_2_an_object_with_our_owner_reference_is_ours_even_if_a_mark_names_another_holder() -> None:
     world = a_world()
     an_object(world, SYNCED, owners=owned(world))
     assert world.registry.owner(world.objects[PLACE], world) == SYNC
@@ -181,7 +181,7 @@ def test_row_4_a_copy_that_lost_its_marks_is_ours() -> None:
     ],
     ids=["released", "operator", "owner reference removed", "created once", "not made by us"],
 )
-def test_row_4_but_not_one_that_belongs_to_its_namespace(why: Mapping[str, Marks]) -> None:
+def test_row_4_a_copy_that_belongs_to_its_namespace_is_foreign(why: Mapping[str, Marks]) -> None:
     world = a_world()
     an_object(world, **why)  # type: ignore[arg-type]
     assert world.registry.owner(world.objects[PLACE], world) is None
@@ -191,21 +191,21 @@ def test_row_4_but_not_one_that_belongs_to_its_namespace(why: Mapping[str, Marks
 # 5. This source owns by mark, and the object's holder too
 
 
-def test_row_5_a_copy_that_samara_made_for_another_source_is_taken_over_by_one_update() -> None:
+def test_row_5_a_copy_that_samara_made_for_another_source_is_taken_over_with_one_update() -> None:
     world = a_world()
     an_object(world, SYNCED)
     assert occupant(world, COPY) is Occupant.OURS
     assert rule(world, COPY) == "drifted"
 
 
-def test_row_5_also_the_kept_orphan_of_a_lower_vocabulary() -> None:
+def test_row_5_the_kept_orphan_of_a_lower_vocabulary_is_taken_over() -> None:
     world = a_world()
     an_object(world, SYNCED)
     world.delete(SYNC.source)
     assert occupant(world, COPY) is Occupant.OURS
 
 
-def test_row_5_also_the_kept_orphan_of_the_same_vocabulary() -> None:
+def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
     world = a_world()
     later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
     an_object(world, SYNCED)
@@ -214,7 +214,7 @@ def test_row_5_also_the_kept_orphan_of_the_same_vocabulary() -> None:
     assert occupant(world, Key("sync-to", later.ref)) is Occupant.OURS
 
 
-def test_row_5_also_a_copy_whose_namespace_withdrew_consent() -> None:
+def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.edit(COPY.source, finalizers=("somebody/else",), deleting=True)
@@ -226,21 +226,21 @@ def test_row_5_also_a_copy_whose_namespace_withdrew_consent() -> None:
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])
-def test_row_5_but_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -> None:
+def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -> None:
     world = a_world(gone=gone)
     an_object(world, COPIED)
     world.delete(COPY.source)
     assert occupant(world, SYNC) is (Occupant.FOREIGN if gone == "keep" else Occupant.OURS)
 
 
-def test_row_5_but_not_an_adopted_object() -> None:
+def test_row_5_an_adopted_object_is_foreign() -> None:
     world = a_world()
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
     assert occupant(world, COPY) is Occupant.FOREIGN
 
 
 @pytest.mark.parametrize("by", ["", "kubectl"])
-def test_row_5_but_not_an_object_whose_mark_somebody_else_set(by: str) -> None:
+def test_row_5_an_object_that_another_field_manager_marked_is_foreign(by: str) -> None:
     world = a_world()
     an_object(world, SYNCED, by)
     assert occupant(world, COPY) is Occupant.FOREIGN
@@ -293,7 +293,7 @@ def test_a_held_copy_is_reported_with_the_source_that_it_was_made_for() -> None:
 
 
 @pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (FIELD_MANAGER, {RELEASED: "true"})])
-def test_rows_6_and_7_are_only_about_objects_that_are_recorded_for_their_holder(
+def test_rows_6_and_7_apply_only_to_objects_that_samara_made_for_their_holder(
     by: str, annotations: Mapping[str, str]
 ) -> None:
     world = a_world()
@@ -319,7 +319,7 @@ def test_row_8_a_copy_that_accurate_created_once_is_a_source_again() -> None:
 
 
 @pytest.mark.parametrize("adopt", list(Adopt))
-def test_row_8_but_for_a_source_of_the_same_chain_that_may_be_overwritten(adopt: Adopt) -> None:
+def test_row_8_a_source_of_the_same_chain_may_be_overwritten(adopt: Adopt) -> None:
     world = a_world()
     world.namespace("a", {toys.PARENT: "b"})
     source = world.put(at("b", "x"), secret(), annotations={toys.CHAIN: "yes"})
@@ -328,7 +328,7 @@ def test_row_8_but_for_a_source_of_the_same_chain_that_may_be_overwritten(adopt:
     assert chained.occupant is (Occupant.FOREIGN if adopt is Adopt.ANY else Occupant.SOURCE)
 
 
-def test_row_8_but_a_copy_is_no_source_of_another_vocabulary() -> None:
+def test_row_8_a_copy_is_not_a_source_of_another_vocabulary() -> None:
     world = a_world()
     an_object(world, COPIED, annotations=EVERYWHERE)
     assert occupant(world, SYNC) is Occupant.OURS  # row 5: only its rank keeps the copy for the other source
@@ -344,7 +344,7 @@ def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
     assert occupant(world, key) is Occupant.FOREIGN
 
 
-def test_row_9_a_copy_that_somebody_else_marked_is_no_source_although_its_chain_continues() -> None:
+def test_row_9_a_copy_that_another_field_manager_marked_is_not_a_source_although_its_chain_continues() -> None:
     world = a_world()
     an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
     chained = Key(accurate.NAME, PLACE)
@@ -395,7 +395,7 @@ def test_the_winner_is_the_first_rival_that_may_write_there() -> None:
     assert target(world, SYNC).winner is None
 
 
-def test_a_holder_that_does_not_prune_now_keeps_its_copy() -> None:
+def test_a_holder_that_is_not_pruning_keeps_its_copy() -> None:
     world = a_world()
     an_object(world, SYNCED)
     later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
@@ -404,7 +404,7 @@ def test_a_holder_that_does_not_prune_now_keeps_its_copy() -> None:
     assert target(world, Key("sync-to", later.ref)).winner == SYNC
 
 
-def test_a_source_that_stopped_asking_does_not_keep_its_copy() -> None:
+def test_an_object_that_is_no_longer_a_source_does_not_keep_its_copy() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.edit(COPY.source, annotations={})
@@ -413,7 +413,7 @@ def test_a_source_that_stopped_asking_does_not_keep_its_copy() -> None:
     assert target(world, SYNC).winner is None
 
 
-def test_the_occupant_is_only_classified_once() -> None:
+def test_the_occupant_is_classified_only_once() -> None:
     world = a_world()
     an_object(world, COPIED)
     chosen = target(world, COPY)

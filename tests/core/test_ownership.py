@@ -65,20 +65,20 @@ def put(world: World, uid: str, value: str = "one", by: str = FIELD_MANAGER, cre
     world.put(at("a", "x"), secret(value), by, **more)
 
 
-def test_a_copy_is_made_with_the_owner_reference() -> None:
+def test_a_copy_is_created_with_the_owner_reference() -> None:
     (write,) = planned(a_world("a")).writes
     assert isinstance(write, Create)
     assert write.copy.template.owner is not None
 
 
-def test_an_object_that_names_the_source_by_uid_is_put_right() -> None:
+def test_an_object_that_names_the_source_by_uid_is_updated() -> None:
     world = a_world("a")
     put(world, world.objects[SOURCE].uid, "edited")
     (write,) = planned(world).writes
     assert isinstance(write, Update)
 
 
-def test_a_copy_whose_owner_reference_differs_is_put_right() -> None:
+def test_a_copy_whose_owner_reference_differs_is_updated() -> None:
     """Without `blockOwnerDeletion` the source could vanish before its copies."""
     world = a_world("a")
     reference = owner(world.objects[SOURCE].uid)
@@ -96,7 +96,7 @@ def test_an_identical_object_without_the_reference_is_a_conflict() -> None:
 
 
 @pytest.mark.parametrize("wanted", [("a",), ()])
-def test_what_we_made_for_an_earlier_source_of_the_same_name_goes_late(wanted: tuple[str, ...]) -> None:
+def test_a_copy_of_an_earlier_source_of_the_same_name_is_deleted_after_a_delay(wanted: tuple[str, ...]) -> None:
     world = a_world(*wanted)
     put(world, "an earlier uid")
     (write,) = planned(world).writes
@@ -104,14 +104,14 @@ def test_what_we_made_for_an_earlier_source_of_the_same_name_goes_late(wanted: t
     assert write.delayed
 
 
-def test_until_then_it_is_told_as_a_conflict() -> None:
+def test_a_copy_of_an_earlier_source_of_the_same_name_is_reported_as_a_conflict() -> None:
     world = a_world("a")
     put(world, "an earlier uid")
     found = CopyCounts.of(planned(world))
     assert (found.wanted, found.in_sync, list(found.by_reason())) == (1, 0, ["conflict"])
 
 
-def test_and_then_the_new_source_has_its_place() -> None:
+def test_a_new_source_of_the_same_name_replaces_the_copy_of_the_earlier_one() -> None:
     world = a_world("a")
     put(world, "an earlier uid", "old")
     settle(world)
@@ -119,14 +119,14 @@ def test_and_then_the_new_source_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("wanted", [("a",), ()])
-def test_what_somebody_else_made_in_the_name_of_an_earlier_source_stays(wanted: tuple[str, ...]) -> None:
+def test_an_object_of_another_field_manager_that_names_an_earlier_source_stays(wanted: tuple[str, ...]) -> None:
     world = a_world(*wanted)
     put(world, "an earlier uid", by="")
     found = planned(world)
     assert ([each.reason for each in found.blocked], found.writes) == (["conflict"] * len(wanted), ())
 
 
-def test_what_is_younger_than_its_source_was_not_made_for_an_earlier_one() -> None:
+def test_a_copy_newer_than_its_source_is_not_taken_for_one_of_an_earlier_source() -> None:
     """Somebody has seen a newer source already, and made it for that one."""
     world = a_world("a")
     put(world, "a later uid", created="2027")
@@ -134,14 +134,14 @@ def test_what_is_younger_than_its_source_was_not_made_for_an_earlier_one() -> No
     assert ([each.reason for each in found.blocked], found.writes) == (["conflict"], ())
 
 
-def test_what_is_younger_than_its_source_stays_also_where_it_is_not_wanted() -> None:
+def test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted() -> None:
     world = a_world()
     put(world, "a later uid", created="2027")
     assert [(step.rule, step.outcome) for step in planned(world).steps] == [("newer-than-source", None)]
 
 
 @pytest.mark.parametrize("mark", ["claimed", "proven", "remembered"])
-def test_how_far_a_claim_is_believed_depends_on_who_set_it_and_on_what_counts(mark: str) -> None:
+def test_how_far_a_claim_is_trusted_depends_on_its_field_manager_and_the_ownership(mark: str) -> None:
     """Rows: the ownership. Columns: made by us, marked by somebody else, marks removed by somebody else."""
     beliefs = {
         "by mark": (BY_MARK, {"claimed": "yyn", "proven": "ynn", "remembered": "ynn"}),
@@ -177,7 +177,7 @@ def test_an_owner_reference_on_an_object_of_another_kind_names_no_source() -> No
     assert BY_OWNER.source_of(live, world) is None
 
 
-def test_what_is_no_longer_wanted_goes_if_it_names_the_source_by_uid() -> None:
+def test_an_unwanted_copy_that_names_the_source_by_uid_is_deleted() -> None:
     world = a_world()
     put(world, world.objects[SOURCE].uid)
     (write,) = planned(world).writes
@@ -185,7 +185,7 @@ def test_what_is_no_longer_wanted_goes_if_it_names_the_source_by_uid() -> None:
     assert not write.delayed
 
 
-def test_what_a_source_that_is_gone_has_made_goes() -> None:
+def test_copies_of_a_deleted_source_are_deleted() -> None:
     world = a_world("a")
     put(world, world.objects[SOURCE].uid)
     world.delete(SOURCE)
@@ -194,7 +194,7 @@ def test_what_a_source_that_is_gone_has_made_goes() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_reference_that_somebody_else_wrote_lets_nothing_go(gone: bool) -> None:
+def test_an_owner_reference_of_another_field_manager_deletes_nothing(gone: bool) -> None:
     world = a_world()
     put(world, world.objects[SOURCE].uid, by="")
     if gone:

@@ -39,7 +39,7 @@ PROTECTED_NAMESPACE = [
 
 
 @pytest.mark.parametrize(("protected", "by_name", "answer"), PROTECTED_NAMESPACE)
-def test_a_protected_namespace_is_reached_as_the_source_type_may(
+def test_a_protected_namespace_is_written_as_the_source_type_may(
     protected: Protected, by_name: bool, answer: str
 ) -> None:
     assert reason(wanted("kube-system", by_name), policy=Policy(protected)) == answer
@@ -55,20 +55,20 @@ OWN = [
 
 
 @pytest.mark.parametrize(("protected", "by_name", "answer"), OWN)
-def test_what_is_the_operators_own_is_no_target_of_what_tenants_write(
+def test_an_object_of_the_operator_is_not_a_target_for_sources_of_tenants(
     protected: Protected, by_name: bool, answer: str
 ) -> None:
     assert reason(wanted("ours", by_name), policy=Policy(protected)) == answer
 
 
-def test_only_that_very_object_is_the_operators_own() -> None:
+def test_only_the_exact_address_is_the_operators_own() -> None:
     assert reason(Copy(at("ours", "y"), Template(secret()), by_name=True)) == "allowed"
     assert reason(wanted("a", by_name=True)) == "allowed"
     assert reason(wanted("ours", by_name=True, kind=CONFIG_MAP)) == "allowed"
 
 
 @pytest.mark.parametrize("protected", list(Protected))
-def test_any_other_namespace_is_open_to_all(protected: Protected) -> None:
+def test_an_unprotected_namespace_is_open_to_every_source_type(protected: Protected) -> None:
     assert reason(wanted("a"), policy=Policy(protected)) == "allowed"
 
 
@@ -83,17 +83,17 @@ def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritte
     assert reason(copy, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
 
 
-def test_a_denied_type_is_refused_even_where_kinds_are_not() -> None:
+def test_a_denied_type_is_refused_even_if_any_kind_is_allowed() -> None:
     token = wanted(content=secret("one", "kubernetes.io/service-account-token"))
     assert reason(token, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
 
 
-def test_a_place_that_only_keeps_what_it_has_is_not_asked_for_its_type() -> None:
+def test_a_copy_with_unavailable_content_is_not_refused_for_its_type() -> None:
     assert reason(Copy(at("a", "x"), Template(UNAVAILABLE))) == "allowed"
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
-def test_nothing_may_be_written_in_a_paused_namespace_nor_on_it(where: str) -> None:
+def test_nothing_is_written_in_or_on_a_paused_namespace(where: str) -> None:
     world = World(Registry(()))
     world.namespace("a", **{where: {PAUSED: "true"}})
     world.namespace("b", **{where: {PAUSED: "false"}})
@@ -103,7 +103,7 @@ def test_nothing_may_be_written_in_a_paused_namespace_nor_on_it(where: str) -> N
         assert not paused_at(ref, world)
 
 
-def test_an_ignored_namespace_is_no_target_of_all_but_of_a_name() -> None:
+def test_an_ignored_namespace_is_a_target_only_by_name() -> None:
     assert reason(wanted(), {IGNORE: "true"}) == "excluded"
     assert reason(wanted(), labels={IGNORE: "true"}) == "excluded"
     assert reason(wanted(by_name=True), {IGNORE: "true"}) == "allowed"
@@ -119,7 +119,7 @@ def test_a_source_needs_no_consent_of_its_own_namespace() -> None:
     assert reason(wanted("admin"), policy=Policy(needs_consent=True)) == "allowed"
 
 
-def test_a_source_type_that_asks_for_no_consent_needs_none() -> None:
+def test_a_source_type_without_consent_ignores_the_annotation() -> None:
     assert reason(wanted(), {ACCEPT: "other"}) == "allowed"
 
 

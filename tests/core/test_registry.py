@@ -31,7 +31,7 @@ def keys(world: World, ref: object) -> set[Key]:
     }
 
 
-def test_a_source_is_planned_whole() -> None:
+def test_an_event_of_a_source_plans_all_its_namespaces() -> None:
     assert keys(a_world(), SOURCE) == {KEY}
 
 
@@ -41,19 +41,19 @@ def test_a_copy_is_planned_as_the_slice_of_its_source() -> None:
     assert keys(world, at("a", "x")) == {KEY.in_namespace("a")}
 
 
-def test_an_object_at_a_claimed_address_wakes_who_claims_it() -> None:
+def test_an_object_at_a_claimed_address_requeues_the_claiming_source() -> None:
     world = a_world()
     world.put(at("b", "x"), secret())
     assert keys(world, at("b", "x")) == {KEY.in_namespace("b")}
 
 
-def test_an_unrelated_object_wakes_nobody() -> None:
+def test_an_unrelated_object_requeues_no_source() -> None:
     world = a_world()
     world.put(at("b", "other"), secret())
     assert keys(world, at("b", "other")) == set()
 
 
-def test_a_namespace_wakes_the_slices_of_the_sources_it_concerns() -> None:
+def test_a_namespace_requeues_the_slices_of_the_sources_that_select_it() -> None:
     inherited = {Key("inherit", namespace_ref("b"))}
     assert keys(a_world(""), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
     assert keys(a_world("b"), namespace_ref("b")) == {KEY.in_namespace("b")} | inherited
@@ -68,7 +68,7 @@ def test_a_copy_stays_ours_without_its_marks_but_an_adopted_object_may_be_taken_
     assert not world.registry.is_copy(adopted, world)
 
 
-def test_a_copy_whose_source_is_gone_still_leads_to_its_key() -> None:
+def test_a_copy_of_a_deleted_source_still_leads_to_its_key() -> None:
     world = a_world()
     world.put(at("a", "x"), secret(), annotations={ORIGIN: "admin/x"})
     world.delete(SOURCE)
@@ -95,7 +95,7 @@ def test_a_slice_of_an_absent_namespace_sees_it_only_in_a_list() -> None:
     assert list(view.namespaces(parse_csv_names("a"))) == []
 
 
-def test_a_key_prints_as_people_type_it() -> None:
+def test_a_key_prints_as_users_type_it() -> None:
     assert str(KEY) == "secret-copy/Secret/admin/x"
     assert str(Key("inherit", namespace_ref("a")).in_namespace("b")) == "inherit/Namespace/-/a"
     assert KEY.in_namespace("a").all_namespaces == KEY

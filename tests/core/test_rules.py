@@ -125,17 +125,17 @@ def theirs(world: World, has: Content | None = None, **more: Any) -> Object:
     return world.put(A, has or secret(), **more)
 
 
-def test_nothing_there_is_created() -> None:
+def test_a_missing_copy_is_created() -> None:
     assert isinstance(write_of(a_world()), Create)
 
 
-def test_an_equal_copy_needs_nothing() -> None:
+def test_an_equal_copy_needs_no_write() -> None:
     world = a_world()
     ours(world)
     assert is_quiet(world)
 
 
-def test_a_copy_that_differs_is_updated_on_the_version_that_was_seen() -> None:
+def test_a_copy_that_differs_is_updated_at_the_cached_resource_version() -> None:
     world = a_world()
     have = ours(world, secret("old"))
     write = write_of(world)
@@ -168,7 +168,7 @@ def test_a_label_of_ours_that_is_no_longer_wanted_makes_a_copy_differ() -> None:
     assert isinstance(write_of(world), Update)
 
 
-def test_fault_38_a_word_of_ours_that_we_do_not_know_is_another_versions_and_stays() -> None:
+def test_fault_38_an_unknown_samara_annotation_belongs_to_another_version_and_stays() -> None:
     world = a_world()
     words = {MARK: "home", "samara.dev/of-tomorrow": "1"}
     ours(world, annotations=words)
@@ -181,13 +181,13 @@ def test_fault_38_a_word_of_ours_that_we_do_not_know_is_another_versions_and_sta
     )
 
 
-def test_a_fixed_field_that_differs_means_recreate() -> None:
+def test_a_difference_in_an_immutable_field_recreates_the_copy() -> None:
     world = a_world()
     ours(world, secret(kind="kubernetes.io/tls"))
     assert isinstance(write_of(world), Recreate)
 
 
-def test_where_the_settings_refuse_to_recreate_it_is_blocked() -> None:
+def test_a_copy_that_must_be_recreated_is_blocked_if_the_settings_refuse_it() -> None:
     world = a_world()
     ours(world, secret(kind="kubernetes.io/tls"))
     assert blocked_by(world, ClusterPolicy(recreate=False)) == "refused"
@@ -206,14 +206,14 @@ def test_a_terminating_namespace_blocks_and_its_copies_are_left() -> None:
     assert blocked_by(world) == "no-namespace"
 
 
-def test_an_unwanted_copy_in_a_terminating_namespace_goes_by_itself() -> None:
+def test_an_unwanted_copy_in_a_terminating_namespace_is_left_to_the_server() -> None:
     world = a_world(a_source_type())
     ours(world)
     world.terminate("a")
     assert is_quiet(world)
 
 
-def test_a_place_taken_by_what_is_not_held_is_looked_at_first() -> None:
+def test_an_object_that_is_not_cached_is_read_first() -> None:
     world = a_world()
     theirs(world)
     planned = plan(KEY, world, world.registry, RULES)
@@ -221,27 +221,27 @@ def test_a_place_taken_by_what_is_not_held_is_looked_at_first() -> None:
     assert (planned.read_first, planned.desired) == ((ReadFirst(A),), (A,))
 
 
-def test_a_seed_is_created_once_and_left_alone() -> None:
+def test_a_create_only_copy_is_created_once_and_left_alone() -> None:
     world = a_world(a_source_type(a_copy(mode=Mode.CREATE_ONLY)))
     assert isinstance(write_of(world), Create)
     ours(world, secret("changed since"))
     assert is_quiet(world)
 
 
-def test_a_seed_leaves_whatever_is_there_even_where_others_are_taken_over() -> None:
+def test_a_create_only_copy_leaves_an_existing_object_alone_even_with_overwrite() -> None:
     world = a_world(a_source_type(a_copy(mode=Mode.CREATE_ONLY, adopt=Adopt.ANY)))
     theirs(world, secret("theirs"))
     assert is_quiet(world)
 
 
-def test_a_kept_place_is_neither_created_rewritten_nor_deleted() -> None:
+def test_a_copy_with_unavailable_content_is_neither_created_updated_nor_deleted() -> None:
     world = a_world(a_source_type(a_copy(UNAVAILABLE)))
     assert blocked_by(world) == "invalid"  # it is wanted, and it is not there
     ours(world, secret("old"))
     assert is_quiet(world)
 
 
-def test_a_kept_place_leaves_somebody_elses_object() -> None:
+def test_a_copy_with_unavailable_content_leaves_a_foreign_object_alone() -> None:
     world = a_world(a_source_type(a_copy(UNAVAILABLE, Adopt.ANY)))
     theirs(world, secret("theirs"))
     assert plan_of(KEY, world, RULES).writes == ()
@@ -262,7 +262,7 @@ def test_a_different_object_is_a_conflict(adopt: Adopt) -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_never_adopts_not_even_an_identical_one() -> None:
+def test_never_adopts_no_object_even_if_identical() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.NEVER)))
     theirs(world)
     assert blocked_by(world) == "conflict"
@@ -273,14 +273,14 @@ TOOLS = ["argocd.argoproj.io/instance", "app.kubernetes.io/managed-by", "meta.he
 
 @pytest.mark.parametrize("key", TOOLS)
 @pytest.mark.parametrize("where", ["labels", "annotations"])
-def test_what_belongs_to_a_tool_is_not_adopted(key: str, where: str) -> None:
+def test_an_object_of_another_tool_is_not_adopted(key: str, where: str) -> None:
     world = a_world()
     words: dict[str, Any] = {where: {key: "x"}}
     theirs(world, **words)
     assert blocked_by(world) == "conflict"
 
 
-def test_what_has_an_owner_is_not_adopted() -> None:
+def test_an_object_with_an_owner_is_not_adopted() -> None:
     world = a_world()
     theirs(world, owner_references=(OwnerReference("v1", "Pod", "p", "u"),))
     assert blocked_by(world) == "conflict"
@@ -288,7 +288,7 @@ def test_what_has_an_owner_is_not_adopted() -> None:
 
 @pytest.mark.parametrize("in_tree", [False, True])
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])
-def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt, in_tree: bool) -> None:
+def test_an_object_that_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt, in_tree: bool) -> None:
     hierarchy = Hierarchy(frozenset(), lambda namespace: "") if in_tree else None
     wanting = replace(a_source_type(a_copy(adopt=adopt)), hierarchy=hierarchy)
     world = World(Registry((wanting, toys.chain(lambda where, words: dict(words)))))
@@ -299,7 +299,7 @@ def test_what_is_itself_a_source_is_neither_adopted_nor_taken_over(adopt: Adopt,
     assert blocked_by(world) == "conflict"
 
 
-def test_any_takes_over_whatever_is_there() -> None:
+def test_overwrite_takes_over_any_existing_object() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.ANY)))
     theirs(world, secret("theirs"), owner_references=(OwnerReference("v1", "Pod", "p", "u"),))
     write = write_of(world)
@@ -307,7 +307,7 @@ def test_any_takes_over_whatever_is_there() -> None:
     assert ADOPTED not in write.copy.template.annotations
 
 
-def test_what_is_being_deleted_is_waited_for() -> None:
+def test_a_copy_that_is_being_deleted_blocks_until_it_is_deleted() -> None:
     world = a_world()
     ours(world, secret("old"), finalizers=("somebody/else",))
     world.delete(A)
@@ -335,7 +335,7 @@ def test_an_unwanted_copy_of_another_kind_and_the_same_name_is_deleted() -> None
     assert {type(write) for write in plan_of(KEY, world, RULES).writes} == {Create, Delete}
 
 
-def test_an_adopted_copy_only_loses_our_marks() -> None:
+def test_an_unwanted_adopted_copy_loses_only_our_marks() -> None:
     world = a_world(a_source_type())
     ours(world, annotations={MARK: "home", ADOPTED: "true"})
     assert isinstance(write_of(world), Release)
@@ -347,7 +347,7 @@ def test_an_unwanted_copy_that_carries_released_stays() -> None:
     assert is_quiet(world)
 
 
-def test_where_a_source_type_does_not_prune_copies_stay() -> None:
+def test_copies_stay_if_the_source_does_not_prune() -> None:
     world = a_world(a_source_type(desired=Desired(prune=False)))
     ours(world)
     assert is_quiet(world)
@@ -361,7 +361,7 @@ def test_a_paused_source_writes_nothing_and_deletes_nothing() -> None:
         assert blocked_by(world) == "held"
 
 
-def test_a_paused_namespace_gets_nothing_and_loses_nothing() -> None:
+def test_in_a_paused_namespace_nothing_is_written_or_deleted() -> None:
     for source_type in (a_source_type(a_copy()), a_source_type()):
         world = a_world(source_type)
         ours(world, secret("old"))
@@ -377,7 +377,7 @@ def test_an_ignored_namespace_keeps_its_copies_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("why", ["the source is paused", "the namespace is on its way out"])
-def test_where_nothing_is_wanted_nothing_is_counted_whatever_else_stands_against_it(why: str) -> None:
+def test_an_excluded_namespace_is_never_counted_as_blocked(why: str) -> None:
     world = a_world()
     world.edit(namespace_ref("a"), annotations={IGNORE: "true"})
     if why == "the source is paused":
@@ -397,26 +397,26 @@ def test_a_copy_in_a_namespace_that_is_protected_now_stays() -> None:
         assert plan_of(KEY, world, ClusterPolicy(protected=("a",))).writes == ()
 
 
-def test_without_consent_a_copy_goes_by_one_delete() -> None:
+def test_without_consent_a_copy_is_deleted_with_one_request() -> None:
     world = a_world(with_consent(a_source_type(a_copy())))
     ours(world)
     assert isinstance(write_of(world), Delete)
 
 
-def test_without_consent_nothing_is_created_and_with_it_all_is() -> None:
+def test_a_copy_is_created_only_with_consent() -> None:
     world = a_world(with_consent(a_source_type(a_copy())))
     assert blocked_by(world) == "not-accepted"
     world.edit(namespace_ref("a"), annotations={ACCEPT: "home"})
     assert isinstance(write_of(world), Create)
 
 
-def test_without_consent_somebody_elses_object_stays() -> None:
+def test_without_consent_a_foreign_object_stays() -> None:
     world = a_world(with_consent(a_source_type(a_copy())))
     theirs(world, annotations={MARK: "home"})
     assert blocked_by(world) == "not-accepted"
 
 
-def test_a_denied_kind_is_blocked_and_what_is_there_stays() -> None:
+def test_a_denied_kind_is_blocked_and_existing_objects_stay() -> None:
     role = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
     world = a_world(a_source_type(a_copy()._replace(ref=at("a", "x", role))))
     ours(world, ref=at("a", "x", role))
@@ -434,7 +434,7 @@ def test_an_unlisted_kind_yields_no_plan() -> None:
 LABELLED = Overlay(namespace_ref("a"), {"team": "red"}, {"note": "x"})
 
 
-def test_an_overlay_is_applied_where_a_value_differs_and_then_right() -> None:
+def test_an_overlay_is_applied_where_a_value_differs_and_is_then_in_sync() -> None:
     world = a_world(a_source_type(desired=Desired(overlays=(LABELLED,))))
     write = write_of(world)
     assert isinstance(write, Apply)
@@ -442,13 +442,13 @@ def test_an_overlay_is_applied_where_a_value_differs_and_then_right() -> None:
     assert is_quiet(world)
 
 
-def test_an_overlay_with_the_right_values_set_by_others_is_applied_once_to_own_them() -> None:
+def test_an_overlay_whose_values_others_set_is_applied_once_to_own_them() -> None:
     world = a_world(a_source_type(desired=Desired(overlays=(LABELLED,))))
     world.edit(namespace_ref("a"), labels={"team": "red"}, annotations={"note": "x"})
     assert isinstance(write_of(world), Apply)
 
 
-def test_a_key_that_is_no_longer_laid_over_goes_and_other_peoples_stay() -> None:
+def test_a_key_that_left_the_overlay_is_removed_and_foreign_keys_stay() -> None:
     world = a_world(a_source_type(desired=Desired(overlays=(LABELLED,))))
     world.edit(namespace_ref("a"), labels={"theirs": "1"})
     assert perform(world, write_of(world))
@@ -459,7 +459,7 @@ def test_a_key_that_is_no_longer_laid_over_goes_and_other_peoples_stay() -> None
     assert is_quiet(world)
 
 
-def test_an_overlay_never_creates_and_leaves_what_ends() -> None:
+def test_an_overlay_creates_no_object_and_leaves_a_terminating_one_alone() -> None:
     world = a_world(a_source_type(desired=Desired(overlays=(replace(LABELLED, ref=namespace_ref("none")), LABELLED))))
     world.terminate("a")
     assert is_quiet(world)
@@ -475,20 +475,20 @@ def test_an_overlay_is_held_by_a_pause_of_source_or_target() -> None:
 GUARDED = Desired((a_copy(),), finalizer="toy/guard")
 
 
-def test_a_guard_comes_first_and_alone() -> None:
+def test_a_finalizer_is_added_before_any_other_write() -> None:
     world = a_world(a_source_type(desired=GUARDED))
     write = write_of(world)
     assert isinstance(write, SetFinalizer)
     assert write.add
 
 
-def test_with_its_guard_a_source_is_served() -> None:
+def test_a_source_with_its_finalizer_is_served() -> None:
     world = a_world(a_source_type(desired=GUARDED))
     world.edit(SOURCE, finalizers=("toy/guard",))
     assert isinstance(write_of(world), Create)
 
 
-def test_a_guard_is_released_when_nothing_is_left_to_write() -> None:
+def test_a_finalizer_is_removed_when_nothing_is_left_to_write() -> None:
     world = a_world(a_source_type(desired=Desired(finalizer="toy/guard")))
     ours(world)
     world.edit(SOURCE, finalizers=("toy/guard",), deleting=True)
@@ -499,7 +499,7 @@ def test_a_guard_is_released_when_nothing_is_left_to_write() -> None:
     assert not write.add
 
 
-def test_a_slice_does_not_release_the_guard_while_a_copy_is_left_elsewhere() -> None:
+def test_a_slice_keeps_the_finalizer_while_another_namespace_has_a_copy() -> None:
     world = a_world(a_source_type(desired=Desired(finalizer="toy/guard")))
     ours(world)
     world.edit(SOURCE, finalizers=("toy/guard",), deleting=True)
@@ -508,14 +508,14 @@ def test_a_slice_does_not_release_the_guard_while_a_copy_is_left_elsewhere() -> 
     assert isinstance(plan_of(KEY.in_namespace("b"), world, RULES).writes[0], SetFinalizer)
 
 
-def test_a_source_deleted_without_its_guard_deletes_nothing() -> None:
+def test_a_source_deleted_without_its_finalizer_deletes_nothing() -> None:
     world = a_world(a_source_type(desired=Desired(finalizer="toy/guard")))
     ours(world)
     world.edit(SOURCE, finalizers=("somebody/else",), deleting=True)
     assert is_quiet(world)
 
 
-def test_a_paused_source_gets_no_guard_and_keeps_the_one_it_has() -> None:
+def test_a_paused_source_gets_no_finalizer_and_keeps_an_existing_one() -> None:
     world = a_world(a_source_type(desired=GUARDED))
     world.edit(SOURCE, annotations=PAUSING)
     assert blocked_by(world) == "held"
@@ -524,7 +524,7 @@ def test_a_paused_source_gets_no_guard_and_keeps_the_one_it_has() -> None:
     assert is_quiet(world)
 
 
-def test_a_read_that_is_missing_is_asked_for_and_nothing_else_is_planned() -> None:
+def test_a_missing_read_is_requested_and_nothing_else_is_planned() -> None:
     world = a_world(a_source_type(desired=Desired(reads=("p", "q"))))
     ours(world)
     world.values["p"] = "read"
@@ -533,7 +533,7 @@ def test_a_read_that_is_missing_is_asked_for_and_nothing_else_is_planned() -> No
     assert isinstance(write_of(world), Delete)
 
 
-def test_a_released_object_is_met_like_any_other() -> None:
+def test_a_released_object_is_treated_as_foreign() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.NEVER)))
     ours(world, secret(), annotations={RELEASED: "true"})
     assert blocked_by(world) == "conflict"
@@ -547,7 +547,7 @@ def test_no_value_is_shown() -> None:
     assert "canary" not in repr(planned) + repr(world.objects[A].content.fields)
 
 
-def test_every_blocked_place_is_still_a_wanted_one() -> None:
+def test_every_blocked_address_is_still_desired() -> None:
     world = a_world()
     theirs(world, secret("theirs"))
     planned = plan_of(KEY, world, RULES)
@@ -571,19 +571,19 @@ UNWANTED_NAMES = [
 OVERLAY_NAMES = ["missing", "disappearing", "in-sync", "paused", "drifted"]
 
 
-def test_the_order_of_the_rules_is_a_promise() -> None:
+def test_the_names_and_the_order_of_the_rules_are_stable() -> None:
     """`samara why` prints the names, and docs/concepts/how-it-decides.md lists them in this order."""
     assert [rule.name for rule in rules.RULES] == NAMES
     assert [rule.name for rule in rules.UNWANTED_RULES] == UNWANTED_NAMES
     assert [rule.name for rule in rules.OVERLAY_RULES] == OVERLAY_NAMES
 
 
-def test_the_last_rule_of_a_table_always_applies_and_no_other_one_does() -> None:
+def test_only_the_last_rule_of_a_table_always_applies() -> None:
     for table in (rules.RULES, rules.UNWANTED_RULES):
         assert [rule.name for rule in table if rule.when is rules.otherwise] == [table[-1].name]
 
 
-def test_every_rule_says_when_it_applies_and_what_then_happens() -> None:
+def test_every_rule_documents_its_condition_and_its_outcome() -> None:
     for names, table in ((NAMES, rules.table(rules.RULES)), (UNWANTED_NAMES, rules.table(rules.UNWANTED_RULES))):
         rows = [line.strip("| ").split(" | ") for line in table][2:]
         assert [row[0].strip("`") for row in rows] == names
@@ -679,7 +679,7 @@ def test_a_missing_namespace_comes_after_a_pause_and_before_all_that_needs_the_n
     assert rule_at(world) == "paused"
 
 
-def test_an_object_that_is_only_known_by_its_address_is_read_before_anything_else_is_decided_about_it() -> None:
+def test_an_object_known_only_by_its_address_is_read_before_any_other_decision() -> None:
     world = a_world(a_source_type(a_copy(UNAVAILABLE)))
     occupy(world)
     assert rule_at(world) == "not-read-yet"
@@ -700,7 +700,7 @@ OCCUPIED: list[tuple[str, Adopt, Callable[[World], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "adopt", "deed"), OCCUPIED)
-def test_what_is_at_the_address_decides(name: str, adopt: Adopt, deed: Callable[[World], object]) -> None:
+def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, deed: Callable[[World], object]) -> None:
     world = a_world(a_source_type(a_copy(adopt=adopt)))
     deed(world)
     read(world)
@@ -746,7 +746,7 @@ def test_a_copy_whose_source_does_not_prune_is_kept_unless_its_namespace_withdre
     assert rule_at(world) == "kept"
 
 
-def test_a_copy_that_the_next_source_takes_over_as_it_is_is_handed_over() -> None:
+def test_a_copy_that_the_next_source_takes_over_unchanged_is_handed_over() -> None:
     world = a_world(a_source_type(), replace(a_source_type(a_copy()), name="next"))
     ours(world)
     assert rule_at(world) == "handed-over"

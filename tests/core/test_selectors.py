@@ -61,7 +61,7 @@ def test_the_namespaces_are_the_union_minus_the_excluded_ones(
 
 
 @pytest.mark.parametrize(("selector", "selected"), SELECTORS)
-def test_a_namespace_is_selected_exactly_if_it_is_among_the_namespaces(
+def test_a_namespace_is_selected_if_and_only_if_it_is_listed(
     selector: NamespaceSelector, selected: Mapping[str, bool]
 ) -> None:
     world = a_world()
@@ -72,21 +72,23 @@ def test_a_namespace_is_selected_exactly_if_it_is_among_the_namespaces(
 
 
 @pytest.mark.parametrize(("selector", "selected"), SELECTORS)
-def test_through_one_namespace_only_that_one_is_seen(selector: NamespaceSelector, selected: Mapping[str, bool]) -> None:
+def test_a_view_of_one_namespace_selects_only_that_namespace(
+    selector: NamespaceSelector, selected: Mapping[str, bool]
+) -> None:
     world = a_world()
     for name in ("a", "ab", "b", "c", "zz"):
         seen = list(selector.namespaces(NamespaceView(world, name)))
         assert seen == ([(name, selected[name])] if name in selected else [])
 
 
-def test_no_namespace_comes_twice() -> None:
+def test_no_namespace_is_listed_twice() -> None:
     selector = NamespaceSelector(named("a", "b"), True, (re.compile(".*"),), (RED,))
     names = [name for name, _ in selector.namespaces(a_world())]
     assert sorted(names) == ["a", "ab", "b", "c"]
 
 
 @pytest.mark.parametrize("terminating", [False, True])
-def test_a_terminating_namespace_is_a_target_by_name_and_else_only_where_it_is_reported(terminating: bool) -> None:
+def test_a_terminating_namespace_is_a_target_only_by_name_or_if_the_selector_includes_it(terminating: bool) -> None:
     world = a_world()
     world.terminate("a")
     by_name = NamespaceSelector(named("a"), terminating=terminating)
@@ -106,7 +108,7 @@ def test_a_pattern_must_match_the_complete_name() -> None:
     assert not selector.selects("ba", {})
 
 
-def test_of_several_selectors_one_is_enough_and_of_one_all_requirements_must_hold() -> None:
+def test_one_of_several_selectors_must_match_with_all_its_requirements() -> None:
     both = Selector((*RED.requirements, Requirement("tier", "Exists")))
     selector = NamespaceSelector(selectors=(both, Selector((Requirement("open", "Exists"),))))
     assert not selector.selects("a", {"team": "red"})
@@ -155,5 +157,5 @@ def test_a_selector_is_read_as_kubectl_writes_it(text: str, requirements: tuple[
         *("a in b", "a in (b", "a in (b,c", "a in b,c)", "a in (b)c", "a in (b) c", "a in (b))", "(a", "a in ((b))"),
     ],
 )
-def test_a_mistake_is_a_fault(text: str) -> None:
+def test_an_invalid_selector_is_a_fault(text: str) -> None:
     assert parse_selector(text).faults

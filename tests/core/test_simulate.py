@@ -108,7 +108,7 @@ def check_purpose(world: World, write: Write, source_type: SourceType, after: Ob
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_write_leaves_what_it_was_planned_for_with_the_right_field_managers(
+def test_every_write_leads_to_its_planned_state_with_the_right_field_managers(
     world: World, rules: ClusterPolicy
 ) -> None:
     world.meddled = ""
@@ -157,7 +157,7 @@ def test_written_status_keeps_the_conditions_of_others(applied: bool) -> None:
     assert ("old" in after) is not applied
 
 
-def test_updated_copy_keeps_our_marks_ours_and_the_annotations_of_others() -> None:
+def test_updated_copy_keeps_our_marks_and_the_annotations_of_others() -> None:
     mark, theirs = {"secret-copy/origin": "admin/db"}, {"note": "theirs"}
     ours = frozenset({ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin")})
     live = Object(at("a", "db"), "u", 1, secret("old"), annotations={**mark, **theirs}, managed_keys=ours)
@@ -168,7 +168,7 @@ def test_updated_copy_keeps_our_marks_ours_and_the_annotations_of_others() -> No
     assert after.managed_keys == ours | {ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from")}
 
 
-def test_recreated_copy_has_the_labels_of_others_and_they_are_not_ours() -> None:
+def test_recreated_copy_keeps_the_labels_of_others_without_owning_them() -> None:
     live = Object(at("a", "db"), "u", 7, secret("old"), labels={"theirs": "1"})
     copy = Copy(live.ref, Template(secret("new"), {"secret-copy/from": "admin-db"}))
     after = simulated(Recreate(COPY_KEY, live.ref, copy, live))

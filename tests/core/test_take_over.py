@@ -66,7 +66,7 @@ def blocked(world: World, key: Key) -> list[tuple[str, str]]:
 # Where an owner reference is involved
 
 
-def test_the_winner_replaces_what_we_made_for_the_loser_and_the_loser_deletes_nothing() -> None:
+def test_the_winner_replaces_the_copy_of_the_loser_and_the_loser_deletes_nothing() -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -79,7 +79,7 @@ def test_the_winner_replaces_what_we_made_for_the_loser_and_the_loser_deletes_no
 
 
 @pytest.mark.parametrize("rules", [ClusterPolicy(), ClusterPolicy(recreate=False)])
-def test_taking_a_place_over_is_no_immutable_difference(rules: ClusterPolicy) -> None:
+def test_a_takeover_recreates_even_if_the_settings_refuse_to_recreate(rules: ClusterPolicy) -> None:
     world = a_world()
     ask(world)
     settle(world, rules)
@@ -90,7 +90,7 @@ def test_taking_a_place_over_is_no_immutable_difference(rules: ClusterPolicy) ->
     assert is_silent(world, rules)
 
 
-def test_a_higher_vocabulary_replaces_what_has_an_owner_reference() -> None:
+def test_a_higher_vocabulary_replaces_a_copy_with_an_owner_reference() -> None:
     world = a_world()
     distribute(world, "b")
     settle(world)
@@ -100,7 +100,7 @@ def test_a_higher_vocabulary_replaces_what_has_an_owner_reference() -> None:
     assert world.objects[PLACE].owner_references == ()
 
 
-def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None:
+def test_the_older_of_two_distributions_replaces_the_copy_of_the_younger() -> None:
     world = a_world()
     distribute(world, "b", ref=Ref(RESOURCE_DISTRIBUTION, "", "young"))
     settle(world)
@@ -110,7 +110,7 @@ def test_of_two_distributions_the_older_replaces_what_the_younger_made() -> None
 
 
 @pytest.mark.parametrize("adopt", strategies.SETTABLE)
-def test_who_comes_later_replaces_nothing(adopt: Adopt) -> None:
+def test_a_source_of_a_later_vocabulary_replaces_nothing(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
     settle(world)
@@ -119,7 +119,7 @@ def test_who_comes_later_replaces_nothing(adopt: Adopt) -> None:
 
 
 @pytest.mark.parametrize("words", [{ADOPTED: "true"}, {RELEASED: "true"}])
-def test_what_people_made_or_were_given_back_is_not_replaced(words: dict[str, str]) -> None:
+def test_an_adopted_or_released_object_is_not_replaced(words: dict[str, str]) -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -132,7 +132,7 @@ def test_what_people_made_or_were_given_back_is_not_replaced(words: dict[str, st
 
 
 @pytest.mark.parametrize("data", ["a", "home"], ids=["the same", "other"])
-def test_what_was_adopted_is_taken_over_only_where_it_is_the_same(data: str) -> None:
+def test_an_adopted_object_is_taken_over_only_if_it_is_identical(data: str) -> None:
     world, home = a_world(), Key("secret-copy", at("admin", "x"))
     theirs = world.put(PLACE, secret("a"))
     ask(world)
@@ -146,7 +146,7 @@ def test_what_was_adopted_is_taken_over_only_where_it_is_the_same(data: str) -> 
 
 
 @pytest.mark.parametrize("data", ["a", "c"], ids=["the same", "other"])
-def test_what_was_adopted_is_given_back_when_its_source_goes_whoever_is_next(data: str) -> None:
+def test_an_adopted_object_is_released_when_its_source_is_deleted_for_any_next_source(data: str) -> None:
     world = a_world()
     theirs = world.put(PLACE, secret("a"))
     ask(world)
@@ -169,7 +169,7 @@ def test_a_pasted_or_forged_copy_is_not_replaced() -> None:
     assert world.objects[PLACE] is theirs
 
 
-def test_nothing_is_replaced_for_a_winner_that_is_paused() -> None:
+def test_a_paused_winner_replaces_nothing() -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -179,7 +179,7 @@ def test_nothing_is_replaced_for_a_winner_that_is_paused() -> None:
     assert holder(world) == SYNC
 
 
-def test_nothing_is_replaced_for_a_winner_that_cannot_say_what_it_wants_and_it_is_told_of_the_conflict() -> None:
+def test_a_winner_with_invalid_content_replaces_nothing_and_reports_a_conflict() -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -191,7 +191,7 @@ def test_nothing_is_replaced_for_a_winner_that_cannot_say_what_it_wants_and_it_i
     assert [reason for reason, _ in blocked(world, DISTRIBUTED)] == ["conflict"]
 
 
-def test_what_a_paused_source_made_is_not_replaced() -> None:
+def test_the_copy_of_a_paused_source_is_not_replaced() -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -201,7 +201,7 @@ def test_what_a_paused_source_made_is_not_replaced() -> None:
     assert holder(world) == SYNC
 
 
-def test_what_a_source_that_is_gone_left_does_not_keep_a_winner_waiting() -> None:
+def test_the_copy_of_a_deleted_source_is_replaced_at_once() -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -235,7 +235,7 @@ def a_copy_from_home(world: World) -> None:
     world.edit(HOME, annotations={TARGETS: "c"})
 
 
-def test_what_the_next_in_line_cannot_take_over_goes_although_one_behind_it_could() -> None:
+def test_a_copy_that_the_next_source_cannot_take_over_is_deleted_although_a_later_one_could() -> None:
     """A distribution owns by reference, and comes before sync-to, which would take the copy as it is."""
     world = a_world()
     ask(world)
@@ -245,7 +245,7 @@ def test_what_the_next_in_line_cannot_take_over_goes_although_one_behind_it_coul
     assert holder(world) == DISTRIBUTED
 
 
-def test_what_the_next_in_line_takes_over_is_not_deleted_first() -> None:
+def test_a_copy_that_the_next_source_takes_over_is_not_deleted_first() -> None:
     world = a_world()
     ask(world)
     a_copy_from_home(world)
@@ -254,7 +254,7 @@ def test_what_the_next_in_line_takes_over_is_not_deleted_first() -> None:
     assert holder(world) == SYNC
 
 
-def test_what_the_next_in_line_would_only_create_goes_and_is_created() -> None:
+def test_a_copy_that_the_next_source_would_only_create_is_deleted_and_created_again() -> None:
     world = a_world()
     a_tree(world, "a", "b")
     propagate(world, "create")
@@ -271,7 +271,7 @@ def test_what_the_next_in_line_would_only_create_goes_and_is_created() -> None:
         {DISTRIBUTED_FROM: "d"},
     ],
 )
-def test_a_mark_that_somebody_adds_to_a_copy_does_not_free_it(forged: dict[str, str]) -> None:
+def test_a_forged_mark_of_another_source_does_not_free_a_copy(forged: dict[str, str]) -> None:
     world = a_world()
     ask(world)
     settle(world)
@@ -285,7 +285,7 @@ def test_a_mark_that_somebody_adds_to_a_copy_does_not_free_it(forged: dict[str, 
     assert PLACE not in world.objects
 
 
-def test_what_only_a_paused_source_would_take_over_goes() -> None:
+def test_a_copy_that_only_a_paused_source_would_take_over_is_deleted() -> None:
     world = a_world()
     world.put(at("a", "x"), secret("a"), annotations={**ASK, PAUSED: "true"})
     a_copy_from_home(world)
@@ -302,7 +302,7 @@ def a_world_with_consent(accepted: str) -> World:
     return world
 
 
-def test_whom_a_namespace_does_not_accept_any_more_keeps_nothing_there_for_himself() -> None:
+def test_a_source_without_consent_keeps_no_copy_even_with_an_invalid_value() -> None:
     world = a_world_with_consent("a, c")
     ask(world)
     ask(world, "c", created="2026")
@@ -327,7 +327,7 @@ def test_a_source_without_consent_does_not_delete_the_copy_of_another() -> None:
     assert settle(world) == []
 
 
-def test_what_the_next_source_may_not_replace_goes_and_then_the_place_is_its() -> None:
+def test_a_copy_that_the_next_source_may_not_recreate_is_deleted_and_created_again() -> None:
     world = a_world()
     world.put(at("a", "x"), secret("a"), annotations=ASK)
     a_copy_from_home(world)
@@ -350,7 +350,7 @@ def propagate(world: World, mode: str, value: str = "tree") -> None:
     world.put(at("a", "x"), secret(value), annotations={accurate.PROPAGATE: mode})
 
 
-def test_what_hangs_on_a_copy_that_another_vocabulary_took_over_goes() -> None:
+def test_copies_of_a_copy_that_another_vocabulary_took_over_are_deleted() -> None:
     world = a_world()
     a_tree(world, "a", "b", "c")
     propagate(world, "update")
@@ -365,7 +365,7 @@ def test_what_hangs_on_a_copy_that_another_vocabulary_took_over_goes() -> None:
     assert [world.objects[at(name, "x")].content for name in "bc"] == [secret("tree")] * 2
 
 
-def test_who_only_creates_does_not_keep_an_earlier_copy_of_another_from_following_its_source() -> None:
+def test_a_create_only_source_does_not_keep_another_copy_from_following_its_source() -> None:
     world = a_world()
     a_tree(world, "c", "b")
     ask(world)
@@ -377,7 +377,7 @@ def test_who_only_creates_does_not_keep_an_earlier_copy_of_another_from_followin
     assert world.objects[PLACE].content == secret("new")
 
 
-def test_what_was_created_once_keeps_a_later_vocabulary_out_while_its_source_is_there() -> None:
+def test_a_copy_created_once_is_not_taken_over_by_a_later_vocabulary_while_its_source_exists() -> None:
     world = a_world()
     a_tree(world, "c", "b")
     world.put(at("c", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
@@ -387,7 +387,7 @@ def test_what_was_created_once_keeps_a_later_vocabulary_out_while_its_source_is_
     assert [reason for reason, _ in blocked(world, SYNC)] == ["conflict"]
 
 
-def test_what_was_created_once_is_its_namespaces_own_when_its_source_is_gone() -> None:
+def test_a_copy_created_once_belongs_to_its_namespace_when_its_source_is_deleted() -> None:
     world = a_world()
     a_tree(world, "c", "b")
     world.put(at("c", "x"), secret("tree"), annotations={accurate.PROPAGATE: "create"})
@@ -413,14 +413,14 @@ def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:
 
 
 @pytest.mark.parametrize("adopt", strategies.SETTABLE)
-def test_what_an_earlier_source_keeps_is_not_taken_by_a_later_one(adopt: Adopt) -> None:
+def test_a_later_source_does_not_take_over_a_copy_that_an_earlier_one_keeps(adopt: Adopt) -> None:
     world = a_mistyped_world(adopt)
     ask(world, "c", "2026")
     assert settle(world) == []
     assert blocked(world, LATER) == [("conflict", f"{SYNC} has this place")]
 
 
-def test_what_a_later_source_keeps_is_taken_by_an_earlier_one() -> None:
+def test_an_earlier_source_takes_over_a_copy_that_a_later_one_keeps() -> None:
     world = a_mistyped_world()
     ask(world, "c", "2024")
     (write,) = settle(world)
@@ -428,7 +428,7 @@ def test_what_a_later_source_keeps_is_taken_by_an_earlier_one() -> None:
     assert holder(world) == LATER
 
 
-def test_a_source_that_keeps_has_only_the_places_where_its_copies_are() -> None:
+def test_a_source_with_an_invalid_value_holds_only_the_addresses_of_its_existing_copies() -> None:
     world = a_mistyped_world()
     world.delete(PLACE)
     ask(world, "c", "2026")
@@ -436,7 +436,7 @@ def test_a_source_that_keeps_has_only_the_places_where_its_copies_are() -> None:
     assert holder(world) == LATER
 
 
-def test_a_mark_that_somebody_else_set_keeps_nothing() -> None:
+def test_a_mark_of_another_field_manager_does_not_keep_an_object_for_its_source() -> None:
     world = a_mistyped_world(Adopt.ANY)
     marks: dict[str, Any] = {"annotations": {sync_to.FROM: "a/x"}}
     world.put(PLACE, secret("forged"), **marks)
@@ -445,7 +445,7 @@ def test_a_mark_that_somebody_else_set_keeps_nothing() -> None:
     assert holder(world) == LATER
 
 
-def test_what_was_kept_is_taken_once_its_source_stops_asking() -> None:
+def test_a_kept_copy_is_taken_over_once_its_source_is_no_longer_a_source() -> None:
     world = a_mistyped_world()
     ask(world, "c", "2026")
     world.edit(at("a", "x"), annotations={})
@@ -454,7 +454,7 @@ def test_what_was_kept_is_taken_once_its_source_stops_asking() -> None:
 
 
 @pytest.mark.parametrize("adopt", strategies.SETTABLE)
-def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: Adopt) -> None:
+def test_a_distribution_with_an_invalid_spec_keeps_its_copies(adopt: Adopt) -> None:
     world = a_world(adopt)
     distribute(world, "b")
     settle(world)
@@ -467,9 +467,7 @@ def test_what_a_distribution_with_a_mistyped_spec_has_made_stays_its_own(adopt: 
 
 @pytest.mark.parametrize("finalizers", [(), (fishysecret.FINALIZER,)])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_copy_waits_for_an_heir_that_has_not_read_its_values_yet(
-    finalizers: tuple[str, ...], backwards: bool
-) -> None:
+def test_a_copy_is_kept_until_the_next_source_has_read_its_values(finalizers: tuple[str, ...], backwards: bool) -> None:
     """Else the application would be without a Secret for a while, and the metadata that others set would be lost."""
     world = a_world()
     world.outside[path("/p")] = SecretReading(b"one", "2026-11-15T10:00:00Z")
@@ -482,7 +480,7 @@ def test_a_copy_waits_for_an_heir_that_has_not_read_its_values_yet(
     assert world.objects[left.ref].annotations["note"] == "theirs"
 
 
-def test_a_copy_goes_if_its_heir_cannot_read_its_values() -> None:
+def test_a_copy_is_deleted_if_the_next_source_cannot_read_its_values() -> None:
     world = a_world()
     spec = {"target": {"namespace": "b", "name": "x"}, "data": [{"secretPath": "/p", "secretKeyName": "key"}]}
     world.put(Ref(FISHY_SECRET, "a", "f"), content(spec=spec), finalizers=(fishysecret.FINALIZER,), generation=1)

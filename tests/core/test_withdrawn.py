@@ -40,32 +40,32 @@ def done(world: World) -> list[Write]:
     return [write for write in settle(world) if not isinstance(write, WriteStatus)]
 
 
-def test_before_the_end_of_a_custom_resource_is_acted_on_its_definition_is_asked_for() -> None:
+def test_the_definition_is_read_before_a_deleted_custom_resource_has_an_effect() -> None:
     world = a_world()
     world.delete(FETCH)
     assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
 
 
-def test_the_slice_of_one_namespace_asks_too() -> None:
+def test_a_plan_of_one_namespace_reads_the_definition_too() -> None:
     world = a_world()
     world.delete(FETCH)
     assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
 
 
-def test_a_custom_resource_that_stays_asks_nobody() -> None:
+def test_an_existing_custom_resource_needs_no_read_of_its_definition() -> None:
     world = a_world()
     world.edit(FETCH, annotations={toys.PATH: "p", toys.INTO: "a"})
     assert [type(write) for write in plan(KEY, world, world.registry, RULES).writes] == [Delete]
 
 
-def test_where_the_definition_stands_its_copies_go_and_then_its_guard() -> None:
+def test_with_its_definition_the_copies_are_deleted_and_then_the_finalizer_is_removed() -> None:
     world = a_world()
     world.delete(FETCH)
     assert [type(write) for write in done(world)] == [Delete, Delete, SetFinalizer]
     assert FETCH not in world.objects
 
 
-def test_where_the_definition_goes_the_guard_is_released_and_nothing_is_deleted() -> None:
+def test_a_deleted_definition_removes_the_finalizer_and_deletes_no_copies() -> None:
     world = a_world()
     world.revoked.add(toys.FETCH)
     world.delete(FETCH)
@@ -76,20 +76,20 @@ def test_where_the_definition_goes_the_guard_is_released_and_nothing_is_deleted(
     assert {ref for ref in world.objects if ref.kind == SECRET} == COPIES
 
 
-def test_a_resource_that_goes_without_our_guard_takes_nothing_and_asks_nobody() -> None:
+def test_a_resource_deleted_without_our_finalizer_deletes_and_reads_nothing() -> None:
     world = a_world()
     world.edit(FETCH, finalizers=("somebody/else",))
     world.delete(FETCH)
     assert plan(KEY, world, world.registry, RULES) == Plan()
 
 
-def test_what_has_left_nothing_behind_asks_nobody() -> None:
+def test_a_deleted_resource_without_copies_reads_nothing() -> None:
     world = a_world()
     gone = Key("resource-distribution", Ref(RESOURCE_DISTRIBUTION, "", "d"))
     assert plan(gone, world, world.registry, RULES) == Plan()
 
 
-def test_an_annotated_object_has_no_definition_to_ask_for() -> None:
+def test_an_annotated_object_has_no_definition_to_read() -> None:
     world = a_world()
     world.put(at("a", "y"), secret(), annotations={sync_to.SYNC_TO: "cluster"})
     settle(world)
@@ -98,7 +98,7 @@ def test_an_annotated_object_has_no_definition_to_ask_for() -> None:
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])
-def test_what_names_a_resource_that_is_gone_goes_only_while_its_definition_stands(withdrawn: bool) -> None:
+def test_copies_of_a_deleted_resource_are_deleted_only_while_its_definition_exists(withdrawn: bool) -> None:
     kind = RESOURCE_DISTRIBUTION
     world = a_world()
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "z"}, "stringData": {"key": "one"}}
@@ -112,7 +112,7 @@ def test_what_names_a_resource_that_is_gone_goes_only_while_its_definition_stand
 
 
 @pytest.mark.parametrize("absent", [False, True])
-def test_fault_44_what_a_list_lacks_has_gone_only_where_the_server_says_so_when_it_is_asked(absent: bool) -> None:
+def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_confirms_it(absent: bool) -> None:
     """A list that comes back empty by mistake deletes nothing."""
     kind, world = RESOURCE_DISTRIBUTION, a_world()
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "z"}, "stringData": {"key": "one"}}

@@ -19,7 +19,7 @@ def announced(cache: Path, **more: str) -> str:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_bare_machine_is_told_what_is_built_and_how_long_each_takes(tmp_path: Path) -> None:
+def test_on_a_bare_machine_every_build_is_announced_with_its_duration(tmp_path: Path) -> None:
     told = announced(tmp_path)
     for minutes in (binaries.MINUTES, helm_program.MINUTES):
         assert f"about {minutes} minutes, once per version" in told
@@ -27,14 +27,14 @@ def test_a_bare_machine_is_told_what_is_built_and_how_long_each_takes(tmp_path: 
     assert told.count("nothing to build") == 0
 
 
-def test_what_is_there_is_not_announced_as_work(tmp_path: Path) -> None:
+def test_an_existing_build_is_not_announced_as_work(tmp_path: Path) -> None:
     program = tmp_path / "samara" / "devcluster" / binaries.read_recipe().key / "kube-apiserver"
     program.parent.mkdir(parents=True)
     program.touch()
     assert f"the control plane is there, in {program.parent}: nothing to build" in announced(tmp_path)
 
 
-def test_programs_that_are_named_are_used(tmp_path: Path) -> None:
+def test_programs_from_the_environment_are_used(tmp_path: Path) -> None:
     told = announced(tmp_path, KUBEBUILDER_ASSETS="/opt/assets", HELM="/opt/helm")
     assert "the control plane of KUBEBUILDER_ASSETS (/opt/assets) is used" in told
     assert "the helm of HELM (/opt/helm) is used" in told

@@ -14,7 +14,7 @@ from samara.settings import STRUCTS
 BY_HAND = [*sorted((chart.FOLDER / "templates").iterdir()), Path(chart.__file__)]
 
 
-def test_the_generated_files_are_what_the_program_says() -> None:
+def test_the_generated_files_are_up_to_date() -> None:
     assert chart.stale_files() == [], "run make chart"
 
 

@@ -84,7 +84,7 @@ def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:
     assert RULES.resolve() == ROOT / "deploy" / "chart" / "files" / "alerts.yaml"
 
 
-def test_every_label_value_in_an_expression_can_occur() -> None:
+def test_every_label_value_in_an_expression_is_possible() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(total([])),

@@ -53,7 +53,7 @@ def test_every_fence_names_its_language() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose(page))
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
@@ -112,7 +112,7 @@ def _commands(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", sorted(reference.PAGES))
-def test_a_generated_page_is_what_the_program_says(page: str) -> None:
+def test_every_generated_page_is_up_to_date(page: str) -> None:
     assert reference.renewed(page) == (reference.FOLDER / page).read_text(), "run make docs"
 
 
@@ -126,7 +126,7 @@ def test_the_pages_name_every_rule_every_occupant_and_every_fact_of_ownership() 
         assert f"| `{fact}` |" in ownership
 
 
-def test_every_field_of_a_definition_that_is_served_is_on_the_page() -> None:
+def test_every_field_of_a_served_definition_is_on_the_page() -> None:
     page = (reference.FOLDER / "reference" / "custom-resources.md").read_text()
     for path in ("spec.data[].secretPath", "spec.targets.includedNamespaces.list[].name", "spec.labels"):
         assert f"| `{path}` |" in page
@@ -142,15 +142,15 @@ def test_every_reason_of_an_event_is_explained() -> None:
     assert all(f"| `{reason}` | " in page for reason in (*reasons, *declared))
 
 
-def test_every_reason_for_a_blocked_copy_has_words_of_its_own() -> None:
+def test_every_reason_for_a_blocked_copy_has_its_own_explanation() -> None:
     assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(events._REASONS)
 
 
-def test_the_changes_name_every_command() -> None:
+def test_the_change_log_names_every_command() -> None:
     named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
     assert named is not None
     assert set(re.findall(r"`([a-z]+)`", named[1])) == {*COMMANDS, *SEPARATE}
 
 
-def test_the_readme_has_the_marks_for_its_figures() -> None:
+def test_the_readme_has_the_markers_for_its_figures() -> None:
     assert (ROOT / "README.md").read_text().count("<!-- figures -->") == 2

@@ -59,7 +59,7 @@ def walk(cluster: Devcluster, slate: Slate, tmp_path: Path) -> Iterator[Walk]:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", WALKED)
-def test_a_page_does_what_it_shows(page: str, walk: Walk) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> None:
     lay_out(walk, page)
     before = BEFORE.get(page)
     if before is not None:
@@ -82,7 +82,7 @@ def lay_out(walk: Walk, page: str) -> None:
 
 
 @pytest.mark.cluster
-def test_distributions_are_encrypted_as_the_page_says(tmp_path: Path) -> None:
+def test_distributions_are_encrypted_as_documented(tmp_path: Path) -> None:
     [fence] = [each for each in LISTED if each.is_for_the_server]
     file = tmp_path / "encryption.yaml"
     file.write_text(fence.text)
@@ -139,7 +139,7 @@ def differences(shown: Any, said: Any, at: str = "") -> list[str]:
 
 
 @pytest.mark.cluster
-def test_answers_in_json_have_the_shape_that_the_pages_show(walk: Walk) -> None:
+def test_json_output_has_the_shape_that_the_pages_show(walk: Walk) -> None:
     walk.folder.mkdir()
     walk.prepare(BEFORE["docs/reference/kubectl-accurate.md"])
     walk.apply(ASKED)
@@ -163,13 +163,13 @@ def test_another_key_or_another_type_is_a_difference() -> None:
 # what is not run
 
 
-def test_what_is_not_run_needs_a_container_engine_or_an_outside_address() -> None:
+def test_blocks_that_are_not_run_need_a_container_engine_or_an_outside_address() -> None:
     reasons = {str(fence): fence.not_run for fence in LISTED if fence.not_run}
     assert [at for at, why in reasons.items() if not re.search("container engine|outside address", why)] == []
     assert len(reasons) > 3
 
 
-def test_every_mark_stands_before_a_block_that_would_be_run() -> None:
+def test_every_marker_precedes_a_block_that_would_be_run() -> None:
     marks = "".join(page.read_text() for page in PAGES).count("*Not run by the tests")
     assert marks == sum(1 for fence in LISTED if fence.not_run and fence.language in RUN)
 
@@ -181,14 +181,14 @@ def test_no_block_of_plain_text_hides_a_command_or_a_manifest() -> None:
     assert [str(fence) for fence in LISTED if fence.language == "text" and hidden.search(fence.text)] == []
 
 
-def test_every_page_that_is_prepared_is_walked() -> None:
+def test_every_page_with_a_preparation_is_run() -> None:
     assert set(BEFORE) <= set(WALKED)
 
 
 # the walk itself can fail
 
 
-def test_a_console_block_is_its_commands_with_what_they_show() -> None:
+def test_a_console_block_is_split_into_commands_and_their_output() -> None:
     assert dialogue("$ one\n$ two\na\nb\n") == [("one", ""), ("two", "a\nb\n")]
 
 
@@ -201,7 +201,7 @@ def test_a_console_block_is_its_commands_with_what_they_show() -> None:
         ("NAME AGE\n", False),
     ],
 )
-def test_what_is_said_is_compared_with_what_is_shown(said: str, right: bool) -> None:
+def test_output_is_compared_with_the_shown_text_except_for_times_and_spaces(said: str, right: bool) -> None:
     assert is_as_shown(said, "NAME   AGE\nx      5s\n") is right
 
 

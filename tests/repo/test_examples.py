@@ -51,20 +51,20 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", LINTED)
-def test_a_shown_manifest_passes_lint(name: str, tmp_path: Path) -> None:
+def test_every_example_manifest_passes_lint(name: str, tmp_path: Path) -> None:
     file = tmp_path / "shown.yaml"
     file.write_text(LINTED[name])
     done = CliRunner().invoke(samara, ["lint", str(file)])
     assert done.exit_code == 0, done.output
 
 
-def test_the_settings_among_the_examples_are_accepted() -> None:
+def test_the_example_settings_are_accepted() -> None:
     (served,) = [load(str(path)).vocabularies.keys() for path in SETTINGS]
     assert served >= {walk.vocabulary for walk in WALKS}, "the demo runs under these settings"
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))
-def test_manifests_beside_settings_mean_something_under_them(path: Path) -> None:
+def test_manifests_beside_settings_pass_lint_with_them(path: Path) -> None:
     beside = [str(each) for each in MANIFESTS if each.parent == path.parent]
     done = CliRunner().invoke(samara, ["lint", "--config", str(path), *beside])
     assert done.exit_code == 0, done.output
@@ -73,7 +73,7 @@ def test_manifests_beside_settings_mean_something_under_them(path: Path) -> None
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_server_accepts_a_shown_manifest(name: str, cluster: Devcluster) -> None:
+def test_the_server_accepts_every_example_manifest(name: str, cluster: Devcluster) -> None:
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
     there = cluster.kubectl("get", "namespaces", "--output=name").split()
     for namespace in {str(each["metadata"].get("namespace", "default")) for each in documents}:
@@ -144,7 +144,7 @@ def test_an_interrupted_demo_leaves_nothing(
 
 
 @pytest.mark.cluster
-def test_a_killed_demo_takes_cluster_and_operator_with_it(temporary: Path) -> None:
+def test_a_killed_demo_ends_its_cluster_and_its_operator(temporary: Path) -> None:
     with subprocess.Popen([*SAMARA, "demo", "--keep"], stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         next(line for line in demo.stdout if "export KUBECONFIG=" in line)
@@ -155,7 +155,7 @@ def test_a_killed_demo_takes_cluster_and_operator_with_it(temporary: Path) -> No
     assert len(started) == 4
 
 
-def test_a_machine_without_go_gets_one_line(tmp_path: Path) -> None:
+def test_on_a_machine_without_go_the_error_is_one_line(tmp_path: Path) -> None:
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
     env.pop("KUBEBUILDER_ASSETS", None)
     done = subprocess.run([*SAMARA, "demo"], env=env, capture_output=True, text=True, check=False)

@@ -50,14 +50,14 @@ def test_the_operator_runs_from_the_tree(tree: Path) -> None:
     assert __version__ in done.stdout
 
 
-def test_all_that_the_operator_imports_is_in_the_tree(tree: Path) -> None:
+def test_every_import_of_the_operator_is_in_the_tree(tree: Path) -> None:
     done = run(tree, "run")
     assert done.returncode == 1
     assert done.stderr.startswith("samara: expected a cluster to talk to, found none")
     assert run(tree, "manifests").returncode == 0
 
 
-def test_the_authorities_of_the_system_are_where_the_tree_looks_for_them(tree: Path) -> None:
+def test_the_system_certificates_are_where_the_tree_expects_them(tree: Path) -> None:
     asked = python(tree, "-c", "import ssl; print(ssl.get_default_verify_paths().openssl_cafile)")
     bundle = tree / asked.stdout.strip().lstrip("/")
     # Here the tree is not the root: of the paths that OpenSSL was built with, only the first part is given.
@@ -66,7 +66,7 @@ def test_the_authorities_of_the_system_are_where_the_tree_looks_for_them(tree: P
     assert int(python(tree, "-c", count, **given).stdout) > 0
 
 
-def test_where_no_authorities_are_to_be_had_it_is_said_what_is_missing(tmp_path: Path) -> None:
+def test_without_system_certificates_the_error_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"expected the certificates of authorities in one of .*ca-certificates"):
         image_tree.authorities([tmp_path / "cert.pem"])
 
@@ -82,23 +82,23 @@ def test_there_is_no_pth_file(tree: Path) -> None:
     assert list(tree.rglob("*.pth")) == []
 
 
-def test_nothing_in_the_tree_leads_out_of_it(tree: Path) -> None:
+def test_no_link_in_the_tree_points_outside(tree: Path) -> None:
     assert [path for path in tree.rglob("*") if path.is_symlink()] == []
 
 
-def test_only_what_the_lock_names_is_in_the_tree(tree: Path) -> None:
+def test_only_locked_packages_are_in_the_tree(tree: Path) -> None:
     names = {re.sub(r"[-_.]+", "-", path.name.split("-")[0]).lower() for path in tree.rglob("*.dist-info")}
     assert names == set(image_tree.requirements())
 
 
-def test_a_second_tree_is_the_same(tree: Path, tmp_path: Path) -> None:
+def test_a_second_tree_is_identical(tree: Path, tmp_path: Path) -> None:
     again = tmp_path / "tree"
     image_tree.lay_out(again)
     assert digest(again) == digest(tree)
     assert {os.stat(path).st_mtime for path in again.rglob("*")} == {float(image_tree.FILE_TIME)}
 
 
-def test_the_image_starts_what_the_tree_holds_as_nobody() -> None:
+def test_the_image_starts_the_program_of_the_tree_as_an_unprivileged_user() -> None:
     text = (ROOT / "Containerfile").read_text()
     assert 'ENTRYPOINT ["/usr/local/bin/python3", "-I", "-m", "samara.cli.main"]' in text
     assert f"USER {image_tree.USER}:{image_tree.USER}" in text

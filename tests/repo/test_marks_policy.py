@@ -11,7 +11,7 @@ from samara.settings import Settings
 from samara.vocabularies.accurate.labels import PARENT
 
 
-def test_the_policy_is_what_the_program_says() -> None:
+def test_the_policy_is_up_to_date() -> None:
     assert reference.marks_policy() == reference.POLICY.read_text(), "run make docs"
 
 

@@ -84,7 +84,7 @@ def tracked() -> Iterator[Path]:
             yield path
 
 
-def test_the_devtools_wheel_holds_the_examples_and_the_go_modules(devtools_wheel: Path) -> None:
+def test_the_devtools_wheel_contains_the_examples_and_the_go_modules(devtools_wheel: Path) -> None:
     names = set(zipfile.ZipFile(devtools_wheel).namelist())
     files = ("go.mod", "go.sum", "tools.go")
     expected = {f"samara_devtools/devcluster/{module}/{file}" for module in ("tools", "helm") for file in files}
@@ -97,7 +97,7 @@ def test_the_devtools_wheel_holds_the_examples_and_the_go_modules(devtools_wheel
     ("built", "source", "packages"),
     [("wheel", "src", {"samara", "kubectl_accurate"}), ("devtools_wheel", "devtools", {"samara_devtools"})],
 )
-def test_each_wheel_holds_every_module_and_nothing_beside_its_packages(
+def test_every_wheel_contains_every_module_and_only_its_packages(
     built: str, source: str, packages: set[str], request: pytest.FixtureRequest
 ) -> None:
     names = set(zipfile.ZipFile(request.getfixturevalue(built)).namelist())
@@ -106,7 +106,7 @@ def test_each_wheel_holds_every_module_and_nothing_beside_its_packages(
     assert not [name for name in names if name.endswith((".pth", ".pyc"))]
 
 
-def test_the_sdist_holds_what_a_build_needs(dist: Path) -> None:
+def test_the_sdist_contains_what_a_build_needs(dist: Path) -> None:
     [sdist] = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -132,7 +132,7 @@ def test_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_pat
     assert "--observe" in run(str(installed / "kubectl-samara"), "run", "--help", cwd=tmp_path)
 
 
-def test_the_installed_wheel_tells_its_version_without_a_cluster(
+def test_the_installed_wheel_prints_its_version_without_a_cluster(
     installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -142,7 +142,7 @@ def test_the_installed_wheel_tells_its_version_without_a_cluster(
     assert __version__ in run(str(installed / "samara"), "version", cwd=tmp_path)
 
 
-def test_the_operator_alone_has_no_demo_and_says_where_it_is(installed: Path, tmp_path: Path) -> None:
+def test_the_operator_alone_has_no_demo_and_names_the_package_that_has_it(installed: Path, tmp_path: Path) -> None:
     done = subprocess.run([installed / "samara", "demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'samara[demo]'" in done.stderr
@@ -176,7 +176,7 @@ def test_every_direct_dependency_is_pinned(name: str) -> None:
         assert re.split(r"[<>=;\[ ]", requirement)[0].lower() in pinned
 
 
-def test_no_file_names_a_machine_or_a_package_index() -> None:
+def test_no_file_mentions_a_machine_or_a_package_index() -> None:
     folders = "|".join(("home/[a-z]", "ro" + "ot", "Users/", "wo" + "rk/"))
     words = (
         rf"(?<![\w.~$}}-])/(?:{folders})",
@@ -190,7 +190,7 @@ def test_no_file_names_a_machine_or_a_package_index() -> None:
     assert found == []
 
 
-def test_no_file_names_where_the_work_is_planned() -> None:
+def test_no_file_mentions_internal_planning() -> None:
     pattern = re.compile(
         r"\b(?:is" + r"sue|se" + r"ssion) (?:#|no\.? ?)?\d+\b|\bshared/(?:specs|seeds|design)", re.IGNORECASE
     )

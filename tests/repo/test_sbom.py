@@ -15,7 +15,7 @@ from tests.support.pages import ROOT
 LOCK = sbom.LOCK.read_text()
 
 
-def test_a_lock_entry_is_read_whole() -> None:
+def test_a_lock_entry_is_read_completely() -> None:
     first = "a-b==1.2 ; sys_platform != 'win32' \\\n    --hash=sha256:11 \\\n    --hash=sha256:22\n"
     text = f"{first}c==3 \\\n    --hash=sha256:33\n"
     assert sbom.parts(text) == [
@@ -39,7 +39,7 @@ def test_every_direct_dependency_is_in_the_sbom() -> None:
     assert names <= {part.name for part in sbom.parts(LOCK)}
 
 
-def test_the_page_on_security_counts_the_dependencies_right() -> None:
+def test_the_page_on_security_states_the_number_of_dependencies() -> None:
     direct = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     locked = [sbom.parts((ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("run", "all")]
     bare, whole = (len({part.name for part in parts}) for parts in locked)
@@ -47,7 +47,7 @@ def test_the_page_on_security_counts_the_dependencies_right() -> None:
     assert f"{len(direct)} direct ones, {bare} with what those need; {whole} with the clients of AWS" in page
 
 
-def test_every_package_has_a_licence_and_none_binds_our_users() -> None:
+def test_every_package_has_a_known_licence_other_than_gpl() -> None:
     said = dict(line.split(": ", 1) for line in sbom.licences(LOCK).splitlines())
     assert [name for name, licence in said.items() if licence == sbom.UNKNOWN] == []
     assert [name for name, licence in said.items() if re.search(r"\bA?GPL|General Public", licence)] == []
@@ -99,7 +99,7 @@ SAYS: dict[str, tuple[dict[str, tuple[str, ...]], str, sbom.Licence]] = {
 
 
 @pytest.mark.parametrize("case", SAYS)
-def test_what_a_package_says_becomes_spdx_where_it_can(case: str) -> None:
+def test_the_licence_of_a_package_is_converted_to_spdx_if_possible(case: str) -> None:
     fields, texts, expected = SAYS[case]
     about = Message()
     for key, values in fields.items():
@@ -108,7 +108,7 @@ def test_what_a_package_says_becomes_spdx_where_it_can(case: str) -> None:
     assert sbom.licence_of(cast(PackageMetadata, about), texts) == expected
 
 
-def test_the_files_are_the_same_each_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_files_are_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder in (tmp_path / "one", tmp_path / "two"):
         assert sbom.main(folder) == 0
     one, two = ((tmp_path / name / "samara.cdx.json").read_text() for name in ("one", "two"))

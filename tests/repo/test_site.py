@@ -28,7 +28,7 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert pages <= {path.relative_to(site) for path in site.rglob("*.html")}
 
 
-def test_no_page_fetches_anything_from_outside(site: Path) -> None:
+def test_no_page_loads_external_resources(site: Path) -> None:
     fetched = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
     styled = re.compile(r"""(?:@import|url\()\s*["']?(?:https?:)?//[^)]*""")
     found = [match for page in site.rglob("*.html") for match in fetched.findall(page.read_text())]

@@ -40,7 +40,7 @@ def needs(target: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_what_a_make_target_needs_is_set_up_before_it(path: Path) -> None:
+def test_prerequisites_of_a_make_target_are_set_up_before_it(path: Path) -> None:
     assert needs("test") | needs("verify") >= set(NEEDS)
     ready = ""
     for step in steps(path):
@@ -51,16 +51,16 @@ def test_what_a_make_target_needs_is_set_up_before_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_may_read_and_its_jobs_say_what_more_they_need(path: Path) -> None:
+def test_a_workflow_may_only_read_and_its_jobs_declare_further_rights(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
 
 
-def test_every_promised_python_is_tested() -> None:
+def test_every_supported_python_version_is_tested() -> None:
     [job] = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"].values()
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
 
 
-def test_the_change_log_speaks_of_this_version() -> None:
+def test_the_change_log_has_an_entry_for_this_version() -> None:
     from samara import __version__
 
     assert re.search(rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -34,7 +34,7 @@ def nothing() -> Iterator[int]:
     os.close(number)
 
 
-def test_it_has_the_streams_the_folder_and_the_environment_that_it_is_given(tmp_path: Path) -> None:
+def test_a_fork_has_the_given_streams_folder_and_environment(tmp_path: Path) -> None:
     (tmp_path / "db.yaml").write_text(WRONG)
     done = forks.run("samara", ["lint", "db.yaml", "--config=/dev/null"], environment(), folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "2 findings\n")
@@ -46,7 +46,7 @@ def test_it_has_the_streams_the_folder_and_the_environment_that_it_is_given(tmp_
     assert read.stdout == done.stdout.replace("db.yaml", "<stdin>")
 
 
-def test_each_has_a_process_of_its_own(pipe: tuple[int, int], nothing: int) -> None:
+def test_every_fork_is_a_process_of_its_own(pipe: tuple[int, int], nothing: int) -> None:
     made = [forks.start("samara", WAITS, environment(), (pipe[0], nothing, nothing)) for _ in range(2)]
     assert len({os.getpid(), *(each.pid for each in made), *(os.getpgid(each.pid) for each in made)}) == 3
     made[0].kill()
@@ -56,7 +56,7 @@ def test_each_has_a_process_of_its_own(pipe: tuple[int, int], nothing: int) -> N
     assert made[1].wait(20) == -signal.SIGTERM
 
 
-def test_it_ends_with_its_client(pipe: tuple[int, int], nothing: int) -> None:
+def test_a_fork_ends_with_its_client(pipe: tuple[int, int], nothing: int) -> None:
     """So that nothing goes on when the tests end, however they end."""
     connection = fork_client.request(
         str(forks.server()), "samara", WAITS, environment(), (pipe[0], nothing, nothing), os.getcwd()
@@ -71,7 +71,7 @@ def test_it_ends_with_its_client(pipe: tuple[int, int], nothing: int) -> None:
     assert made.wait(20) == -signal.SIGKILL
 
 
-def test_on_a_path_it_ends_as_the_program_does(tmp_path: Path) -> None:
+def test_a_fork_on_the_path_has_the_exit_code_of_the_program(tmp_path: Path) -> None:
     forks.on_path(tmp_path)
     env = environment({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     for program in ("samara", "kubectl-samara", "kubectl-accurate"):

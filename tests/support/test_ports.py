@@ -16,18 +16,18 @@ LAST_OF_OURS = 32_767
 """Above it the system chooses for everybody."""
 
 
-def test_none_is_chosen_twice_in_a_row() -> None:
+def test_a_port_is_not_chosen_twice_in_a_row() -> None:
     assert len({free_port() for _ in range(50)}) == 50
 
 
-def test_one_that_is_listened_on_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = free_port()
     monkeypatch.setattr(ports, "_numbers", itertools.count((taken - FIRST) % EACH))
     with socket.create_server(("127.0.0.1", taken)):
         assert free_port() != taken
 
 
-def test_nobody_has_a_port_of_another_also_of_another_run() -> None:
+def test_test_runs_choose_from_different_blocks_of_ports() -> None:
     """Another run on the same machine is another process, and knows nothing of this one."""
     ours = free_port() // EACH
     code = "from tests.support.ports import free_port; print(free_port())"
@@ -35,7 +35,7 @@ def test_nobody_has_a_port_of_another_also_of_another_run() -> None:
     assert int(theirs) // EACH != ours
 
 
-def test_who_ends_lets_its_ports_go(tmp_path: Path) -> None:
+def test_a_finished_run_releases_its_ports(tmp_path: Path) -> None:
     first, lock = claimed(tmp_path)
     second, other = claimed(tmp_path)
     assert not set(first) & set(second)
@@ -46,7 +46,7 @@ def test_who_ends_lets_its_ports_go(tmp_path: Path) -> None:
     third.close()
 
 
-def test_all_are_below_those_that_the_system_gives_away(tmp_path: Path) -> None:
+def test_all_ports_are_below_the_ephemeral_ones(tmp_path: Path) -> None:
     blocks = [claimed(tmp_path) for _ in range(BLOCKS)]
     assert max(own[-1] for own, _ in blocks) <= LAST_OF_OURS
     with pytest.raises(RuntimeError, match="have all ports between them"):
