@@ -1500,7 +1500,7 @@ ENGINE = (
         "context",
         "(self._is_preparing(rival, live.ref) or ",
         "(False or ",
-        by="core/test_take_over.py::test_a_copy_waits_for_an_heir_that_has_not_read_its_values_yet",
+        by="core/test_take_over.py::test_a_copy_is_kept_until_the_next_source_has_read_its_values",
     ),
     Fault(
         "two sources share one backoff",
