@@ -18,6 +18,7 @@ from tests.support.ports import free_port
 
 from samara.cli.main import COMMANDS, NO_DEMO, SEPARATE
 from samara.cli.main import samara as program
+from samara.vocabularies import VOCABULARIES
 
 pytestmark = pytest.mark.heavy
 
@@ -176,7 +177,7 @@ def test_vocabulary_that_the_settings_leave_out_is_refused(tmp_path: Path) -> No
 def test_contradiction_in_settings_of_a_vocabulary_that_is_not_served_is_accepted(tmp_path: Path) -> None:
     file, nowhere = tmp_path / "settings.yaml", ("--kubeconfig", tmp_path / "none")
     file.write_text("{tenancy: strict, conflicts: overwrite}\n")
-    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere).fault
+    assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere).err
     assert "because tenancy is strict" in samara_inside("run", "--config", file, *nowhere, "--vocabulary=sync-to").fault
     assert "No such file" in samara_inside("run", "--config", file, *nowhere, "--vocabulary=secret-copy").fault
 
@@ -359,5 +360,5 @@ def test_bash_accepts_the_completion() -> None:
 
 def test_version_needs_no_cluster() -> None:
     version = samara("version", "-o", "json").json
-    assert version["vocabularies"] == ["secret-copy", "resource-distribution", "accurate", "fishysecret", "sync-to"]
+    assert version["vocabularies"] == [vocabulary.name for vocabulary in VOCABULARIES]
     assert version["server"] is None

@@ -90,7 +90,7 @@ class Result(NamedTuple):
     overloaded: bool = False
     """True if the API server refused the write for load, or could not be reached."""
     known_state: bool = True
-    """False if the write may or may not live been carried out. The object is read before it is planned again."""
+    """False if the write may or may not have been carried out. The object is read before it is planned again."""
     server_fault: bool = False
     """True if the API server reported a fault of its own, such as a webhook that fails."""
     storage_full: bool = False
@@ -141,7 +141,7 @@ class Applier:
     async def perform(self, write: Write, *, verify: bool) -> Result:
         """Sends one write.
 
-        `verify`: an update of a copy that we wrote last is sent as a dry run first. Only admission can live made the
+        `verify`: an update of a copy that we wrote last is sent as a dry run first. Only admission can have made the
         difference, and after a restart the cache does not know how admission changes our writes. If the dry run yields
         the stored object, nothing is written.
         """

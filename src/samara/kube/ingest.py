@@ -105,7 +105,7 @@ class Ingest:
     def _truncated(self, raw: bytes) -> bytes:
         if not self._warned:
             self._warned = True
-            log.warning("watch.deep-object", kind=self.kind, then="such objects are passed by; this is told once")
+            log.warning("watch.deep-object", kind=self.kind, then="such objects are skipped; this is logged once")
         return truncate_deep_json(raw)
 
     def _parse(self, raw: msgspec.Raw) -> Object:
@@ -137,7 +137,7 @@ def _decode_page(raw: bytes, kind: Kind) -> Page:
     try:
         return _page(raw)
     except RecursionError:  # one object that is nested too deep must not hide the others
-        log.warning("list.deep-object", kind=kind, then="such objects are passed by")
+        log.warning("list.deep-object", kind=kind, then="such objects are skipped")
         return _page(truncate_deep_json(raw))
 
 
