@@ -65,7 +65,7 @@ def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -
         prepare(cluster)
         prepared.add(str(cluster.data))
     with on_stage(request, cluster, tmp_path) as made:
-        made.home()
+        made.ensure_home()
         yield made
         if not request.node.stash.get(_FAILED, True):
             Judge(made, _opted_out(request.node)).judge()
@@ -85,7 +85,7 @@ def trees(request: pytest.FixtureRequest, accurate: None, stage: Stage) -> Itera
     made = Trees(stage)
     yield made
     if not request.node.stash.get(_FAILED, True):
-        judge_trees(made, whole=request.node.get_closest_marker("forest_off") is None)
+        judge_trees(made, settled=request.node.get_closest_marker("forest_off") is None)
 
 
 @pytest.fixture(scope="module")

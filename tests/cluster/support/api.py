@@ -23,10 +23,10 @@ B = TypeVar("B")
 class ApiFault(Exception):  # noqa: N818 - the word of this project
     """The server answered with an error."""
 
-    def __init__(self, status: int, told: Json) -> None:
-        super().__init__(f"{status}: {told.get('message', told)}")
+    def __init__(self, status: int, body: Json) -> None:
+        super().__init__(f"{status}: {body.get('message', body)}")
         self.status = status
-        self.told = told
+        self.body = body
 
 
 class Api:
@@ -51,10 +51,10 @@ class Api:
         sent = None if body is None else json.dumps(body).encode()
         headers = {"User-Agent": self._agent, "Accept": JSON, "Content-Type": content_type}
         status, raw = self._exchange(method, target, sent, headers)
-        told: Json = json.loads(raw) if raw[:1] == b"{" else {"message": raw.decode(errors="replace")}
+        answer: Json = json.loads(raw) if raw[:1] == b"{" else {"message": raw.decode(errors="replace")}
         if status >= 300:
-            raise ApiFault(status, told)
-        return told
+            raise ApiFault(status, answer)
+        return answer
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         while True:

@@ -57,8 +57,8 @@ def make_wrong(now: Callable[[], float]) -> None:
     time.time = now
     for name in ("samara.app", *PACKAGES):
         module = importlib.import_module(name)
-        for each in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
-            importlib.import_module(each.name)
+        for submodule in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+            importlib.import_module(submodule.name)
     for name, module in list(sys.modules.items()):
         if name.startswith("samara.") and getattr(module, "datetime", None) is RIGHT:
             module.datetime = Wrong  # type: ignore[attr-defined]

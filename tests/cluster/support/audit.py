@@ -104,14 +104,14 @@ class Audit:
 
     def events(self) -> list[Event]:
         """Everything since the test began."""
-        whole = _whole_lines(self._path, self._read)
-        self._read += len(whole)
-        self._events.extend(_event(line) for line in whole.splitlines() if line)
+        lines = _whole_lines(self._path, self._read)
+        self._read += len(lines)
+        self._events.extend(_event(line) for line in lines.splitlines() if line)
         return self._events
 
     def since(self, mark: int) -> list[Event]:
-        place, moment = self._marks[mark]
-        return [event for event in self.events()[place:] if event.received >= moment]
+        first, since = self._marks[mark]
+        return [event for event in self.events()[first:] if event.received >= since]
 
     def writes(self, mark: int = 0) -> list[Event]:
         """The operators' writes to sources, copies and Namespaces, also those that were refused."""
@@ -149,24 +149,24 @@ def due_again(tried: Sequence[Event]) -> float:
     return tried[-1].received + 0.8 * 2.0 ** len(tried)
 
 
-def until_recorded(found: Callable[[], list[T]], many: int) -> list[T]:
+def until_recorded(recorded: Callable[[], list[T]], count: int) -> list[T]:
     """Waits for so many: what a request has done can be read a moment before the request is in the log."""
-    eventually(lambda: len(found()) >= many)
-    return found()
+    eventually(lambda: len(recorded()) >= count)
+    return recorded()
 
 
 def _event(line: bytes) -> Event:
     raw = _decode(line)
-    place = raw.get("objectRef") or {}
+    reference = raw.get("objectRef") or {}
     return Event(
         verb=raw["verb"],
         agent=raw.get("userAgent", ""),
         user=(raw.get("user") or {}).get("username", ""),
         uri=raw["requestURI"],
-        resource=place.get("resource", ""),
-        subresource=place.get("subresource", ""),
-        namespace=place.get("namespace", ""),
-        name=place.get("name", ""),
+        resource=reference.get("resource", ""),
+        subresource=reference.get("subresource", ""),
+        namespace=reference.get("namespace", ""),
+        name=reference.get("name", ""),
         code=(raw.get("responseStatus") or {}).get("code", 0),
         received=_time(raw["requestReceivedTimestamp"]),
         answered=_time(raw["stageTimestamp"]),

@@ -68,5 +68,5 @@ def _name(text: str) -> str:
 
 def _served(text: str) -> list[str]:
     spec = yaml.safe_load(text)["spec"]
-    names = [each["name"] for each in spec["versions"] if each["served"]]
+    names = [version["name"] for version in spec["versions"] if version["served"]]
     return [f"/apis/{spec['group']}/{name}/{spec['names']['plural']}" for name in names]

@@ -49,8 +49,8 @@ def asking(**query: str) -> Fault:
     """The server is asked with other parameters: smaller pages."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
-        asked = replace(exchange.seen, query={**exchange.seen.query, **query})
-        return await Exchange(exchange.proxy, exchange.request, asked).forward()
+        changed = replace(exchange.seen, query={**exchange.seen.query, **query})
+        return await Exchange(exchange.proxy, exchange.request, changed).forward()
 
     return fault
 
@@ -79,11 +79,11 @@ def cut_short(size: int) -> Fault:
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         async with exchange.proxy.send(exchange.request, exchange.seen) as upstream:
-            whole = await upstream.read()
+            content = await upstream.read()
             response = web.StreamResponse(status=upstream.status, headers=headers_of(upstream))
-            response.content_length = len(whole)
+            response.content_length = len(content)
             await response.prepare(exchange.request)
-            await response.write(whole[:size])
+            await response.write(content[:size])
             await asyncio.sleep(0.05)
             exchange.abort()
             return response
@@ -174,7 +174,7 @@ def held_back(gate: str) -> EventFault:
 
 def replaced(*lines: bytes | Json) -> EventFault:
     """Other lines in its place."""
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+    out = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         return out
@@ -183,7 +183,7 @@ def replaced(*lines: bytes | Json) -> EventFault:
 
 
 def preceded_by(*lines: bytes | Json) -> EventFault:
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+    out = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         return [*out, line]

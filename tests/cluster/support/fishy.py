@@ -129,13 +129,13 @@ class Fishy:
         eventually(lambda: self.get(name, namespace) is None)
 
     def status(self, name: str, namespace: str = TEAM) -> Json:
-        found: Json = (self.get(name, namespace) or {}).get("status") or {}
-        return found
+        status: Json = (self.get(name, namespace) or {}).get("status") or {}
+        return status
 
     def ready(self, name: str, namespace: str = TEAM) -> Json:
         """The one condition there is, or nothing."""
         conditions = self.status(name, namespace).get("conditions") or []
-        assert [each["type"] for each in conditions] in ([], ["Ready"])
+        assert [condition["type"] for condition in conditions] in ([], ["Ready"])
         return conditions[0] if conditions else {}
 
     def reason(self, name: str, namespace: str = TEAM) -> str:
@@ -144,19 +144,19 @@ class Fishy:
     def until(self, name: str, reason: str = "SecretSynced", namespace: str = TEAM, deadline: float = 20.0) -> str:
         """Waits until its condition, of its newest generation, has this reason, and returns the message."""
 
-        def told() -> bool:
-            found = self.get(name, namespace)
+        def has_reason() -> bool:
+            live = self.get(name, namespace)
             ready = self.ready(name, namespace)
             return (
-                found is not None
+                live is not None
                 and ready.get("reason") == reason
-                and ready.get("observedGeneration") == found["metadata"]["generation"]
+                and ready.get("observedGeneration") == live["metadata"]["generation"]
             )
 
-        eventually(told, deadline)
-        found = self.ready(name, namespace)
-        assert found["status"] == ("True" if reason == "SecretSynced" else "False")
-        return str(found["message"])
+        eventually(has_reason, deadline)
+        condition = self.ready(name, namespace)
+        assert condition["status"] == ("True" if reason == "SecretSynced" else "False")
+        return str(condition["message"])
 
     # Secrets
 
@@ -167,9 +167,9 @@ class Fishy:
         eventually(lambda: self.data(name, namespace) == dict(data), deadline)
 
     def version(self, name: str, namespace: str = TARGET) -> str:
-        found = self.stage.secret(namespace, name)
-        assert found is not None
-        return str(found["metadata"]["resourceVersion"])
+        secret = self.stage.secret(namespace, name)
+        assert secret is not None
+        return str(secret["metadata"]["resourceVersion"])
 
     # operators
 
@@ -210,15 +210,15 @@ class Fishy:
     def writes(self, mark: int = 0) -> list[Event]:
         """All writes of the operator, but for Events, Leases, questions and dry runs."""
         apart = ("events", "leases", "selfsubjectaccessreviews")
-        ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
-        return [each for each in ours if each.resource not in apart]
+        ours = [event for event in self.stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
+        return [event for event in ours if event.resource not in apart]
 
     def sent(self, mark: int = 0) -> list[str]:
         """The same in short and in order, without reports: `update secrets target/db`."""
-        return [short(each) for each in self.writes(mark) if each.subresource != "status"]
+        return [short(event) for event in self.writes(mark) if event.subresource != "status"]
 
     def reports(self, mark: int = 0) -> list[Event]:
-        return [each for each in self.writes(mark) if each.subresource == "status"]
+        return [event for event in self.writes(mark) if event.subresource == "status"]
 
     def calls(self, operator: Operator, result: str = "ok", store: str = "file") -> int:
         name = f'samara_provider_calls_total{{result="{result}",store="{store}"}}'

@@ -15,7 +15,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.path.mkdir()
-        self.told = {CANARY}
+        self.values = {CANARY}
         """Every value that was ever in it, and is long enough to be searched for."""
         self.put("unrelated", "x")  # a folder without any file counts as one that is not mounted
 
@@ -27,11 +27,11 @@ class Folder:
         """In one step, as a volume's files are replaced."""
         raw = value.encode() if isinstance(value, str) else value
         if isinstance(value, str) and len(value) > 5:
-            self.told.add(value)
-        place, fresh = self._place(path), self.path.parent / f"{self.path.name}.new"
-        place.parent.mkdir(parents=True, exist_ok=True)
+            self.values.add(value)
+        file, fresh = self._place(path), self.path.parent / f"{self.path.name}.new"
+        file.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(raw)
-        fresh.replace(place)
+        fresh.replace(file)
 
     def lose(self, path: str) -> None:
         self._place(path).unlink()
@@ -40,7 +40,7 @@ class Folder:
         """From now on the path leads to where nothing is read, whoever runs the tests."""
         outside = self.path.parent / "outside"
         outside.write_text(f"{CANARY}-outside")
-        self.told.add(f"{CANARY}-outside")
+        self.values.add(f"{CANARY}-outside")
         with contextlib.suppress(FileNotFoundError):
             self.lose(path)
         self._place(path).symlink_to(outside)

@@ -63,8 +63,8 @@ class Webhook:
 
             def do_POST(self) -> None:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                told = webhook.answer(review["request"])
-                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": told})
+                response = webhook.answer(review["request"])
+                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
                 if webhook.what == "breaks":
                     body = f"cannot understand {CANARY}"
                 self.send_response(500 if webhook.what == "breaks" else 200)

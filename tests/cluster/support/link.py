@@ -28,8 +28,8 @@ class Link:
 
     def __exit__(self, *error: object) -> None:
         self._passing.set()
-        for each in (self._listener, *self._sockets):
-            _closed(each)
+        for open_socket in (self._listener, *self._sockets):
+            _closed(open_socket)
 
     def stall(self) -> None:
         self._passing.clear()
@@ -53,11 +53,11 @@ class Link:
             while chunk := from_.recv(_CHUNK):
                 self._passing.wait()
                 to.sendall(chunk)
-        for each in (from_, to):
-            _closed(each)
+        for end in (from_, to):
+            _closed(end)
 
 
-def _closed(each: socket.socket) -> None:
+def _closed(open_socket: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
-    each.close()
+        open_socket.shutdown(socket.SHUT_RDWR)
+    open_socket.close()

@@ -170,12 +170,12 @@ class Operator:
 
     def metrics(self) -> dict[str, float]:
         """Every sample, by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""
-        found: dict[str, float] = {}
+        samples: dict[str, float] = {}
         for family in text_string_to_metric_families(self.answer("/metrics")[1].decode()):
             for sample in family.samples:
                 labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
-                found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-        return found
+                samples[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+        return samples
 
     def copies(self, state: str) -> float:
         return self.metrics().get(f'samara_copies{{state="{state}",vocabulary="secret-copy"}}', 0.0)

@@ -34,12 +34,12 @@ def listed(text: str) -> list[str] | None:
     """The names in an annotation; None stands for every namespace. A reading of rule 2 without the product's."""
     if not text.strip():
         return None
-    found = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
-    items = [(match[1] if match[1] is not None else match[2]).strip() for match in found]
+    matches = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
+    items = [(match[1] if match[1] is not None else match[2]).strip() for match in matches]
     return list(dict.fromkeys(item for item in items if _NAME.fullmatch(item)))
 
 
-def words(obj: Json, where: str = "annotations") -> dict[str, str]:
+def metadata_of(obj: Json, where: str = "annotations") -> dict[str, str]:
     return obj["metadata"].get(where) or {}
 
 
@@ -111,12 +111,12 @@ class Judge:
 
     def picture(self) -> Picture:
         stage, picture = self.stage, Picture()
-        namespaces = {each["metadata"]["name"]: each for each in stage.api.items("/api/v1/namespaces")}
-        secrets = {_address(each): each for each in stage.api.items("/api/v1/secrets")}
+        namespaces = {namespace["metadata"]["name"]: namespace for namespace in stage.api.items("/api/v1/namespaces")}
+        secrets = {_address(secret): secret for secret in stage.api.items("/api/v1/secrets")}
         history = self.history()
         wanted: set[Address] = set()
         for source in secrets.values():
-            if source["metadata"]["namespace"] == stage.expect.home and TARGETS in words(source):
+            if source["metadata"]["namespace"] == stage.expect.home and TARGETS in metadata_of(source):
                 picture.sources += 1
                 for address in self._places(source, namespaces):
                     wanted.add(address)
@@ -127,9 +127,9 @@ class Judge:
         return picture
 
     def _places(self, source: Json, namespaces: dict[str, Json]) -> Iterator[Address]:
-        names = listed(words(source)[TARGETS])
+        names = listed(metadata_of(source)[TARGETS])
         for name in namespaces if names is None else names:
-            ignored = name in namespaces and words(namespaces[name]).get("samara.dev/ignore") == "true"
+            ignored = name in namespaces and metadata_of(namespaces[name]).get("samara.dev/ignore") == "true"
             if name != self.stage.expect.home and not (names is None and ignored):
                 yield name, source["metadata"]["name"]
 
@@ -142,43 +142,43 @@ class Judge:
         secrets: dict[Address, Json],
         history: History,
     ) -> None:
-        have, namespace = secrets.get(address), namespaces.get(address[0])
-        if self._is_blocked(source, address, namespace, have, history):
+        live, namespace = secrets.get(address), namespaces.get(address[0])
+        if self._is_blocked(source, address, namespace, live, history):
             picture.blocked += 1
             return
-        fault = self._wrong(source, have)
+        fault = self._wrong(source, live)
         if fault:
             picture.faults.append(f"{'/'.join(address)}: {fault}")
         else:
             picture.right += 1
 
     def _is_blocked(
-        self, source: Json, address: Address, namespace: Json | None, have: Json | None, history: History
+        self, source: Json, address: Address, namespace: Json | None, live: Json | None, history: History
     ) -> bool:
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or address in self.stage.expect.blocked:
             return True
         if source["type"] in DENIED or any(
-            words(each).get("samara.dev/paused") == "true" for each in (source, namespace)
+            metadata_of(obj).get("samara.dev/paused") == "true" for obj in (source, namespace)
         ):
             return True
-        if have is None:
+        if live is None:
             return False
-        if have["metadata"].get("deletionTimestamp"):
+        if live["metadata"].get("deletionTimestamp"):
             return True
-        marked = words(have).get(ORIGIN) == f"{self.stage.expect.home}/{address[1]}"
-        if history.is_ours(have["metadata"]["uid"], address) or marked or self.stage.expect.overwrite:
-            return words(have).get("samara.dev/released") == "true" and not marked
-        return not (_content(have) == _content(source) and _is_free(have))
+        marked = metadata_of(live).get(ORIGIN) == f"{self.stage.expect.home}/{address[1]}"
+        if history.is_ours(live["metadata"]["uid"], address) or marked or self.stage.expect.overwrite:
+            return metadata_of(live).get("samara.dev/released") == "true" and not marked
+        return not (_content(live) == _content(source) and _is_free(live))
 
-    def _wrong(self, source: Json, have: Json | None) -> str:
-        if have is None:
+    def _wrong(self, source: Json, live: Json | None) -> str:
+        if live is None:
             return "no copy is there"
-        if _content(have) != _content(source):
-            return f"differs from its source: {decoded(have).get('n')} instead of {decoded(source).get('n')}"
+        if _content(live) != _content(source):
+            return f"differs from its source: {decoded(live).get('n')} instead of {decoded(source).get('n')}"
         origin = f"{self.stage.expect.home}/{source['metadata']['name']}"
-        if words(have).get(ORIGIN) != origin:
-            return f"the origin mark is {words(have).get(ORIGIN)!r}"
-        token = words(have, "labels").get(FROM, "")
+        if metadata_of(live).get(ORIGIN) != origin:
+            return f"the origin mark is {metadata_of(live).get(ORIGIN)!r}"
+        token = metadata_of(live, "labels").get(FROM, "")
         plain = origin.replace("/", "-", 1)
         if token != plain if _LABEL.fullmatch(plain) else not _LABEL.fullmatch(token):
             return f"the label token is {token!r}"
@@ -194,20 +194,22 @@ class Judge:
     ) -> None:
         expect, secret = self.stage.expect, secrets[address]
         source = secrets.get((expect.home, address[1]))
-        gone = source is None or TARGETS not in words(source)
-        orphan = gone and words(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
+        gone = source is None or TARGETS not in metadata_of(source)
+        orphan = gone and metadata_of(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
         picture.orphans += orphan
         if not _is_ours(secret, history):
             return
         if address in expect.kept or (gone and expect.on_source_gone == "keep"):
             return
-        if words(secret).get("samara.dev/released") == "true" or secret["metadata"].get("deletionTimestamp"):
+        if metadata_of(secret).get("samara.dev/released") == "true" or secret["metadata"].get("deletionTimestamp"):
             return
         namespace = namespaces.get(address[0])
-        holders = [each for each in (namespace, source) if each is not None]
+        holders = [obj for obj in (namespace, source) if obj is not None]
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        if any(words(each).get(f"samara.dev/{word}") == "true" for each in holders for word in ("paused", "ignore")):
+        if any(
+            metadata_of(obj).get(f"samara.dev/{word}") == "true" for obj in holders for word in ("paused", "ignore")
+        ):
             return
         picture.faults.append(f"{'/'.join(address)}: a copy of ours is there that nothing wants")
 
@@ -215,7 +217,7 @@ class Judge:
 
     def o2(self, seconds: float | None = None, mark: int | None = None) -> None:
         """No write to a source, a copy or a Namespace from now on, or from a mark on."""
-        if not any(each.running for each in self.stage.operators):
+        if not any(operator.running for operator in self.stage.operators):
             return
         start = self.stage.audit.mark() if mark is None else mark
         window = self.stage.expect.quiet if seconds is None else seconds
@@ -270,11 +272,13 @@ class Judge:
         before = history.states.get((meta["uid"], meta["resourceVersion"]))
         if before is None:
             return "updates an object that we did not make, from a version that nobody wrote"
-        if words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
+        if metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
             return ""
         if _content(before) != _content(event.request):
             return "overwrites an object that we did not make"
-        return "" if "samara.dev/adopted" in words(event.request) else "takes an object without saying it is adopted"
+        return (
+            "" if "samara.dev/adopted" in metadata_of(event.request) else "takes an object without saying it is adopted"
+        )
 
     def _patch(self, event: Event, history: History) -> str:
         """Only for giving an object back: our marks go, or it is said to stay; its content is nobody's business."""
@@ -286,7 +290,7 @@ class Judge:
         if set(meta) - {"uid", "resourceVersion", "labels", "annotations"}:
             return "a patch of more than labels and annotations"
         before = history.states.get((meta["uid"], meta["resourceVersion"]))
-        marked = before is not None and words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}"
+        marked = before is not None and metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}"
         return "" if marked or history.is_ours(meta["uid"], event.address) else "patches an object that is not ours"
 
     def _back_in_time(self) -> list[str]:
@@ -310,10 +314,10 @@ class Judge:
         """What each leader's metrics say is what O1 sees."""
         for operator in self.stage.operators:
             if operator.leads:
-                no_faults(lambda each=operator: self._untrue(each), 10.0, every=0.2)  # type: ignore[misc]
+                no_faults(lambda leader=operator: self._untrue(leader), 10.0, every=0.2)  # type: ignore[misc]
 
     def _untrue(self, operator: Operator) -> list[str]:
-        picture, told = self.picture(), operator.metrics()
+        picture, metrics = self.picture(), operator.metrics()
         expected = {
             'samara_copies{state="right",vocabulary="secret-copy"}': picture.right,
             'samara_copies{state="pending",vocabulary="secret-copy"}': 0,
@@ -325,7 +329,9 @@ class Judge:
             "samara_oldest_pending_seconds": 0,
         }
         return [
-            f"{name} is {told.get(name)}, not {value}" for name, value in expected.items() if told.get(name) != value
+            f"{name} is {metrics.get(name)}, not {value}"
+            for name, value in expected.items()
+            if metrics.get(name) != value
         ]
 
 
@@ -340,10 +346,10 @@ def _content(secret: Json) -> tuple[str, dict[str, str]]:
 def _is_ours(secret: Json, history: History) -> bool:
     """Made by us, or adopted: a mark alone proves nothing."""
     return history.is_ours(secret["metadata"]["uid"], _address(secret)) or (
-        ORIGIN in words(secret) and "samara.dev/adopted" in words(secret)
+        ORIGIN in metadata_of(secret) and "samara.dev/adopted" in metadata_of(secret)
     )
 
 
-def _is_free(have: Json) -> bool:
-    keys = (*words(have), *words(have, "labels"))
-    return not have["metadata"].get("ownerReferences") and not any(key.startswith(_GITOPS) for key in keys)
+def _is_free(live: Json) -> bool:
+    keys = (*metadata_of(live), *metadata_of(live, "labels"))
+    return not live["metadata"].get("ownerReferences") and not any(key.startswith(_GITOPS) for key in keys)

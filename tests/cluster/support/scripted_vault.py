@@ -34,7 +34,7 @@ class Vault:
     token: str = TOKEN
     slow: float = 0.0
     """Seconds before every answer."""
-    asked: list[tuple[float, str]] = field(default_factory=list)
+    requests: list[tuple[float, str]] = field(default_factory=list)
     """When, and for which document."""
     most: int = 0
     """So many were waiting for an answer at once."""
@@ -48,14 +48,14 @@ class Vault:
         return f"vault+http://127.0.0.1:{self._server.server_address[1]}/{MOUNT}"
 
     def count(self, document: str = "", since: int = 0) -> int:
-        return sum(1 for _, each in self.asked[since:] if document in ("", each))
+        return sum(1 for _, name in self.requests[since:] if document in ("", name))
 
     def answer(self, path: str, token: str) -> tuple[int, Json]:
         if path.startswith("auth/token/"):
             return 200, {"data": {"ttl": 0, "renewable": False}, "auth": None}
         document = path.removeprefix(f"{MOUNT}/data/")
         with self._lock:
-            self.asked.append((time.monotonic(), document))
+            self.requests.append((time.monotonic(), document))
             self._now += 1
             self.most = max(self.most, self._now)
         self.over.wait(self.slow)
@@ -82,8 +82,8 @@ class Vault:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0].removeprefix("/v1/")
-                code, told = vault.answer(path, self.headers.get("X-Vault-Token", ""))
-                body = json.dumps(told).encode()
+                code, answer = vault.answer(path, self.headers.get("X-Vault-Token", ""))
+                body = json.dumps(answer).encode()
                 self.send_response(code)
                 if vault.retry_after and code >= 400:
                     self.send_header("Retry-After", vault.retry_after)

@@ -101,10 +101,10 @@ class Stage:
 
     def namespace(self, *names: str, **annotations: str) -> None:
         """Creates namespaces, many at a time; `samara_ignore="true"` stands for the annotation samara.dev/ignore."""
-        words = {f"samara.dev/{key.removeprefix('samara_')}": value for key, value in annotations.items()}
+        prefixed = {f"samara.dev/{key.removeprefix('samara_')}": value for key, value in annotations.items()}
 
         def make(name: str) -> None:
-            self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": words}})
+            self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": prefixed}})
 
         if len(names) > 4:
             in_parallel(make, names)
@@ -115,7 +115,7 @@ class Stage:
     def annotate(self, path: str, annotations: Mapping[str, str | None]) -> Json:
         return self.api.patch(path, {"metadata": {"annotations": dict(annotations)}})
 
-    def home(self, name: str = HOME) -> None:
+    def ensure_home(self, name: str = HOME) -> None:
         if self.api.find(f"/api/v1/namespaces/{name}") is None:
             self.namespace(name)
 
@@ -136,10 +136,10 @@ class Stage:
         immutable: bool = False,
     ) -> Json:
         """A Secret in the home namespace; `targets=None` leaves the annotation out."""
-        self.home(home)
-        words = {**(annotations or {}), **({} if targets is None else {TARGETS: targets})}
+        self.ensure_home(home)
+        all_annotations = {**(annotations or {}), **({} if targets is None else {TARGETS: targets})}
         body = {
-            "metadata": {"name": name, "annotations": words, "labels": dict(labels or {})},
+            "metadata": {"name": name, "annotations": all_annotations, "labels": dict(labels or {})},
             "type": type,
             "data": encoded({"n": self.rising(), **(data or {})}),
             **({"immutable": True} if immutable else {}),
@@ -171,8 +171,8 @@ class Stage:
 
     def data(self, namespace: str, name: str) -> dict[str, str] | None:
         """The decoded data of a Secret, None where there is none."""
-        found = self.secret(namespace, name)
-        return None if found is None else decoded(found)
+        secret = self.secret(namespace, name)
+        return None if secret is None else decoded(secret)
 
     def has_copy(self, namespace: str, name: str, home: str = HOME) -> bool:
         """True where the copy there equals its source now, and carries the mark."""
@@ -197,8 +197,8 @@ class Stage:
         return " ".join(self.cluster.kubectl("explain", path, f"--api-version={api_version}").split())
 
     def _publishes(self, api_version: str) -> bool:
-        found = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
-        return any("{name}" in path for path in found.get("paths", ()))
+        openapi = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
+        return any("{name}" in path for path in openapi.get("paths", ()))
 
     def until_seen(self) -> None:
         """Waits until the operator knows all that was done to Secrets and Namespaces so far.
@@ -260,7 +260,7 @@ class Stage:
 
     @property
     def leaders(self) -> list[Operator]:
-        return [each for each in self.operators if each.leads]
+        return [operator for operator in self.operators if operator.leads]
 
     # the end
 
@@ -282,7 +282,7 @@ class Stage:
         """
         for path in self._extras:
             self.api.gone(path)
-        namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
+        namespaces = [namespace["metadata"]["name"] for namespace in self.api.items("/api/v1/namespaces")]
         ours = [name for name in namespaces if name not in SYSTEM]
         self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events", *CUSTOM)))
         self.forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
@@ -295,8 +295,8 @@ class Stage:
         forget(self.cluster, *keys, exact=exact)
 
     def _left(self) -> list[str]:
-        namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
-        secrets = [each["metadata"]["name"] for each in self.api.items("/api/v1/secrets")]
+        namespaces = [namespace["metadata"]["name"] for namespace in self.api.items("/api/v1/namespaces")]
+        secrets = [secret["metadata"]["name"] for secret in self.api.items("/api/v1/secrets")]
         return [name for name in namespaces if name not in SYSTEM] + secrets
 
 

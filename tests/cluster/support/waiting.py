@@ -13,9 +13,9 @@ def eventually(condition: Callable[[], T], deadline: float = 20.0, every: float 
     """The first truthy answer; an answer that is a list of faults counts as true when it is empty: see `no_faults`."""
     end = time.monotonic() + deadline
     while True:
-        found = condition()
-        if found:
-            return found
+        answer = condition()
+        if answer:
+            return answer
         assert time.monotonic() < end, f"not true within {deadline:g} s: {_named(condition)}"
         time.sleep(every)
 
@@ -23,8 +23,10 @@ def eventually(condition: Callable[[], T], deadline: float = 20.0, every: float 
 def no_faults(faults: Callable[[], list[str]], deadline: float = 20.0, every: float = 0.05) -> None:
     """Waits until a list of faults is empty; else fails with the last one."""
     end = time.monotonic() + deadline
-    while found := faults():
-        assert time.monotonic() < end, f"after {deadline:g} s still {len(found)} faults:\n" + "\n".join(found[:20])
+    while remaining := faults():
+        assert time.monotonic() < end, f"after {deadline:g} s still {len(remaining)} faults:\n" + "\n".join(
+            remaining[:20]
+        )
         time.sleep(every)
 
 
@@ -32,8 +34,8 @@ def never(condition: Callable[[], object], seconds: float, every: float = 0.05) 
     """Fails as soon as the condition is true within a window: the only place where time itself is waited for."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        assert not found, f"{_named(condition)} came true: {found}"
+        answer = condition()
+        assert not answer, f"{_named(condition)} came true: {answer}"
         time.sleep(every)
 
 
