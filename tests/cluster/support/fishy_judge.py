@@ -1,4 +1,4 @@
-"""The judge of FishySecrets, which knows only the specification, and the search for values that were told."""
+"""Checks FishySecrets against the specification alone and searches for leaked values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def judge(fishy: Fishy) -> None:
-    """Whoever is said to be ready has the Secret that it asks for, and no value is told anywhere."""
+    """Every ready FishySecret has its Secret, and no value appears anywhere else."""
     no_faults(lambda: list(_untrue(fishy)), 10.0)
     leaked = list(leaks(fishy))
     assert leaked == [], "a value was told:\n" + "\n".join(leaked)
@@ -54,7 +54,7 @@ def _carries_marks(secret: Json, meta: Json) -> bool:
 
 
 def leaks(fishy: Fishy) -> Iterator[str]:
-    """Where a value of the secret manager is found, plain or encoded, outside of Secrets."""
+    """The places outside of Secrets that contain a value of the secret manager, plain or encoded."""
     texts = {
         "Events": json.dumps(fishy.api.items("/api/v1/events")),
         "holds": json.dumps(fishy.api.items(f"/api/v1/namespaces/{OWN}/configmaps")),

@@ -1,4 +1,4 @@
-"""A TCP link that can be stalled: no byte passes, no connection breaks."""
+"""A TCP proxy that can be stalled: no byte passes, and no connection breaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CHUNK = 65_536
 
 
 class Link:
-    """Between a server and its etcd. Used as a context manager; `url` stands in for the url it leads to."""
+    """A proxy between a server and its etcd. Used as a context manager; `url` replaces the target URL."""
 
     def __init__(self, to: str) -> None:
         parts = urlsplit(to)

@@ -1,6 +1,6 @@
-"""O1–O5 of the fault catalogue: one judge around every cluster test, fed by the server and its audit log.
+"""O1–O5 of the fault catalogue: they check every cluster test by the server and its audit log.
 
-Nothing here imports what the operator decides with: the expectation is computed from the specification alone.
+This module imports no decisions of the operator: it computes the expected state from the specification alone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourc
     "validatingwebhookconfigurations",
     "customresourcedefinitions",
 }
-"""What the operator may write besides copies: counted apart."""
+"""Resources that the operator may write besides copies; counted separately."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _GITOPS = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/", "meta.helm.sh/", "argocd.argoproj")
 
 
 def listed(text: str) -> list[str] | None:
-    """The names in an annotation; None stands for every namespace. A reading of rule 2 without the product's."""
+    """The names in an annotation; None means every namespace. An implementation of rule 2 apart from the product."""
     if not text.strip():
         return None
     matches = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
@@ -45,12 +45,12 @@ def metadata_of(obj: Json, where: str = "annotations") -> dict[str, str]:
 
 @dataclass(slots=True)
 class History:
-    """What the audit log says of every Secret's life."""
+    """The history of every Secret in the audit log."""
 
     made_by_us: set[str] = field(default_factory=set)
     made_by_others: set[str] = field(default_factory=set)
     perhaps: set[Address] = field(default_factory=set)
-    """Where a create of ours ended without a sure answer."""
+    """Addresses of our creates whose result is unknown."""
     states: dict[tuple[str, str], Json] = field(default_factory=dict)
     """By uid and resourceVersion."""
 
@@ -68,13 +68,13 @@ class History:
         self.states[meta["uid"], meta["resourceVersion"]] = response
 
     def is_ours(self, uid: str, address: Address) -> bool:
-        """Made by us; also where nobody else made it and a create of ours there may have gone through unrecorded."""
+        """True if we created it, or if a create of ours with an unknown result may have and no other client did."""
         return uid in self.made_by_us or (uid not in self.made_by_others and address in self.perhaps)
 
 
 @dataclass(slots=True)
 class Picture:
-    """The end of a test: what there is, what should be, and how many of each kind."""
+    """The state of the cluster compared with the specification, with counts."""
 
     faults: list[str] = field(default_factory=list)
     sources: int = 0
@@ -84,15 +84,15 @@ class Picture:
 
 
 class Judge:
-    """Judges one stage. `off` names the oracles a test has opted out of."""
+    """Checks one stage. `off` names the oracles that the test has switched off."""
 
     def __init__(self, stage: Stage, off: frozenset[str] = frozenset()) -> None:
         self.stage = stage
         self.off = off
 
     def judge(self) -> None:
-        """The whole verdict, at the end of a test."""
-        # Who says that nothing is pending has seen the last of it: silence is asked for only then.
+        """Runs all oracles at the end of a test."""
+        # O2 expects silence, so it runs after O5, which waits until the operator has nothing pending.
         for name, oracle in (("O1", self.o1), ("O5", self.o5), ("O2", self.o2), ("O4", self.o4)):
             if name not in self.off:
                 oracle()
@@ -100,7 +100,7 @@ class Judge:
     # O1
 
     def o1(self, deadline: float = 30.0) -> None:
-        """Every wanted copy is there and exact, and no other place holds one of ours."""
+        """Every desired copy exists and is exact, and no other address has a copy of ours."""
         no_faults(lambda: self.picture().faults, deadline)
 
     def history(self) -> History:
@@ -216,7 +216,7 @@ class Judge:
     # O2
 
     def o2(self, seconds: float | None = None, mark: int | None = None) -> None:
-        """No write to a source, a copy or a Namespace from now on, or from a mark on."""
+        """The operator writes no source, copy or Namespace from now on, or since a mark."""
         if not any(operator.running for operator in self.stage.operators):
             return
         start = self.stage.audit.mark() if mark is None else mark
@@ -226,10 +226,11 @@ class Judge:
     # O4
 
     def o4(self) -> None:
-        """Every write of ours, one by one: conditional, of what is ours, never back in time, never to a source."""
+        """Every write of ours is conditional and changes only copies of ours, never a source or to an older value."""
         history = History()
         faults: list[str] = []
-        for event in self.stage.audit.events():  # in one pass, so that each is judged on what was there before it
+        # Complete the history first: the checks look objects up by the version that a write was planned on.
+        for event in self.stage.audit.events():
             history.take(event)
         for event in self.stage.audit.ours():
             if event.mutating and not event.dry_run and (event.done or event.uncertain):
@@ -281,7 +282,7 @@ class Judge:
         )
 
     def _patch(self, event: Event, history: History) -> str:
-        """Only for giving an object back: our marks go, or it is said to stay; its content is nobody's business."""
+        """A patch may only release an object: it removes our marks or sets `released`, and leaves the content alone."""
         meta = event.request.get("metadata") or {}
         if not meta.get("uid") or not meta.get("resourceVersion"):
             return "a patch that does not name the version it was planned on"
@@ -311,7 +312,7 @@ class Judge:
     # O5
 
     def o5(self) -> None:
-        """What each leader's metrics say is what O1 sees."""
+        """The metrics of every leader equal the state that O1 computes."""
         for operator in self.stage.operators:
             if operator.leads:
                 no_faults(lambda leader=operator: self._untrue(leader), 10.0, every=0.2)  # type: ignore[misc]
@@ -344,7 +345,7 @@ def _content(secret: Json) -> tuple[str, dict[str, str]]:
 
 
 def _is_ours(secret: Json, history: History) -> bool:
-    """Made by us, or adopted: a mark alone proves nothing."""
+    """True if we created or adopted it; a mark alone proves nothing."""
     return history.is_ours(secret["metadata"]["uid"], _address(secret)) or (
         ORIGIN in metadata_of(secret) and "samara.dev/adopted" in metadata_of(secret)
     )

@@ -1,4 +1,4 @@
-"""A Vault on loopback that answers as a test tells it, and counts: KV version 2, one mount, one token."""
+"""A Vault on loopback that answers as a test configures it and counts requests: KV version 2, one mount, one token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 MOUNT = "kv"
 TOKEN = "token-c4a9e1"
-"""Another canary: it must be told nowhere either."""
+"""Another canary: it must not appear anywhere."""
 Json = dict[str, Any]
 
 
@@ -20,7 +20,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *args: object) -> None:
-        """Whoever does not wait for a slow answer hangs up."""
+        """Ignores clients that disconnect before a slow response."""
 
 
 @dataclass(slots=True)
@@ -29,15 +29,15 @@ class Vault:
 
     documents: dict[str, dict[str, str]] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
-    """By document, or under the empty name for all: the status in place of an answer."""
+    """The error status by document; the empty name applies to all."""
     retry_after: str = ""
     token: str = TOKEN
     slow: float = 0.0
     """Seconds before every answer."""
     requests: list[tuple[float, str]] = field(default_factory=list)
-    """When, and for which document."""
+    """The time and the document of every request."""
     most: int = 0
-    """So many were waiting for an answer at once."""
+    """The maximum number of concurrent requests."""
     over: threading.Event = field(default_factory=threading.Event)
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -1,4 +1,4 @@
-"""Namespace trees for the cluster tests: what people do with them, and a judge that knows only the specification.
+"""Namespace trees for the cluster tests: the actions of users, and a judge that knows only the specification.
 
 A test opts out of the judge with a reason: `@pytest.mark.forest_off(reason="…")`.
 """
@@ -79,7 +79,7 @@ REGISTERING = [
         "verbs": ["get", "list", "create", "update", "delete"],
     }
 ]
-"""What an operator outside a cluster needs besides: in a cluster the chart owns the configurations."""
+"""Further rights of an operator outside of a cluster. In a cluster, the chart owns the configurations."""
 CERTIFICATE = [
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "list", "watch", "update", "delete"]}
 ]
@@ -101,17 +101,17 @@ def define(cluster: Devcluster, api: Api) -> None:
     definitions.define(cluster, api, TEXT)
 
 
-# what people do
+# actions of users
 
 
 class Trees:
-    """What the tests do with trees, and what they see of them."""
+    """Creates, changes and reads namespace trees for a test."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.api = stage.api
         self.not_ours: set[tuple[str, str]] = set()
-        """(namespace, name) of objects that somebody else has, where a source wants a copy."""
+        """(namespace, name) of foreign objects at addresses where a source wants a copy."""
 
     # namespaces
 
@@ -137,12 +137,12 @@ class Trees:
         return self.api.patch(f"{SPACES}/{name}", {"metadata": {"annotations": dict(annotations)}})
 
     def there(self, name: str) -> Json | None:
-        """The namespace, unless it is on its way out."""
+        """The namespace, unless it is terminating."""
         namespace = self.api.find(f"{SPACES}/{name}")
         return None if namespace is None or "deletionTimestamp" in namespace["metadata"] else namespace
 
     def labels(self, name: str) -> dict[str, str]:
-        """Without the one that the server gives to every namespace."""
+        """The labels without the name label of the server."""
         namespace = self.there(name) or {"metadata": {}}
         return {
             key: value
@@ -158,14 +158,14 @@ class Trees:
         return self.api.create(self.path("subnamespaces", holder), body)
 
     def grow(self, *names: str) -> None:
-        """A root and below it one sub-namespace under the other, made by SubNamespaces."""
+        """Creates a root and a chain of SubNamespaces below it."""
         self.root(names[0])
         for above, name in pairwise(names):
             self.ask(name, above)
             eventually(lambda child=name: self.there(child))  # type: ignore[misc]
 
     def grow_ready(self, *names: str, **served: Any) -> Operator:
-        """The same with an operator, when all is well."""
+        """Starts an operator, creates a chain and waits until it is ready."""
         operator = self.serve(**served)
         self.grow(*names)
         for above, name in pairwise(names):
@@ -180,7 +180,7 @@ class Trees:
         return status
 
     def reason(self, name: str, holder: str) -> str:
-        """Why it is stalled, or nothing."""
+        """The reason of its stalled condition, or an empty text."""
         reasons = [
             condition["reason"]
             for condition in self.status(name, holder).get("conditions", ())
@@ -189,7 +189,7 @@ class Trees:
         return "".join(reasons)
 
     def until_well(self, name: str, holder: str) -> None:
-        """Its namespace is there, and its status says so as kstatus reads it."""
+        """Waits until its namespace exists and its status is current for kstatus."""
 
         def is_well() -> bool:
             live = self.sub_namespace(name, holder) or {"metadata": {"generation": 0}}
@@ -230,14 +230,14 @@ class Trees:
         return self.stage.data(namespace, name)
 
     def is_copy(self, namespace: str, name: str, above: str, plural: str = "secrets") -> bool:
-        """True where the copy there is as the object above it is now, and says where it is from."""
+        """True if the copy equals the object in the namespace above and its mark names that namespace."""
         source, copy = self.get(plural, above, name), self.get(plural, namespace, name)
         if source is None or copy is None:
             return False
         return content(source) == content(copy) and metadata_of(copy).get(FROM) == above
 
     def until_copied(self, name: str, *path: str, plural: str = "secrets") -> None:
-        """Along a path of namespaces, each below the one before."""
+        """Waits for the copies along a path of namespaces, each below the one before."""
         eventually(lambda: all(self.is_copy(down, name, up, plural) for up, down in pairwise(path)))
 
     def until_gone(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
@@ -269,10 +269,10 @@ class Trees:
         where = ("-n", OWN) if args[0] in ("status", "release", "plan") else ()  # the operator's own namespace
         return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *where)
 
-    # what was sent
+    # requests of the operator
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, whatever their kind, but for Events, Leases, questions, notes and dry runs."""
+        """All writes of the operator except Events, Leases, access reviews, `samara-holds` and dry runs."""
         apart = ("events", "leases", "selfsubjectaccessreviews")
         return [
             event
@@ -308,7 +308,7 @@ def content(obj: Json) -> Json:
 
 
 def judge(trees: Trees, settled: bool = True) -> None:
-    """When a test is done every tree is as the specification says, and no write was unsafe."""
+    """At the end of a test every tree is as specified, and no write was unsafe."""
     if settled and any(operator.running for operator in trees.stage.operators):
         no_faults(lambda: list(faults(trees)), 10.0)
     unsafe = [f"{short(event)}: {why}" for event in trees.writes() if (why := unsafe_write(event))]
@@ -316,7 +316,7 @@ def judge(trees: Trees, settled: bool = True) -> None:
 
 
 def unsafe_write(event: Event) -> str:
-    """Every write but a create names what it was planned on; a source is never written."""
+    """Why a write is unsafe, or an empty text. A write other than a create must name uid and version."""
     if not event.done or event.verb == "create" or event.resource.endswith("webhookconfigurations"):
         return ""
     if event.name in ("samara-holds", "samara-webhook-tls") or event.resource == "customresourcedefinitions":
@@ -330,7 +330,7 @@ def unsafe_write(event: Event) -> str:
 
 
 def faults(trees: Trees) -> Iterator[str]:
-    """Where the cluster is not as the specification says."""
+    """The differences between the cluster and the specification."""
     spaces = {namespace["metadata"]["name"]: namespace for namespace in trees.api.items(SPACES)}
     alive = {name: namespace for name, namespace in spaces.items() if "deletionTimestamp" not in namespace["metadata"]}
     below = {name: upstream(namespace) for name, namespace in alive.items() if is_sound(name, alive)}
