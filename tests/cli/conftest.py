@@ -37,5 +37,5 @@ def shell(cluster: Devcluster) -> Shell:
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
     with on_stage(request, cluster, tmp_path) as made:
-        made.home()
+        made.ensure_home()
         yield made

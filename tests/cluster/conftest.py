@@ -1,4 +1,4 @@
-"""A control plane for all cluster tests, a clean slate for each, and the oracles O1–O5 around every one.
+"""One control plane for all cluster tests. Each test starts with an empty cluster and is checked by oracles O1–O5.
 
 A test opts out of an oracle by name and with a reason: `@pytest.mark.oracle_off("O5", reason="…")`.
 A module that needs a control plane of its own overrides the fixture `cluster`.
@@ -52,20 +52,20 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Devcluster]:
-    """One control plane for the session: starting it takes longer than sweeping it."""
+    """One control plane for the session: starting one takes longer than emptying it."""
     with Devcluster(DevclusterOptions(audit_secret_bodies=True, audit_bodies=True)) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def stage(request: pytest.FixtureRequest, cluster: Devcluster, tmp_path: Path) -> Iterator[Stage]:
-    """What a test works with. When its body is done the oracles judge; then everything goes."""
+    """The stage of one test. After the test body the oracles judge the cluster; then it is emptied."""
     prepared = request.config.stash[_PREPARED]
     if str(cluster.data) not in prepared:
         prepare(cluster)
         prepared.add(str(cluster.data))
     with on_stage(request, cluster, tmp_path) as made:
-        made.home()
+        made.ensure_home()
         yield made
         if not request.node.stash.get(_FAILED, True):
             Judge(made, _opted_out(request.node)).judge()
@@ -85,7 +85,7 @@ def trees(request: pytest.FixtureRequest, accurate: None, stage: Stage) -> Itera
     made = Trees(stage)
     yield made
     if not request.node.stash.get(_FAILED, True):
-        judge_trees(made, whole=request.node.get_closest_marker("forest_off") is None)
+        judge_trees(made, settled=request.node.get_closest_marker("forest_off") is None)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def fishy(request: pytest.FixtureRequest, fishysecret: None, stage: Stage) -> It
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest) -> Callable[[str, float], None]:
-    """States a figure at the end of the session, beside the verdict."""
+    """Prints a measured value in the summary of the session."""
 
     def state(what: str, value: float) -> None:
         request.config.stash[_MEASURED].append(f"{request.node.name}: {what} {value:.3g}")
@@ -121,7 +121,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture
 def judge(request: pytest.FixtureRequest, stage: Stage) -> Judge:
-    """The oracles, for a test that asks them in its middle."""
+    """The oracles, for a test that calls them before its end."""
     return Judge(stage, _opted_out(request.node))
 
 

@@ -282,7 +282,7 @@ def test_the_finalizer_is_added_beside_the_users_own_before_the_operator_has_see
     assert made["metadata"]["finalizers"] == [FINALIZER]
     trees.until_well("two", "root")
     trees.edit("root", "two", {"metadata": {"finalizers": None}}, "subnamespaces")
-    never(lambda: "finalizers" in (trees.asked("two", "root") or {})["metadata"], SETTLED)
+    never(lambda: "finalizers" in (trees.sub_namespace("two", "root") or {})["metadata"], SETTLED)
 
 
 def test_a_sub_namespace_whose_namespace_has_children_is_not_deleted_and_one_in_conflict_is(trees: Trees) -> None:
@@ -364,10 +364,10 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
         "created SubNamespace other/new",
     ]
     trees.until_well("new", "other")
-    eventually(lambda: trees.asked("new", "root") is None)
+    eventually(lambda: trees.sub_namespace("new", "root") is None)
     assert trees.labels("new")["app"] == "x"
     assert plugin(trees, "sub", "cut", "new").good == "cut new as a root namespace\n"
-    eventually(lambda: trees.asked("new", "other") is None)
+    eventually(lambda: trees.sub_namespace("new", "other") is None)
     assert plugin(trees, "template", "set", "new", "gold").good == "set gold as a template of new\n"
     assert plugin(trees, "sub", "graft", "new", "web").good == "grafted new under web\n"
     trees.until_well("new", "web")
@@ -377,7 +377,7 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
         TYPE: None,
     }
     assert plugin(trees, "sub", "delete", "new").good == "deleted SubNamespace web/new\n"
-    eventually(lambda: trees.there("new") is None and trees.asked("new", "web") is None)
+    eventually(lambda: trees.there("new") is None and trees.sub_namespace("new", "web") is None)
 
 
 # When nobody answers
@@ -455,9 +455,9 @@ def stored_in_v1(trees: Trees) -> None:
 def test_2_2_an_object_stored_in_the_oldest_version_is_converted_served_and_deleted(trees: Trees) -> None:
     guard(trees)
     eventually(lambda: trees.labels("web").get("app") == "x")
-    eventually(lambda: (trees.asked("web", "root") or {}).get("status") == {"observedGeneration": 1})
+    eventually(lambda: (trees.sub_namespace("web", "root") or {}).get("status") == {"observedGeneration": 1})
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
-    eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)
+    eventually(lambda: trees.sub_namespace("web", "root") is None and trees.there("web") is None)
 
 
 @pytest.mark.usefixtures("stored_in_v1")
@@ -465,6 +465,6 @@ def test_2_2_an_object_stored_in_the_oldest_version_is_served_and_deleted_withou
     """The server hands it out with the one word that it was stored with, and takes no other status over it."""
     trees.serve()
     eventually(lambda: trees.labels("web").get("app") == "x")
-    assert (trees.asked("web", "root") or {})["status"] == "ok"
+    assert (trees.sub_namespace("web", "root") or {})["status"] == "ok"
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
-    eventually(lambda: trees.asked("web", "root") is None and trees.there("web") is None)
+    eventually(lambda: trees.sub_namespace("web", "root") is None and trees.there("web") is None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.trees import CONFIG, CREATED_BY, FINALIZER, GROUP, PARENT, TEMPLATE, Trees
 from tests.cluster.support.waiting import eventually
@@ -56,7 +56,7 @@ def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Tre
     trees.not_ours.add(("web", "settings"))  # the file does not watch ConfigMaps
     stage.operator(config={"vocabularies": {"accurate": {"configFile": str(written(stage, CHART))}}})
     trees.until_copied("db", "root", "web")
-    assert words(trees.get("secrets", "web", "db") or {}, "labels") == {"l": "1", CREATED_BY: "accurate"}
+    assert metadata_of(trees.get("secrets", "web", "db") or {}, "labels") == {"l": "1", CREATED_BY: "accurate"}
     eventually(lambda: trees.labels("web").get("team") == "a")
     assert trees.get("configmaps", "web", "settings") is None
 

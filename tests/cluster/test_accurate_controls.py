@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.cluster.support.api import ApiFault
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Exchange, Seen
 from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.trees import (
@@ -91,7 +91,7 @@ def test_a_paused_source_is_not_propagated_and_its_copies_stay(trees: Trees) -> 
     trees.edit("root", "db", {"metadata": {"annotations": {PAUSED: None}}})
     trees.until_copied("db", "root", "web", "deep")
     trees.until_copied("db", "root", "late")
-    assert PAUSED not in words(trees.get("secrets", "web", "db") or {})
+    assert PAUSED not in metadata_of(trees.get("secrets", "web", "db") or {})
 
 
 def test_a_paused_sub_namespace_creates_and_deletes_nothing_until_the_pause_ends(trees: Trees) -> None:
@@ -107,7 +107,7 @@ def test_a_paused_sub_namespace_creates_and_deletes_nothing_until_the_pause_ends
     never(lambda: trees.there("web") is None or trees.there("late"), SETTLED)
     for name in ("web", "late"):
         trees.edit("root", name, {"metadata": {"annotations": {PAUSED: None}}}, "subnamespaces")
-    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+    eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
     trees.until_well("late", "root")
 
 
@@ -121,7 +121,7 @@ def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_whose_status_r
     assert (condition["type"], PAUSED in condition["message"]) == ("Stalled", True)
     assert trees.there("web") is not None
     trees.note("web", {PAUSED: None})
-    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+    eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 
 # Events
@@ -215,7 +215,7 @@ def test_row_30_the_six_verbs_are_enough(trees: Trees, stage: Stage) -> None:
     home = "/api/v1/namespaces/{}/endpoints"
     body = {"metadata": {"name": "one", "annotations": {PROPAGATE: "update"}}, "subsets": []}
     stage.api.create(home.format("root"), body)
-    eventually(lambda: words(stage.api.find(f"{home.format('web')}/one") or {"metadata": {}}).get(FROM) == "root")
+    eventually(lambda: metadata_of(stage.api.find(f"{home.format('web')}/one") or {"metadata": {}}).get(FROM) == "root")
     subsets = {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}
     stage.api.patch(f"{home.format('root')}/one", subsets)
     eventually(lambda: (stage.api.find(f"{home.format('web')}/one") or {}).get("subsets"))
@@ -301,10 +301,10 @@ def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_
         eventually(lambda: trees.reason("web", "root") == "Refused")
         (condition,) = trees.status("web", "root")["conditions"]
         assert (condition["type"], NO in condition["message"]) == ("Stalled", True)
-        assert FINALIZER in (trees.asked("web", "root") or {})["metadata"]["finalizers"]
+        assert FINALIZER in (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"]
         assert trees.there("web") is not None
     trees.note("web", {"touched": "1"})  # by itself it would wait longer
-    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+    eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 
 def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not_change(
@@ -345,7 +345,7 @@ def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(t
     rule = proxy.on_request(is_deletion, overtaken, times=1)
     mark = stage.audit.mark()
     trees.api.delete(trees.path("subnamespaces", "root", "fleeting"))
-    eventually(lambda: trees.asked("fleeting", "root") is None)
+    eventually(lambda: trees.sub_namespace("fleeting", "root") is None)
     assert rule.hits == 1
     deleted = [each for each in trees.writes(mark) if (each.verb, each.resource) == ("delete", "namespaces")]
     assert [each.code for each in deleted] == [404]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.trees import CONFIG, FROM, PROPAGATE, SETTLED, Trees
 from tests.cluster.support.waiting import eventually, never
@@ -49,7 +49,7 @@ def copy(trees: Trees, plural: str, namespace: str) -> Json:
     """The copy there, once it is there."""
     above = {"web": "root", "deep": "web"}[namespace]
     found = eventually(lambda: trees.api.find(path(plural, namespace))) or {}
-    assert words(found)[FROM] == above
+    assert metadata_of(found)[FROM] == above
     return found
 
 
@@ -111,7 +111,7 @@ def test_5_1_a_claim_is_propagated_without_its_bound_volume(trees: Trees) -> Non
     for name in ("web", "deep"):
         assert copy(trees, "persistentvolumeclaims", name)["spec"] == spec
     trees.api.patch(path("persistentvolumeclaims", "root"), {"metadata": {"labels": {"l": "1"}}})
-    eventually(lambda: words(copy(trees, "persistentvolumeclaims", "deep"), "labels").get("l") == "1")
+    eventually(lambda: metadata_of(copy(trees, "persistentvolumeclaims", "deep"), "labels").get("l") == "1")
 
 
 def test_fields_that_the_cluster_set_on_a_copy_stay_when_the_copy_is_repaired(trees: Trees, stage: Stage) -> None:

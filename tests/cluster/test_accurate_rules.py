@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.definitions import DEFINITIONS
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import OWN, Stage, encoded
 from tests.cluster.support.trees import (
     CONFIG,
@@ -44,7 +44,7 @@ def rooted(trees: Trees, *names: str) -> None:
 
 
 def modes(trees: Trees, name: str, *namespaces: str) -> set[str | None]:
-    return {words(trees.get("secrets", each, name) or {"metadata": {}}).get(PROPAGATE) for each in namespaces}
+    return {metadata_of(trees.get("secrets", each, name) or {"metadata": {}}).get(PROPAGATE) for each in namespaces}
 
 
 def in_order(events: list[Event]) -> list[str]:
@@ -70,11 +70,11 @@ def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_
     wanted = {CREATED_BY: "accurate", "team": "a", "x.glob/y": "1"}
     for name, parent in (("mid", "root"), ("leaf", "mid")):
         eventually(lambda each=name, up=parent: trees.labels(each) == {**wanted, PARENT: up})  # type: ignore[misc]
-        eventually(lambda each=name: words(trees.there(each) or {}) == {"note": "hi"})  # type: ignore[misc]
+        eventually(lambda each=name: metadata_of(trees.there(each) or {}) == {"note": "hi"})  # type: ignore[misc]
     trees.kubectl("label", "namespace", "root", "team=b", "x.glob/y-", "--overwrite")
     eventually(lambda: trees.labels("leaf") == {CREATED_BY: "accurate", PARENT: "mid", "team": "b"})
     trees.note("root", {"note": None})
-    eventually(lambda: words(trees.there("leaf") or {}) == {})
+    eventually(lambda: metadata_of(trees.there("leaf") or {}) == {})
 
 
 def test_a_key_edited_or_deleted_on_the_child_is_restored_and_an_unlisted_key_is_never_changed(
@@ -211,8 +211,8 @@ def test_a_copy_has_the_content_and_the_copyable_metadata_and_names_its_source(t
     trees.until_copied("db", "root", "web", "deep")
     have = trees.get("secrets", "deep", "db") or {}
     assert (have["data"], have["type"]) == (encoded({"k": "1"}), "Opaque")
-    assert words(have, "labels") == {"l": "1", CREATED_BY: "accurate"}
-    assert words(have) == {PROPAGATE: "update", FROM: "web", "a": "1"}
+    assert metadata_of(have, "labels") == {"l": "1", CREATED_BY: "accurate"}
+    assert metadata_of(have) == {PROPAGATE: "update", FROM: "web", "a": "1"}
     assert not {"ownerReferences", "finalizers"} & have["metadata"].keys()
 
 
@@ -222,8 +222,8 @@ def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_still_follows_
     trees.serve(accurate={"propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"]})
     trees.until_copied("db", "root", "web")
     have = trees.get("secrets", "web", "db") or {}
-    assert words(have) == {FROM: "root"}
-    assert words(have, "labels") == {CREATED_BY: "accurate"}
+    assert metadata_of(have) == {FROM: "root"}
+    assert metadata_of(have, "labels") == {CREATED_BY: "accurate"}
     trees.edit("web", "db", {"data": encoded({"k": "x"})})
     eventually(lambda: trees.data("web", "db") == {"k": "1"})
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
@@ -273,7 +273,7 @@ def test_a_key_removed_from_an_update_source_is_removed_from_every_copy(trees: T
     trees.edit("root", "db", {"data": {"gone": None}})
     trees.until_copied("db", "root", "web", "deep")
     assert trees.data("deep", "db") == {"k": "1"}
-    eventually(lambda: words(trees.get("secrets", "deep", "db") or {}, "labels") == {CREATED_BY: "accurate"})
+    eventually(lambda: metadata_of(trees.get("secrets", "deep", "db") or {}, "labels") == {CREATED_BY: "accurate"})
 
 
 CREDENTIALS = {"username": "u", "password": "p"}
@@ -342,7 +342,7 @@ def test_a_mode_changed_on_a_copy_is_restored(trees: Trees) -> None:
     trees.serve()
     trees.until_copied("db", "root", "web")
     trees.mode("web", "db", "create")
-    eventually(lambda: words(trees.get("secrets", "web", "db") or {})[PROPAGATE] == "update")
+    eventually(lambda: metadata_of(trees.get("secrets", "web", "db") or {})[PROPAGATE] == "update")
 
 
 @pytest.mark.parametrize("stripped", [(FROM,), (PROPAGATE,), (FROM, PROPAGATE)])
@@ -352,7 +352,7 @@ def test_5_4_an_update_copy_without_its_marks_is_taken_over_again(trees: Trees, 
     trees.serve()
     trees.until_copied("db", "root", "web", "deep")
     trees.edit("web", "db", {"metadata": {"annotations": dict.fromkeys(stripped)}})
-    eventually(lambda: words(trees.get("secrets", "web", "db") or {}) == {FROM: "root", PROPAGATE: "update"})
+    eventually(lambda: metadata_of(trees.get("secrets", "web", "db") or {}) == {FROM: "root", PROPAGATE: "update"})
     trees.until_copied("db", "root", "web", "deep")
 
 
@@ -614,7 +614,7 @@ def test_a_watched_kind_that_the_server_does_not_know_is_reported_and_served_onc
 
     eventually(is_made)
     copy = eventually(lambda: stage.api.find(f"{things.format('web')}/one"), 60.0) or {}
-    assert (copy["spec"], words(copy)[FROM]) == ({"k": "1"}, "root")
+    assert (copy["spec"], metadata_of(copy)[FROM]) == ({"k": "1"}, "root")
     stage.api.delete(f"{things.format('root')}/one")
     eventually(lambda: stage.api.find(f"{things.format('web')}/one") is None)
 
@@ -748,7 +748,7 @@ def test_an_identical_object_is_adopted_and_released_and_overwrite_takes_over_an
     trees.serve()
     trees.until_copied("same", "root", "web")
     trees.api.delete(trees.path("secrets", "root", "same"))
-    eventually(lambda: FROM not in words(trees.get("secrets", "web", "same") or {}))
+    eventually(lambda: FROM not in metadata_of(trees.get("secrets", "web", "same") or {}))
     assert trees.data("web", "same") == {"k": "1"}
     stage.operators[0].stop()
     stage.foreign("web", "db")
@@ -764,7 +764,7 @@ def test_row_3_copies_of_an_adopted_object_are_deleted_when_it_is_released(trees
     trees.serve()
     trees.until_copied("same", "root", "web", "deep")
     trees.mode("root", "same", None)
-    eventually(lambda: FROM not in words(trees.get("secrets", "web", "same") or {}))
+    eventually(lambda: FROM not in metadata_of(trees.get("secrets", "web", "same") or {}))
     trees.until_gone("same", "deep")
     assert trees.data("web", "same") == {"k": "1"}
 

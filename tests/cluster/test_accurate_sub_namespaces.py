@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.audit import Event, due_again, until_recorded
 from tests.cluster.support.definitions import DEFINITIONS, undefine
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import OWN, Stage
 from tests.cluster.support.trees import (
     CONFIG,
@@ -62,7 +62,7 @@ def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees:
     trees.kubectl("apply", "-f", "-", input=manifest("web", "root"))
     trees.until_well("web", "root")
     assert trees.labels("web") == {PARENT: "root", CREATED_BY: "accurate"}
-    asked = trees.asked("web", "root") or {}
+    asked = trees.sub_namespace("web", "root") or {}
     assert asked["status"] == {"observedGeneration": 1}
     assert asked["metadata"]["finalizers"] == [FINALIZER]
     trees.kubectl("wait", "subnamespace/web", "-n", "root", "--for=jsonpath={.status.observedGeneration}=1")
@@ -89,13 +89,13 @@ def test_labels_and_annotations_of_a_sub_namespace_are_applied_if_the_settings_a
     trees.kubectl("apply", "-f", "-", input=manifest("web", "root", **spec))
     wanted = {PARENT: "root", CREATED_BY: "accurate", "app": "web", "team": "b"}
     eventually(lambda: trees.labels("web") == wanted)
-    assert words(trees.there("web") or {}) == {"foo": "bar", "note": "hi"}
+    assert metadata_of(trees.there("web") or {}) == {"foo": "bar", "note": "hi"}
     trees.ask("deep", "web")
     eventually(lambda: trees.labels("deep") == {PARENT: "web", CREATED_BY: "accurate", "team": "b"})
     trees.kubectl("apply", "-f", "-", input=manifest("web", "root", labels={"app": "api"}))
     eventually(lambda: trees.labels("web") == {**wanted, "app": "api", "team": "a"})
     eventually(lambda: trees.labels("deep")["team"] == "a")
-    assert words(trees.there("web") or {}) == {"note": "hi"}
+    assert metadata_of(trees.there("web") or {}) == {"note": "hi"}
     eventually(lambda: trees.status("web", "root") == {"observedGeneration": 2})
 
 
@@ -134,7 +134,7 @@ def test_a_label_that_the_server_refuses_is_reported_and_retried_when_it_changes
     patched = until_recorded(lambda: [each for each in patches(trees, "odd") if each.done], 1)
     assert patched[-1].received < due_again(tried), "by itself it would wait longer"
     let_go(trees, "a.b", "root")
-    eventually(lambda: trees.asked("a.b", "root") is None)
+    eventually(lambda: trees.sub_namespace("a.b", "root") is None)
 
 
 # Conflicts
@@ -220,7 +220,7 @@ def test_reserved_names_are_refused_with_a_reason_and_nothing_is_written(trees: 
     trees.ask(name, "root", labels={"app": "web"})
     eventually(lambda: trees.reason(name, "root") == "Reserved")
     let_go(trees, name, "root")
-    eventually(lambda: trees.asked(name, "root") is None)
+    eventually(lambda: trees.sub_namespace(name, "root") is None)
     assert [each for each in trees.sent(mark) if " namespaces " in each] == []
 
 
@@ -263,7 +263,7 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_is_deleted_at_once(tree
     tried = patches(trees, "odd")
     mark = trees.stage.audit.mark()
     let_go(trees, "odd", "root")
-    eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None)
+    eventually(lambda: trees.there("odd") is None and trees.sub_namespace("odd", "root") is None)
     deleted = until_recorded(lambda: [each for each in trees.writes(mark) if each.verb == "delete"], 1)
     assert deleted[0].received < due_again(tried)
 
@@ -278,7 +278,7 @@ def test_2_6_a_namespace_whose_parent_label_a_user_set_is_deleted_with_its_sub_n
     trees.until_well("odd", "root")
     trees.stage.until_event("Refused", OWN, "odd")
     let_go(trees, "odd", "root")
-    eventually(lambda: trees.there("odd") is None and trees.asked("odd", "root") is None)
+    eventually(lambda: trees.there("odd") is None and trees.sub_namespace("odd", "root") is None)
 
 
 def test_a_sub_namespace_whose_namespace_is_missing_or_terminating_is_deleted_at_once(trees: Trees) -> None:
@@ -305,7 +305,7 @@ def test_a_namespace_that_was_moved_or_cut_is_left_alone(trees: Trees, labels: d
     eventually(lambda: trees.reason("web", "root") == "Conflict")
     mark = trees.stage.audit.mark()
     let_go(trees, "web", "root")
-    eventually(lambda: trees.asked("web", "root") is None)
+    eventually(lambda: trees.sub_namespace("web", "root") is None)
     assert deletions(trees, mark) == []
     assert trees.there("web") is not None
 
@@ -317,7 +317,7 @@ def test_a_sub_namespace_in_conflict_leaves_the_namespace_of_the_other_alone(tre
     trees.ask("taken", "root")
     eventually(lambda: trees.reason("taken", "root") == "Conflict")
     let_go(trees, "taken", "root")
-    eventually(lambda: trees.asked("taken", "root") is None)
+    eventually(lambda: trees.sub_namespace("taken", "root") is None)
     assert trees.there("taken") is not None
 
 
@@ -329,7 +329,7 @@ def test_without_admission_a_namespace_with_children_stays_until_the_last_child_
     never(lambda: trees.there("web") is None, SETTLED)
     let_go(trees, "deep", "web")
     eventually(lambda: trees.there("deep") is None and trees.there("web") is None, 30.0)
-    eventually(lambda: trees.asked("web", "root") is None, 30.0)
+    eventually(lambda: trees.sub_namespace("web", "root") is None, 30.0)
 
 
 def test_with_cascading_deletion_the_tree_is_deleted_and_a_namespace_without_its_sub_namespace_stays(
@@ -352,9 +352,9 @@ def test_finalizers_of_others_are_kept(trees: Trees) -> None:
     trees.serve()
     trees.ask("web", "root", finalizers=[THEIRS])
     trees.until_well("web", "root")
-    assert (trees.asked("web", "root") or {})["metadata"]["finalizers"] == [THEIRS, FINALIZER]
+    assert (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"] == [THEIRS, FINALIZER]
     let_go(trees, "web", "root")
-    eventually(lambda: (trees.asked("web", "root") or {})["metadata"]["finalizers"] == [THEIRS])
+    eventually(lambda: (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"] == [THEIRS])
     eventually(lambda: trees.there("web") is None)
 
 
@@ -366,7 +366,7 @@ def test_a_removed_finalizer_is_not_added_again_and_the_namespace_then_stays(tre
     eventually(lambda: trees.labels("web").get("app") == "web")
     operator.stop()
     operator.start().synced()
-    assert "finalizers" not in (trees.asked("web", "root") or {})["metadata"]
+    assert "finalizers" not in (trees.sub_namespace("web", "root") or {})["metadata"]
     mark = trees.stage.audit.mark()
     let_go(trees, "web", "root")
     eventually(lambda: "app" not in trees.labels("web"))
@@ -412,14 +412,14 @@ def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_rel
     (condition,) = trees.status("web3", "root")["conditions"]
     assert f"`samara release {key}`" in condition["message"]
     never(lambda: trees.there("web3") is None, 1.5)
-    assert FINALIZER in (trees.asked("web3", "root") or {})["metadata"]["finalizers"]
+    assert FINALIZER in (trees.sub_namespace("web3", "root") or {})["metadata"]["finalizers"]
     operator.stop()
     operator.start().synced()
     never(lambda: trees.there("web3") is None, SETTLED)
     (told,) = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["held"]
     assert (told["key"], told["count"]) == (key, 1)
     assert trees.samara("release", key).code == 0
-    eventually(lambda: trees.there("web3") is None and trees.asked("web3", "root") is None)
+    eventually(lambda: trees.there("web3") is None and trees.sub_namespace("web3", "root") is None)
 
 
 def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Trees, stage: Stage) -> None:
@@ -451,7 +451,7 @@ def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_name
     (key,) = eventually(lambda: list(held(stage)))
     before = (trees.there("web") or {})["metadata"]
     assert trees.samara("release", key, "--discard").code == 0
-    eventually(lambda: trees.asked("web", "root") is None)
+    eventually(lambda: trees.sub_namespace("web", "root") is None)
     after = (trees.there("web") or {})["metadata"]
     assert (after["labels"], after.get("annotations")) == (before["labels"], before.get("annotations"))
     operator.stop()
@@ -459,7 +459,7 @@ def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_name
     trees.ask("web", "root")
     trees.until_well("web", "root")
     let_go(trees, "web", "root")
-    eventually(lambda: trees.there("web") is None and trees.asked("web", "root") is None)
+    eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 
 def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_again(

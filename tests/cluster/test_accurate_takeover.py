@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.trees import (
     APPLY,
@@ -65,7 +65,7 @@ class Original:
     def _copied(self, name: str, above: str, plural: str) -> Json:
         source = self.trees.get(plural, above, name) or {}
         kept = {
-            where: {key: value for key, value in words(source, where).items() if "kubernetes.io/" not in key}
+            where: {key: value for key, value in metadata_of(source, where).items() if "kubernetes.io/" not in key}
             for where in ("labels", "annotations")
         }
         meta = {
@@ -125,11 +125,11 @@ def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: T
     for name, above in (("web", "root"), ("deep", "web")):
         wanted = {CREATED_BY: "accurate", PARENT: above, "app": name}
         eventually(lambda each=name, now=wanted: trees.labels(each) == now)  # type: ignore[misc]
-    eventually(lambda: words(trees.there("deep") or {}) == {})
+    eventually(lambda: metadata_of(trees.there("deep") or {}) == {})
     trees.edit("root", "db", {"data": {"old": None}, "metadata": {"labels": {"l": None}}})
     trees.until_copied("db", *TREE)
     have = trees.get("secrets", "deep", "db") or {}
-    assert (have["data"], words(have, "labels")) == (encoded({"k": "1"}), {CREATED_BY: "accurate"})
+    assert (have["data"], metadata_of(have, "labels")) == (encoded({"k": "1"}), {CREATED_BY: "accurate"})
     trees.edit("root", "settings", {"data": {"k": None, "new": "1"}}, "configmaps")
     trees.until_copied("settings", *TREE, plural="configmaps")
     trees.label("gold", {"team": None})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.cli import program
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import OWN, Stage
 from tests.cluster.support.waiting import eventually, never
 
@@ -39,7 +39,7 @@ def everything_is_there(stage: Stage) -> bool:
 
 
 def is_released(stage: Stage, namespace: str) -> bool:
-    return words(stage.secret(namespace, "db") or {"metadata": {}}).get("samara.dev/released") == "true"
+    return metadata_of(stage.secret(namespace, "db") or {"metadata": {}}).get("samara.dev/released") == "true"
 
 
 def brake(**changes: Any) -> Json:

@@ -16,7 +16,7 @@ from tests.cluster.support.granting import granted
 from tests.cluster.support.hooks import CANARY, SAYS, Webhook
 from tests.cluster.support.operators import LEASE as LASTS
 from tests.cluster.support.operators import SHORT, STARTED, Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Stream
 from tests.cluster.support.stage import SECOND, USER, Stage
 from tests.cluster.support.waiting import eventually, never
@@ -99,7 +99,7 @@ class Scene:
     def has(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> bool:
         """True where all copies carry the mark and hold this."""
         found = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
-        return all(each is not None and each.get(field) == value and FROM in words(each) for each in found)
+        return all(each is not None and each.get(field) == value and FROM in metadata_of(each) for each in found)
 
     def until_there(self, name: str) -> None:
         eventually(lambda: all(self.find(CONFIG_MAPS, namespace, name) is not None for namespace in ("a", "b")))

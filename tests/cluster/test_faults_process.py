@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.faults import delayed, late, stalled
 from tests.cluster.support.operators import SHORT, STARTED, Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Proxy, Seen
 from tests.cluster.support.stage import OWN, SECOND, Stage, decoded, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -57,8 +57,8 @@ def end_state(stage: Stage) -> dict[str, Any]:
         f"{each['metadata']['namespace']}/{each['metadata']['name']}": (
             each["type"],
             sorted(decoded(each)),
-            words(each),
-            words(each, "labels"),
+            metadata_of(each),
+            metadata_of(each, "labels"),
         )
         for each in stage.api.items("/api/v1/secrets")
         if each["metadata"]["namespace"] != "admin"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.audit import Event, due_again, until_recorded
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import FROM, ORIGIN, OWN_THINGS, READ_ALL, READ_SECRETS, WRITE_SECRETS, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
 
@@ -287,7 +287,7 @@ def test_fault_25_a_recreated_copy_keeps_the_metadata_of_others_and_their_owners
 
     def has_theirs() -> bool:
         have = stage.secret("a", "db") or {"metadata": {}}
-        return words(have, "labels").get("mine") == "1" and words(have).get("note") == "n"
+        return metadata_of(have, "labels").get("mine") == "1" and metadata_of(have).get("note") == "n"
 
     eventually(lambda: stage.has_copy("a", "db") and (stage.secret("a", "db") or {})["metadata"]["uid"] != uid)
     eventually(has_theirs)
@@ -478,4 +478,4 @@ def test_fault_29_a_copy_whose_deletion_a_finalizer_blocks_delays_no_other(stage
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.patch(stage.path("stuck", "db"), {"metadata": {"finalizers": None}})
     stage.until_copied("db", "stuck")
-    assert ORIGIN in words(stage.secret("stuck", "db") or {})
+    assert ORIGIN in metadata_of(stage.secret("stuck", "db") or {})

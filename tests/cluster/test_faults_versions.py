@@ -11,7 +11,7 @@ from tests.cluster.support.definitions import DEFINITIONS
 from tests.cluster.support.fishy import DEFINITION, SELDOM, Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.operators import STARTED, Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import SECOND, Stage
 from tests.cluster.support.versions import NEXT, Edit, other_version
 from tests.cluster.support.waiting import eventually, never
@@ -63,7 +63,7 @@ def by(version: str, events: list[Event]) -> list[Event]:
 
 
 def marked(stage: Stage) -> set[str]:
-    return {name for name in NAMES if words(stage.secret(name, "db") or {"metadata": {}}).get(MARK) == NEXT}
+    return {name for name in NAMES if metadata_of(stage.secret(name, "db") or {"metadata": {}}).get(MARK) == NEXT}
 
 
 def hand_over(leader: Operator, standby: Operator) -> None:

@@ -23,7 +23,7 @@ from tests.cluster.support.fishy import (
     marks,
 )
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.scripted_vault import TOKEN, Vault
 from tests.cluster.support.stage import OWN, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -178,7 +178,7 @@ def test_defect_05_when_the_older_is_deleted_the_other_gets_the_target(fishy: Fi
     fishy.until_gone("older")
     found = stage.secret(TARGET, "older")
     assert found is not None
-    assert words(found, "labels") == marks("younger")
+    assert metadata_of(found, "labels") == marks("younger")
 
 
 def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> None:
@@ -190,9 +190,9 @@ def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> N
     fishy.until(LONG)
     found = stage.secret(TARGET, LONG)
     assert found is not None
-    labels = words(found, "labels")
+    labels = metadata_of(found, "labels")
     assert (len(labels[OWNER_NAME]) <= 63, labels[OWNER_NAMESPACE]) == (True, TEAM)
-    assert words(found)[OWNER_NAME] == LONG
+    assert metadata_of(found)[OWNER_NAME] == LONG
     operator.stop()
     mark = stage.audit.mark()
     operator.start().synced()
@@ -210,7 +210,7 @@ def test_defect_07_stripped_labels_are_restored(fishy: Fishy, stage: Stage) -> N
     fishy.until_data("db", {"A": f"{CANARY}-a"})
     found = stage.secret(TARGET, "db")
     assert found is not None
-    assert words(found, "labels") == marks("db")
+    assert metadata_of(found, "labels") == marks("db")
     assert until_recorded(lambda: fishy.sent(mark), 1) == [f"update secrets {TARGET}/db"]
 
 

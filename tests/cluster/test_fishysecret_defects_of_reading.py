@@ -36,14 +36,14 @@ def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fi
         in_parallel(lambda number: fishy.ask(f"db-{number}", items), range(10))
         for number in range(10):
             fishy.until(f"db-{number}", deadline=30.0)
-        assert sorted(document for _, document in vault.asked) == sorted(documents)
+        assert sorted(document for _, document in vault.requests) == sorted(documents)
         assert 1 < vault.most <= 8
         assert fishy.data("db-9") == {key: f"{CANARY}-{key[1:]}" for key in items}
 
 
 def times(vault: Vault, document: str) -> list[float]:
     """When a document was asked for."""
-    return [at for at, each in vault.asked if each == document]
+    return [at for at, each in vault.requests if each == document]
 
 
 def test_defect_12_a_forbidden_path_is_read_with_backoff_and_delays_no_other(fishy: Fishy) -> None:

@@ -22,7 +22,7 @@ from tests.cluster.support.fishy import (
     marks,
 )
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.scripted_vault import TOKEN, Vault
 from tests.cluster.support.stage import OWN, Stage, decoded, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -277,7 +277,7 @@ def test_a_secret_whose_owner_was_deleted_without_its_finalizer_stays_and_is_lis
     eventually(lambda: operator.metrics().get('samara_orphans{vocabulary="fishysecret"}') == 1.0)
     found = stage.secret(TARGET, "db")
     assert found is not None
-    assert words(found, "labels") == marks("db")
+    assert metadata_of(found, "labels") == marks("db")
     assert stage.secret(OWN, "fishysecret-config") is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.support.faults import answered
 from tests.cluster.support.fishy import EVERY, FINALIZER, GROUP, OWNER_NAME, SELDOM, SETTLED, TARGET, TEAM, Fishy, marks
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Seen
 from tests.cluster.support.stage import HOME, SECOND, TARGETS, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -48,7 +48,7 @@ def test_promise_19_a_deleted_secret_is_recreated_within_seconds(fishy: Fishy, s
     fishy.until_data("db", {"A": f"{CANARY}-a"})
     found = stage.secret(TARGET, "db")
     assert found is not None
-    assert words(found, "labels") == marks("db")
+    assert metadata_of(found, "labels") == marks("db")
 
 
 @pytest.mark.parametrize("edit", [{"A": "edited"}, {"B": "added"}, {"A": None}], ids=str)
@@ -236,12 +236,12 @@ def test_a_secret_of_a_fishysecret_can_be_a_source_of_sync_to(fishy: Fishy, stag
     fishy.until_data("db", {"A": f"{CANARY}-a"}, "far")
     found = stage.secret("far", "db")
     assert found is not None
-    assert not marks("db").items() & words(found, "labels").items()
+    assert not marks("db").items() & metadata_of(found, "labels").items()
     fishy.put("a", f"{CANARY}-2")
     fishy.until_data("db", {"A": f"{CANARY}-2"}, "far")
     source = stage.secret(TARGET, "db")
     assert source is not None
-    assert words(source) == wanted
+    assert metadata_of(source) == wanted
     fishy.let_go("db")
     eventually(lambda: not any(stage.secret(each, "db") for each in (TARGET, "far")))
 

@@ -12,7 +12,7 @@ from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.faults import answered
 from tests.cluster.support.fishy import FINALIZER, SELDOM, SETTLED, TARGET, TEAM, Fishy, manifest, marks, short
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Seen
 from tests.cluster.support.stage import OWN, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -233,8 +233,8 @@ def test_promise_13_the_secret_carries_both_owner_labels_and_nothing_else(fishy:
     fishy.served({"A": "a"})
     found = stage.secret(TARGET, "db")
     assert found is not None
-    assert words(found, "labels") == marks("db")
-    assert words(found) == {}
+    assert metadata_of(found, "labels") == marks("db")
+    assert metadata_of(found) == {}
     assert "ownerReferences" not in found["metadata"]
 
 

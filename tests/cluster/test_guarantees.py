@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.audit import until_recorded
 from tests.cluster.support.faults import answered
-from tests.cluster.support.oracles import Judge, words
+from tests.cluster.support.oracles import Judge, metadata_of
 from tests.cluster.support.stage import OWN_THINGS, READ_SECRETS, WRITE_SECRETS, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
 
@@ -383,4 +383,4 @@ def test_no_value_of_a_secret_appears_anywhere_at_log_level_debug(stage: Stage) 
     copies = [each for each in stage.api.items("/api/v1/secrets") if each["metadata"]["namespace"] in names]
     assert not [form for form in forms for each in copies if form in json.dumps(each["metadata"])]
     assert len(operator.log.splitlines()) > 20
-    assert all(words(each) for each in copies)
+    assert all(metadata_of(each) for each in copies)

@@ -64,7 +64,7 @@ class Trees:
         found = self.api.get(f"{SPACES}/{name}")["metadata"].get("labels") or {}
         return {key.removeprefix(f"{KEY}/"): value for key, value in found.items() if key.startswith(f"{KEY}/")}
 
-    def asked(self) -> dict[str, Json]:
+    def sub_namespaces(self) -> dict[str, Json]:
         """Every SubNamespace that is not under deletion, by address."""
         found = self.api.items(f"/apis/{KEY}/v2/subnamespaces")
         return {
@@ -275,19 +275,19 @@ def test_template_set_and_unset(trees: Trees) -> None:
 def test_sub_create_creates_a_sub_namespace_with_its_labels_and_annotations(forest: Trees) -> None:
     done = forest("sub", "create", "new", "r", "--labels", "a=b,c=d", "--labels=e=f", "--annotations", '"x=1,2",y=')
     assert done.good == "SubNamespace new is created in r\n"
-    spec = forest.asked()["r/new"]["spec"]
+    spec = forest.sub_namespaces()["r/new"]["spec"]
     assert spec == {"labels": {"a": "b", "c": "d", "e": "f"}, "annotations": {"x": "1,2", "y": ""}}
 
 
 def test_sub_create_refuses_a_namespace_that_exists(forest: Trees) -> None:
     assert forest("sub", "create", "plain", "r").fault.startswith("namespace plain already exists")
-    assert "r/plain" not in forest.asked()
+    assert "r/plain" not in forest.sub_namespaces()
     assert forest("sub", "create", "new", "nobody").fault.startswith("namespace nobody not found")
 
 
 def test_sub_delete_deletes_the_subnamespace_in_the_parent(forest: Trees) -> None:
     assert forest("sub", "delete", "b").good == "deleted SubNamespace a/b\n"
-    assert "a/b" not in forest.asked()
+    assert "a/b" not in forest.sub_namespaces()
     assert forest("sub", "delete", "plain").fault.startswith("plain is not a sub-namespace")
     forest.space("c", parent="r")
     assert forest("sub", "delete", "c").fault.startswith("SubNamespace r/c not found")
@@ -300,8 +300,8 @@ def test_move_gives_the_namespace_and_its_spec_to_the_new_parent(forest: Trees) 
     done = forest("sub", "move", "a", "s")
     assert done.good == "the parent has changed to s\ndeleted the original SubNamespace r/a\ncreated SubNamespace s/a\n"
     assert forest.labels("a") == {"parent": "s"}
-    assert set(forest.asked()) == {"s/a", "a/b"}
-    assert forest.asked()["s/a"]["spec"] == {"labels": {"team": "x"}, "annotations": {"note": "y"}}
+    assert set(forest.sub_namespaces()) == {"s/a", "a/b"}
+    assert forest.sub_namespaces()["s/a"]["spec"] == {"labels": {"team": "x"}, "annotations": {"note": "y"}}
     assert forest.labels("b") == {"parent": "a"}
 
 
@@ -318,7 +318,7 @@ def test_move_to_the_same_parent_changes_nothing(forest: Trees) -> None:
 def test_move_can_leave_the_original(forest: Trees) -> None:
     done = forest("sub", "move", "a", "s", "--leave-original")
     assert done.good == "the parent has changed to s\ncreated SubNamespace s/a\n"
-    assert set(forest.asked()) == {"r/a", "s/a", "a/b"}
+    assert set(forest.sub_namespaces()) == {"r/a", "s/a", "a/b"}
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_a_move_whose_label_the_server_refuses_is_undone_and_reported(
     assert "the policy says no" in fault
     assert f"undone: SubNamespace s/{args[1]} was deleted again" in fault
     assert forest.labels(args[1]) == before
-    assert set(forest.asked()) == {"r/a", "a/b"}
+    assert set(forest.sub_namespaces()) == {"r/a", "a/b"}
 
 
 def test_a_subnamespace_that_is_refused_leaves_the_namespace_as_it_was(forest: Trees, deny: Deny) -> None:
@@ -487,14 +487,14 @@ def test_graft_turns_a_namespace_into_a_sub_namespace(forest: Trees) -> None:
     forest.space("i", template="t", type="root")
     assert forest("sub", "graft", "i", "a").good == "grafted i under a\n"
     assert forest.labels("i") == {"parent": "a"}
-    assert forest.asked()["a/i"].get("spec") == {}
+    assert forest.sub_namespaces()["a/i"].get("spec") == {}
     assert forest.writes() == ["create subnamespaces a", "patch namespaces i"]
 
 
 def test_graft_uses_the_subnamespace_that_waits_in_conflict(forest: Trees) -> None:
     forest.ask("plain", "s", labels={"team": "z"})
     assert forest("sub", "graft", "plain", "s").good == "grafted plain under s\n"
-    assert forest.asked()["s/plain"]["spec"] == {"labels": {"team": "z"}}
+    assert forest.sub_namespaces()["s/plain"]["spec"] == {"labels": {"team": "z"}}
 
 
 @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ def test_an_impossible_graft_is_refused_before_anything_is_written(
 def test_cut_makes_a_root_and_deletes_the_subnamespace_after_the_label(forest: Trees) -> None:
     assert forest("sub", "cut", "a").good == "cut a as a root namespace\n"
     assert forest.labels("a") == {"type": "root"}
-    assert set(forest.asked()) == {"a/b"}
+    assert set(forest.sub_namespaces()) == {"a/b"}
     assert forest.writes() == ["patch namespaces a", "delete subnamespaces r"]
 
 

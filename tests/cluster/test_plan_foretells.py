@@ -247,7 +247,7 @@ def test_namespaces_that_the_operator_deleted_recently_count(trees: Trees, stage
     names = [f"web{number}" for number in range(4)]
     operator = grown(trees, *names)
     let_go(trees, *names[:3])
-    eventually(lambda: all(trees.asked(name, "root") is None for name in names[:3]))
+    eventually(lambda: all(trees.sub_namespace(name, "root") is None for name in names[:3]))
     operator.stop()
     let_go(trees, names[3])
     found = plan(stage, settings(trees))

@@ -18,7 +18,7 @@ from tests.cluster.support.faults import answered
 from tests.cluster.support.granting import granted
 from tests.cluster.support.hooks import CANARY, Webhook
 from tests.cluster.support.operators import Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.proxy import Seen
 from tests.cluster.support.stage import SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -119,7 +119,7 @@ class Distributor:
 
         def right(namespace: str) -> bool:
             have = self.copy(namespace, name, plural)
-            return have is not None and words(have).get(HASHCODE) == code
+            return have is not None and metadata_of(have).get(HASHCODE) == code
 
         eventually(lambda: all(map(right, namespaces)))
 
@@ -341,7 +341,11 @@ def test_a_copy_carries_the_controller_reference_and_the_two_annotations(
             "blockOwnerDeletion": True,
         }
     ]
-    assert (words(have)[FROM], words(have)["note"], words(have, "labels")) == ("db", "<&> é", {"team": "red"})
+    assert (metadata_of(have)[FROM], metadata_of(have)["note"], metadata_of(have, "labels")) == (
+        "db",
+        "<&> é",
+        {"team": "red"},
+    )
     assert (have["type"], have["data"]) == ("Opaque", encoded({"key": "one"}))
 
 
@@ -355,7 +359,7 @@ def test_the_hashcode_is_the_sha_256_of_the_bytes_in_which_the_server_writes_the
     raw = stage.cluster.kubectl("get", "--raw", f"{DISTRIBUTIONS}/db")
     written = re.search(r'"resource":(\{.*\}),"targets":', raw)
     assert written is not None
-    assert words(have or {})[HASHCODE] == hashlib.sha256(written[1].encode()).hexdigest()
+    assert metadata_of(have or {})[HASHCODE] == hashlib.sha256(written[1].encode()).hexdigest()
 
 
 @pytest.mark.parametrize("edit", [{"data": encoded({"key": "two"})}, {"metadata": {"annotations": {FROM: None}}}])
@@ -368,7 +372,7 @@ def test_an_edited_copy_is_repaired_with_one_request(stage: Stage, distributor: 
     stage.api.patch(stage.path("a", "db"), edit)
     eventually(lambda: stage.audit.writes(mark))
     have = distributor.copy("a", "db") or {}
-    assert (have["data"], words(have)[FROM]) == (encoded({"key": "one"}), "db")
+    assert (have["data"], metadata_of(have)[FROM]) == (encoded({"key": "one"}), "db")
     assert [each.verb for each in stage.audit.writes(mark)] == ["update"]
 
 
@@ -460,8 +464,8 @@ def test_changed_labels_and_annotations_reach_existing_copies_and_dropped_ones_a
     distributor.change("db", resource=a_secret(metadata={"labels": {"new": "1", "both": "2"}}))
     distributor.until("db", "a")
     have = distributor.copy("a", "db") or {}
-    assert words(have, "labels") == {"new": "1", "both": "2", "theirs": "1"}
-    assert set(words(have)) == {FROM, HASHCODE}
+    assert metadata_of(have, "labels") == {"new": "1", "both": "2", "theirs": "1"}
+    assert set(metadata_of(have)) == {FROM, HASHCODE}
 
 
 def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor) -> None:

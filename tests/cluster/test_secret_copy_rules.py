@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.audit import until_recorded
-from tests.cluster.support.oracles import Judge, words
+from tests.cluster.support.oracles import Judge, metadata_of
 from tests.cluster.support.stage import FROM, ORIGIN, TARGETS, Stage, decoded, encoded
 from tests.cluster.support.waiting import eventually, never
 
@@ -131,8 +131,8 @@ def test_rule_03_no_other_metadata_of_the_source_is_copied(stage: Stage) -> None
     copy = stage.secret("a", "tls")
     assert copy is not None
     assert (copy["type"], copy["data"]) == ("kubernetes.io/tls", source["data"])
-    assert words(copy) == {ORIGIN: "admin/tls"}
-    assert words(copy, "labels") == {FROM: "admin-tls"}
+    assert metadata_of(copy) == {ORIGIN: "admin/tls"}
+    assert metadata_of(copy, "labels") == {FROM: "admin-tls"}
     assert "ownerReferences" not in copy["metadata"]
     assert "immutable" not in copy
     stage.api.delete("/api/v1/namespaces/admin/configmaps/owner", {"propagationPolicy": "Orphan"})
@@ -147,7 +147,7 @@ def test_rule_03_a_name_of_253_characters_gets_a_legal_label_that_ends_in_a_dige
     stage.until_copied(names[0], "a")
     stage.until_copied(names[1], "a")
     stage.until_copied(names[2], "a")
-    tokens = [words(stage.secret("a", name) or {}, "labels")[FROM] for name in names]
+    tokens = [metadata_of(stage.secret("a", name) or {}, "labels")[FROM] for name in names]
     assert len(set(tokens)) == 3
     assert all(re.fullmatch(r"admin-[-.a-z0-9]+-[0-9a-f]{10}", token) and len(token) <= 63 for token in tokens)
     selected = stage.api.items("/api/v1/secrets", labelSelector=f"{FROM}={tokens[0]}")
@@ -156,7 +156,7 @@ def test_rule_03_a_name_of_253_characters_gets_a_legal_label_that_ends_in_a_dige
 
 def test_rule_03_a_source_without_data_and_one_with_binary_data_are_copied_exactly(stage: Stage) -> None:
     stage.namespace("a")
-    stage.home()
+    stage.ensure_home()
     for name, data in (("empty", {}), ("binary", {"b": "AP/+/w==", "z": ""})):
         body = {"metadata": {"name": name, "annotations": {TARGETS: "a"}}, "data": data}
         stage.api.create("/api/v1/namespaces/admin/secrets", body)
@@ -204,7 +204,7 @@ def test_rule_04_labels_and_annotations_of_others_on_a_copy_stay_and_cause_no_wr
     stage.until_copied("db", "a")
     copy = stage.secret("a", "db")
     assert copy is not None
-    assert (words(copy)["note"], words(copy, "labels")["team"]) == ("y", "x")
+    assert (metadata_of(copy)["note"], metadata_of(copy, "labels")["team"]) == ("y", "x")
 
 
 def test_rule_04_a_key_removed_from_the_source_is_removed_from_every_copy(stage: Stage) -> None:
@@ -283,7 +283,7 @@ def test_rule_05_a_pasted_copy_in_an_unwanted_namespace_is_never_deleted(stage: 
     stage.operator()
     stage.until_copied("db", "a")
     copy = stage.secret("a", "db") or {}
-    pasted = {"labels": words(copy, "labels"), "annotations": words(copy)}
+    pasted = {"labels": metadata_of(copy, "labels"), "annotations": metadata_of(copy)}
     uid = stage.foreign("b", "db", metadata=pasted)["metadata"]["uid"]
     stage.bump("db")
     stage.until_copied("db", "a")
@@ -416,14 +416,14 @@ def test_rule_09_an_identical_object_is_adopted_and_loses_only_the_marks_when_no
     stage.operator()
     stage.until_copied("db", "a", "b")
     adopted = stage.secret("b", "db") or {}
-    assert words(adopted)["samara.dev/adopted"] == "true"
-    assert words(adopted, "labels") == {"team": "x", FROM: "admin-db"}
+    assert metadata_of(adopted)["samara.dev/adopted"] == "true"
+    assert metadata_of(adopted, "labels") == {"team": "x", FROM: "admin-db"}
     stage.retarget("db", "a")
-    eventually(lambda: ORIGIN not in words(stage.secret("b", "db") or {"metadata": {}}))
+    eventually(lambda: ORIGIN not in metadata_of(stage.secret("b", "db") or {"metadata": {}}))
     left = stage.secret("b", "db") or {}
     assert left["metadata"]["uid"] == mine["metadata"]["uid"]
-    assert (left["data"], words(left, "labels")) == (mine["data"], {"team": "x"})
-    assert words(left) == {"samara.dev/released": "true"}
+    assert (left["data"], metadata_of(left, "labels")) == (mine["data"], {"team": "x"})
+    assert metadata_of(left) == {"samara.dev/released": "true"}
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,7 @@ def test_rule_09_a_foreign_object_that_becomes_identical_is_adopted(stage: Stage
     eventually(lambda: operator.copies("blocked") == 1)
     stage.api.patch(stage.path("b", "db"), {"data": {"mine": None, **source["data"]}})
     stage.until_copied("db", "b")
-    assert words(stage.secret("b", "db") or {})["samara.dev/adopted"] == "true"
+    assert metadata_of(stage.secret("b", "db") or {})["samara.dev/adopted"] == "true"
 
 
 @pytest.mark.parametrize("conflicts", ["refuse", "overwrite"])
@@ -493,11 +493,11 @@ def test_rule_09_an_identical_object_that_is_immutable_is_adopted_and_stays_so(s
     body = {"type": source["type"], "data": source["data"], "immutable": True}
     stage.api.create("/api/v1/namespaces/b/secrets", {"metadata": {"name": "db"}, **body})
     stage.operator(config={"conflicts": conflicts})
-    adopted = eventually(lambda: words(stage.secret("b", "db") or {}).get("samara.dev/adopted"))
+    adopted = eventually(lambda: metadata_of(stage.secret("b", "db") or {}).get("samara.dev/adopted"))
     assert adopted == "true"
     assert (stage.secret("b", "db") or {})["immutable"] is True
     stage.retarget("db", ",")
-    eventually(lambda: "secret-copy/origin" not in words(stage.secret("b", "db") or {}))
+    eventually(lambda: "secret-copy/origin" not in metadata_of(stage.secret("b", "db") or {}))
     assert (stage.secret("b", "db") or {})["data"] == source["data"]
 
 

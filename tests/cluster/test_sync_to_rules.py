@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.support.api import Api, ApiFault
 from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.operators import Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import SECOND, SYSTEM, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
 
@@ -113,8 +113,8 @@ class Scene:
             have is not None
             and wanted is not None
             and _content(have) == _content(wanted)
-            and words(have).get(FROM) == f"{source}/{name}"
-            and FROM in words(have, "labels")
+            and metadata_of(have).get(FROM) == f"{source}/{name}"
+            and FROM in metadata_of(have, "labels")
         )
 
     def until_copied(self, *namespaces: str, name: str = "db", source: str = "team", deadline: float = 20.0) -> None:
@@ -285,8 +285,8 @@ def test_rule_3_a_copy_has_the_content_and_the_copyable_labels_and_annotations(s
     scene.operator()
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    assert words(copy) == {"note": "any value, even / this", FROM: "team/db"}
-    assert words(copy, "labels") == {"team": "red", FROM: "team-db"}
+    assert metadata_of(copy) == {"note": "any value, even / this", FROM: "team/db"}
+    assert metadata_of(copy, "labels") == {"team": "red", FROM: "team-db"}
 
 
 def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_those_of_others_stay(
@@ -299,8 +299,8 @@ def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_t
     scene.edit("a", {"metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}}})
     scene.edit("team", {"metadata": {"labels": {"team": "blue", "old": None}}})
     wanted = {"team": "blue", "theirs": "x", FROM: "team-db"}
-    eventually(lambda: words(scene.get("a") or {}, "labels") == wanted)
-    assert words(scene.get("a") or {})["theirs"] == "y"
+    eventually(lambda: metadata_of(scene.get("a") or {}, "labels") == wanted)
+    assert metadata_of(scene.get("a") or {})["theirs"] == "y"
 
 
 def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(scene: Scene) -> None:
@@ -310,7 +310,7 @@ def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(
     scene.operator({"tenancy": "strict"})
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    assert (words(copy, "labels"), words(copy)) == ({FROM: "team-db"}, {"note": "n", FROM: "team/db"})
+    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {"note": "n", FROM: "team/db"})
     assert scene.get("b") is None
 
 
@@ -322,7 +322,7 @@ def test_rule_3_a_name_of_253_characters_gets_a_legal_label_by_which_copies_are_
     scene.operator()
     for name in names:
         scene.until_copied("a", name=name)
-    tokens = [words(scene.get("a", name) or {}, "labels")[FROM] for name in names]
+    tokens = [metadata_of(scene.get("a", name) or {}, "labels")[FROM] for name in names]
     assert len(set(tokens)) == 2
     assert all(re.fullmatch(r"team-x+-[0-9a-f]{10}", token) for token in tokens)
     selected = scene.stage.api.items(f"/api/v1/{scene.plural}", labelSelector=f"{FROM}={tokens[0]}")
@@ -502,7 +502,7 @@ def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Sce
     scene.operator()
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    pasted = {"labels": words(copy, "labels"), "annotations": words(copy)}
+    pasted = {"labels": metadata_of(copy, "labels"), "annotations": metadata_of(copy)}
     uid = scene.make("b", metadata=pasted)["metadata"]["uid"]
     scene.delete("team")
     scene.until_gone("a")
@@ -578,12 +578,12 @@ def test_rule_7_an_identical_object_is_adopted_and_loses_only_the_marks_when_no_
     scene.make(asked=to("a"))
     scene.operator()
     scene.until_copied("a")
-    assert words(scene.get("a") or {})["samara.dev/adopted"] == "true"
+    assert metadata_of(scene.get("a") or {})["samara.dev/adopted"] == "true"
     scene.delete("team")
-    eventually(lambda: FROM not in words(scene.get("a") or {"metadata": {}}))
+    eventually(lambda: FROM not in metadata_of(scene.get("a") or {"metadata": {}}))
     left = scene.get("a") or {}
     assert left["metadata"]["uid"] == theirs["metadata"]["uid"]
-    assert (words(left, "labels"), words(left)) == ({"theirs": "x"}, {"samara.dev/released": "true"})
+    assert (metadata_of(left, "labels"), metadata_of(left)) == ({"theirs": "x"}, {"samara.dev/released": "true"})
     assert _content(left) == _content(theirs)
 
 
@@ -652,7 +652,7 @@ def test_rule_8_an_edited_copy_is_repaired_at_once_with_one_request(scene: Scene
     mark = scene.stage.audit.mark()
     scene.edit("a", edit)
     eventually(lambda: scene.writes(mark) and scene.is_copy("a"))
-    assert words(scene.get("a") or {}, "labels") == {"team": "red", FROM: "team-db"}
+    assert metadata_of(scene.get("a") or {}, "labels") == {"team": "red", FROM: "team-db"}
     assert [event.verb for event in scene.writes(mark)] == ["update"]
 
 

@@ -288,7 +288,7 @@ def refused(stage: Stage, deed: Callable[[], Any]) -> str:
     try:
         deed()
     except ApiFault as fault:
-        return f"{fault.status} {fault.told.get('reason')} {fault.told.get('message')}"
+        return f"{fault.status} {fault.body.get('reason')} {fault.body.get('message')}"
     return ""
 
 

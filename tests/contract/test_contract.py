@@ -491,7 +491,7 @@ def test_immutable_differences_recreate_a_copy_only_if_the_settings_allow_it(
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_every_desired_copy_that_is_not_blocked_matches_its_template(world: World, rules: ClusterPolicy) -> None:
+def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
         blocked = {each.ref for each in plan_of(key, world, rules).blocked}
@@ -627,7 +627,7 @@ def test_copies_of_a_distribution_that_was_deleted_explicitly_are_deleted(world:
 
 
 @given(strategies.worlds(), strategies.rules())
-def test_a_finalizer_is_added_before_the_first_write_and_removed_after_the_last(
+def test_the_finalizer_is_added_before_the_first_write_and_removed_after_the_last(
     world: World, rules: ClusterPolicy
 ) -> None:
     def check(cache: World, write: Write) -> None:

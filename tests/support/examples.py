@@ -69,8 +69,8 @@ def examples(vocabulary: str) -> tuple[Example, ...]:
     assert folder.is_dir(), f"a vocabulary needs manifests in {folder}: the contract tests settle them"
     files = [path for path in sorted(folder.glob("*.yaml")) if path.name != "settings.yaml"]
     documents = [document for path in files for document in yaml.safe_load_all(path.read_text()) if document]
-    found = {example.ref: example for example in (_example(document, kinds) for document in documents)}
-    return tuple(sorted(found.values(), key=lambda example: not example.is_namespace))
+    by_ref = {example.ref: example for example in (_example(document, kinds) for document in documents)}
+    return tuple(sorted(by_ref.values(), key=lambda example: not example.is_namespace))
 
 
 def _example(document: dict[str, Any], kinds: Mapping[str, Kind]) -> Example:
@@ -94,14 +94,14 @@ def a_world(registry: Registry) -> World:
 
 def populate(world: World, objects: Iterable[Example]) -> None:
     """Puts every object as soon as its namespace exists, which another object may make first; settles at the end."""
-    left = list(objects)
-    while left:
-        ready = [each for each in left if _has_place(each, world)]
+    waiting = list(objects)
+    while waiting:
+        ready = [example for example in waiting if _has_place(example, world)]
         if not ready:
-            world.namespace(left[0].ref.namespace)
-        for each in ready:
-            each.put(world)
-            left.remove(each)
+            world.namespace(waiting[0].ref.namespace)
+        for example in ready:
+            example.put(world)
+            waiting.remove(example)
         settle(world, RULES)
 
 
@@ -115,12 +115,18 @@ def namespace_events(vocabulary: str, registry: Registry) -> Iterator[tuple[Worl
     for namespace in [example for example in everything if example.is_namespace]:
         name = namespace.ref.name
         before = a_world(registry)
-        populate(before, [each for each in everything if each is not namespace and each.ref.namespace != name])
+        populate(
+            before, [example for example in everything if example is not namespace and example.ref.namespace != name]
+        )
         if namespace.ref not in before.objects:
             yield before, namespace.put
         bare = a_world(registry)
         populate(
-            bare, [each if each is not namespace else Example(each.ref, each.content, {}, {}) for each in everything]
+            bare,
+            [
+                example if example is not namespace else Example(example.ref, example.content, {}, {})
+                for example in everything
+            ],
         )
         if namespace.labels or namespace.annotations:
             yield bare, partial(_dress, namespace)
@@ -146,8 +152,10 @@ class Request(NamedTuple):
 
     def renamed(self, metadata: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
         """With other names of namespaces and objects in the values."""
-        words = re.compile("|".join(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])" for name in sorted(names, key=len)))
-        return {key: words.sub(lambda found: names[found[0]], value) for key, value in metadata.items()}
+        pattern = re.compile(
+            "|".join(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])" for name in sorted(names, key=len))
+        )
+        return {key: pattern.sub(lambda match: names[match[0]], value) for key, value in metadata.items()}
 
 
 @cache
@@ -160,15 +168,19 @@ def _requests(vocabulary: str) -> Iterator[Request]:
     registry, everything = registry_for(vocabulary), examples(vocabulary)
     world = a_world(registry)
     populate(world, everything)
-    namespaces = tuple(each.ref.name for each in everything if each.is_namespace)
-    for example in [each for each in everything if not each.is_namespace]:
+    namespaces = tuple(example.ref.name for example in everything if example.is_namespace)
+    for example in [example for example in everything if not example.is_namespace]:
         obj = world.objects[example.ref]
-        for source_type in [each for each in registry.source_types if isinstance(each.source, Annotated)]:
+        for source_type in [
+            source_type for source_type in registry.source_types if isinstance(source_type.source, Annotated)
+        ]:
             if source_type.is_source(obj, world):
                 keys, marks = source_type.source.metadata_keys, source_type.ownership.marks
                 copies = source_type.desired(obj.ref, world).copies
                 templates = {id(copy.template): copy.template for copy in copies}.values()
-                marked = tuple((_only(marks, each.labels), _only(marks, each.annotations)) for each in templates)
+                marked = tuple(
+                    (_only(marks, template.labels), _only(marks, template.annotations)) for template in templates
+                )
                 labels, annotations = _only(keys, obj.labels), _only(keys, obj.annotations)
                 yield Request(vocabulary, obj.ref, labels, annotations, marked, namespaces)
 

@@ -19,9 +19,9 @@ def request(
     """Begins a run. The connection answers with its pid, then with its exit code; closing it kills the run."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
-    asked = {"program": program, "arguments": list(arguments), "env": dict(env), "folder": folder}
+    description = {"program": program, "arguments": list(arguments), "env": dict(env), "folder": folder}
     socket.send_fds(connection, [b"\n"], list(streams))
-    connection.sendall(json.dumps(asked).encode() + b"\n")
+    connection.sendall(json.dumps(description).encode() + b"\n")
     return connection
 
 

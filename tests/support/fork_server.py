@@ -87,8 +87,8 @@ class Server:
         self._selector.close()
         for number in (self._woken, self._wakes):
             os.close(number)
-        for each in (self._listener, connection, *self._running.values()):
-            each.close()
+        for open_socket in (self._listener, connection, *self._running.values()):
+            open_socket.close()
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):  # there is no other
@@ -138,8 +138,8 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
 
 def main() -> None:
     load()
-    asked = Server(sys.argv[1]).serve()
-    import_module(PROGRAMS[asked["program"]]).main()
+    request = Server(sys.argv[1]).serve()
+    import_module(PROGRAMS[request["program"]]).main()
 
 
 if __name__ == "__main__":

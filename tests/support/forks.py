@@ -70,7 +70,7 @@ def start(
     folder: Path | None = None,
 ) -> Fork:
     """Begins a run with these three streams, in a process group of its own."""
-    numbers = [each if isinstance(each, int) else each.fileno() for each in streams]
+    numbers = [stream if isinstance(stream, int) else stream.fileno() for stream in streams]
     return Fork(fork_client.request(str(server()), program, arguments, env, numbers, str(folder or Path.cwd())))
 
 

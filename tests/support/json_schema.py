@@ -24,18 +24,18 @@ Json = Any
 def commands() -> tuple[str, ...]:
     """The commands that print JSON of a shape of ours."""
     with samara.make_context("samara", [], resilient_parsing=True) as context:
-        found = {name: samara.get_command(context, name) for name in COMMANDS if name not in LISTS}
-    return tuple(name for name, command in found.items() if command is not None and _prints_json(command))
+        registered = {name: samara.get_command(context, name) for name in COMMANDS if name not in LISTS}
+    return tuple(name for name, command in registered.items() if command is not None and _prints_json(command))
 
 
 def _prints_json(command: click.Command) -> bool:
-    types = (each.type for each in command.params if "-o" in each.opts)
+    types = (parameter.type for parameter in command.params if "-o" in parameter.opts)
     return any(isinstance(type, click.Choice) and "json" in type.choices for type in types)
 
 
 def schema(command: str) -> dict[str, Json]:
-    found: dict[str, Json] = json.loads((FOLDER / f"{command}.json").read_text())
-    return found
+    document: dict[str, Json] = json.loads((FOLDER / f"{command}.json").read_text())
+    return document
 
 
 def check(command: str, answer: Json) -> None:
@@ -44,42 +44,42 @@ def check(command: str, answer: Json) -> None:
     assert not faults, "\n".join(faults)
 
 
-def faults_of(whole: dict[str, Json], answer: Json) -> Iterator[str]:
-    return _faults(whole, whole, answer, "$")
+def faults_of(schema_document: dict[str, Json], answer: Json) -> Iterator[str]:
+    return _faults(schema_document, schema_document, answer, "$")
 
 
-def _faults(whole: dict[str, Json], rule: dict[str, Json], value: Json, at: str) -> Iterator[str]:
+def _faults(schema_document: dict[str, Json], rule: dict[str, Json], value: Json, at: str) -> Iterator[str]:
     unknown = rule.keys() - _WORDS - _ASIDE
     assert not unknown, f"the judge does not know {sorted(unknown)}"
     if "$ref" in rule:
-        yield from _faults(whole, whole["$defs"][rule["$ref"].removeprefix("#/$defs/")], value, at)
+        yield from _faults(schema_document, schema_document["$defs"][rule["$ref"].removeprefix("#/$defs/")], value, at)
         return
     if "enum" in rule and value not in rule["enum"]:
         yield f"{at}: expected one of {rule['enum']}, found {value!r}"
     if "type" in rule and not _is_of(value, rule["type"]):
         yield f"{at}: expected {rule['type']}, found {value!r}"
     elif isinstance(value, dict):
-        yield from _members(whole, rule, value, at)
+        yield from _members(schema_document, rule, value, at)
     elif isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _faults(whole, rule["items"], each, f"{at}[{number}]")
+        for number, item in enumerate(value):
+            yield from _faults(schema_document, rule["items"], item, f"{at}[{number}]")
     elif isinstance(value, int) and value < rule.get("minimum", value):
         yield f"{at}: expected at least {rule['minimum']}, found {value}"
 
 
-def _members(whole: dict[str, Json], rule: dict[str, Json], value: dict[str, Json], at: str) -> Iterator[str]:
+def _members(schema_document: dict[str, Json], rule: dict[str, Json], value: dict[str, Json], at: str) -> Iterator[str]:
     for name in rule["required"]:
         if name not in value:
             yield f"{at}.{name}: expected, found nothing"
-    for name, each in value.items():
+    for name, member in value.items():
         if name not in rule["properties"]:
             yield f"{at}.{name}: found, and the schema does not name it"
         else:
-            yield from _faults(whole, rule["properties"][name], each, f"{at}.{name}")
+            yield from _faults(schema_document, rule["properties"][name], member, f"{at}.{name}")
 
 
 def _is_of(value: Json, types: str | list[str]) -> bool:
     named = [types] if isinstance(types, str) else types
     if isinstance(value, bool):
         return "boolean" in named
-    return any(isinstance(value, _TYPES[each]) for each in named if each != "boolean")
+    return any(isinstance(value, _TYPES[name]) for name in named if name != "boolean")

@@ -86,15 +86,15 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
     assert isinstance(write.copy.template.content, Content)
     kind = write.copy.template.content.get("type")
     assert kind is None or kind.raw != b'"kubernetes.io/service-account-token"'
-    have = world.objects.get(write.ref)
+    live = world.objects.get(write.ref)
     assert_along_the_tree(world, write)
     if isinstance(write, Create):
-        assert have is None, "created over something"
+        assert live is None, "created over something"
         return
     assert copy.template.mode is Mode.SYNC, "what is only created is left alone after"
-    assert have is write.live
-    ours = is_ours(world, write.key, have) or (isinstance(write, Recreate) and may_replace(world, write.key, have))
-    assert ours or may_take(world, write.key, copy, have), "somebody else's object"
+    assert live is write.live
+    ours = is_ours(world, write.key, live) or (isinstance(write, Recreate) and may_replace(world, write.key, live))
+    assert ours or may_take(world, write.key, copy, live), "somebody else's object"
 
 
 def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
@@ -119,26 +119,26 @@ def assert_may_end(world: World, write: Delete | Release) -> None:
     assert cascading or not [ref for ref in hanging if ref.kind == NAMESPACE]
 
 
-def is_ours(world: World, key: Key, have: Object) -> bool:
+def is_ours(world: World, key: Key, live: Object) -> bool:
     """By an owner reference, by a mark, or because we made it and no owner reference says for whom."""
-    if have.ref.kind == NAMESPACE:
-        return have.labels.get(trees.PARENT) == key.source.namespace
+    if live.ref.kind == NAMESPACE:
+        return live.labels.get(trees.PARENT) == key.source.namespace
     if owns_by_reference(world.registry[key.source_type]):
-        return names(have, world.objects[key.source])
-    if world.registry[key.source_type].ownership.source_of(have, world) == key.source:
+        return names(live, world.objects[key.source])
+    if world.registry[key.source_type].ownership.source_of(live, world) == key.source:
         return True
-    owner = world.registry.owner(have, world)
+    owner = world.registry.owner(live, world)
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
-    made = have.known_copy or is_recorded(world, key, have)
-    if owner is None and is_given_away(world, key, have):
+    made = live.known_copy or is_recorded(world, key, live)
+    if owner is None and is_given_away(world, key, live):
         return False
-    return made and not referred and not is_orphaned(world, have) and RELEASED not in have.annotations
+    return made and not referred and not is_orphaned(world, live) and RELEASED not in live.annotations
 
 
-def is_given_away(world: World, key: Key, have: Object) -> bool:
+def is_given_away(world: World, key: Key, live: Object) -> bool:
     """To other vocabularies, what a tree only created is its namespace's own once no source of the tree wants it."""
-    created = trees.FROM in have.annotations and have.annotations.get(trees.PROPAGATE) != trees.UPDATE
-    claiming = {key.source_type, *(claim.source_type for claim in world.claimants(have.ref))}
+    created = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
+    claiming = {key.source_type, *(claim.source_type for claim in world.claimants(live.ref))}
     return created and trees.NAME not in claiming
 
 
@@ -146,27 +146,31 @@ def owns_by_reference(source_type: SourceType) -> bool:
     return isinstance(source_type.ownership, ByOwnerReference)
 
 
-def is_orphaned(world: World, have: Object) -> bool:
+def is_orphaned(world: World, live: Object) -> bool:
     """It was made for a source that owns by reference, and no reference is left."""
-    owning = [each for each in world.registry.source_types if owns_by_reference(each)]
-    recorded = any(proof(have, mark, each.ownership.managers) for each in owning for mark in each.ownership.marks)
-    return recorded and world.registry.owner(have, world) is None
+    owning = [source_type for source_type in world.registry.source_types if owns_by_reference(source_type)]
+    recorded = any(
+        proof(live, mark, source_type.ownership.managers)
+        for source_type in owning
+        for mark in source_type.ownership.marks
+    )
+    return recorded and world.registry.owner(live, world) is None
 
 
-def is_recorded(world: World, key: Key, have: Object) -> bool:
+def is_recorded(world: World, key: Key, live: Object) -> bool:
     source_type = world.registry[key.source_type]
-    return any(proof(have, mark, source_type.ownership.managers) for mark in source_type.ownership.marks)
+    return any(proof(live, mark, source_type.ownership.managers) for mark in source_type.ownership.marks)
 
 
-def may_replace(world: World, key: Key, have: Object) -> bool:
+def may_replace(world: World, key: Key, live: Object) -> bool:
     """A copy of our making that holds an owner reference, or must get one, and whose source does not come first."""
-    holder = world.registry.owner(have, world)
-    if holder is None or holder == key or ADOPTED in have.annotations or RELEASED in have.annotations:
+    holder = world.registry.owner(live, world)
+    if holder is None or holder == key or ADOPTED in live.annotations or RELEASED in live.annotations:
         return False
     rank = world.registry.rank
     mine, theirs = world.registry[key.source_type], world.registry[holder.source_type]
     if not (owns_by_reference(mine) or owns_by_reference(theirs)) or not any(
-        proof(have, mark, theirs.ownership.managers) for mark in theirs.ownership.marks
+        proof(live, mark, theirs.ownership.managers) for mark in theirs.ownership.marks
     ):
         return False
     source = world.get(holder.source)
@@ -176,33 +180,34 @@ def may_replace(world: World, key: Key, have: Object) -> bool:
     return earlier and source.annotations.get(PAUSED) != "true"
 
 
-def is_kept(world: World, key: Key, have: Object) -> bool:
+def is_kept(world: World, key: Key, live: Object) -> bool:
     """A copy of our making whose source, of no later vocabulary, lets it stay as it is."""
-    holder = world.registry.owner(have, world)
+    holder = world.registry.owner(live, world)
     if holder is None or holder == key or world.get(holder.source) is None:
         return False
     theirs = world.registry[holder.source_type]
     is_later = world.registry.rank(holder.source_type) > world.registry.rank(key.source_type)
     stays = not is_later and not theirs.desired(holder.source, world).prune
-    return stays and any(proof(have, mark, theirs.ownership.managers) for mark in theirs.ownership.marks)
+    return stays and any(proof(live, mark, theirs.ownership.managers) for mark in theirs.ownership.marks)
 
 
-def names(have: Object, source: Object) -> bool:
+def names(live: Object, source: Object) -> bool:
     """True where an owner reference names this very source."""
-    return source.uid in [owner.uid for owner in have.owner_references]
+    return source.uid in [owner.uid for owner in live.owner_references]
 
 
-def may_take(world: World, key: Key, copy: Copy, have: Object) -> bool:
+def may_take(world: World, key: Key, copy: Copy, live: Object) -> bool:
     """Taken over as the settings say, or adopted because it is identical and nobody's.
 
     A source is never taken, except by one further up its own tree where the settings say `overwrite`.
     """
-    if world.registry.owner(have, world) is None and not all(
-        copy.template.adopt is Adopt.ANY and chained(world, each, key) for each in world.registry.sources(have, world)
+    if world.registry.owner(live, world) is None and not all(
+        copy.template.adopt is Adopt.ANY and chained(world, chain_key, key)
+        for chain_key in world.registry.sources(live, world)
     ):
         return False
-    tools = any(key.startswith(GITOPS) for key in (*have.labels, *have.annotations))
-    identical = have.content == copy.template.content and not have.owner_references and not tools
+    tools = any(key.startswith(GITOPS) for key in (*live.labels, *live.annotations))
+    identical = live.content == copy.template.content and not live.owner_references and not tools
     return copy.template.adopt is Adopt.ANY or (copy.template.adopt is Adopt.IDENTICAL and identical)
 
 
@@ -212,18 +217,18 @@ def chained(world: World, one: Key, other: Key) -> bool:
 
 
 def assert_unwanted(world: World, write: Delete | Release) -> None:
-    have, copy = world.objects[write.ref], wanted(world, write)
-    assert have is write.live
+    live, copy = world.objects[write.ref], wanted(world, write)
+    assert live is write.live
     assert copy is None or not is_welcome(world, write, copy) or is_left_over(world, write), (
         "deleted where it is wanted"
     )
-    assert world.registry[write.key.source_type].ownership.source_of(have, world) == write.key.source
+    assert world.registry[write.key.source_type].ownership.source_of(live, world) == write.key.source
     assert is_proven(world, write), "the mark is not of our making"
-    assert RELEASED not in have.annotations
-    assert not have.deleting
+    assert RELEASED not in live.annotations
+    assert not live.deleting
     assert_wished(world, write)
     assert_in_turn(world, write)
-    assert isinstance(write, Release) == (ADOPTED in have.annotations), "what was adopted stays"
+    assert isinstance(write, Release) == (ADOPTED in live.annotations), "what was adopted stays"
     assert_nobody_needs(world, write)
     if write.ref.kind == NAMESPACE:
         assert_may_end(world, write)
@@ -241,13 +246,13 @@ def assert_in_turn(world: World, write: Delete | Release) -> None:
     if write.key.source_type != fishysecret.NAME or source is None or source.deleting:
         return
     (copy,) = world.registry[write.key.source_type].desired(write.key.source, world).copies
-    have, template = world.objects.get(copy.ref), copy.template
-    assert copy.ref == write.ref or (have is not None and isinstance(template.content, Content))
-    if copy.ref != write.ref and have is not None and isinstance(template.content, Content):
-        assert have.content == template.content or world.is_stored_form_of(
-            copy.ref.kind, template.content, have.content
+    live, template = world.objects.get(copy.ref), copy.template
+    assert copy.ref == write.ref or (live is not None and isinstance(template.content, Content))
+    if copy.ref != write.ref and live is not None and isinstance(template.content, Content):
+        assert live.content == template.content or world.is_stored_form_of(
+            copy.ref.kind, template.content, live.content
         )
-        assert template.labels.items() <= have.labels.items()
+        assert template.labels.items() <= live.labels.items()
 
 
 def is_left_over(world: World, write: Delete | Release) -> bool:
@@ -280,16 +285,16 @@ def assert_nobody_needs(world: World, write: Delete | Release) -> None:
             )
 
 
-def proof(have: Object, mark: str, managers: frozenset[str]) -> bool:
-    words = [ManagedKey(manager, where, mark) for manager in managers for where in (LABELS, ANNOTATIONS)]
-    return any(each in have.managed_keys for each in words)
+def proof(live: Object, mark: str, managers: frozenset[str]) -> bool:
+    proofs = [ManagedKey(manager, where, mark) for manager in managers for where in (LABELS, ANNOTATIONS)]
+    return any(managed_key in live.managed_keys for managed_key in proofs)
 
 
 def assert_laid(world: World, write: Apply) -> None:
-    have = world.objects[write.ref]
-    assert have is write.live
-    assert not have.deleting
-    relations = {key: have.labels.get(key) for key in trees.ROLES}
-    after = {**have.labels, **write.overlay.labels}
+    live = world.objects[write.ref]
+    assert live is write.live
+    assert not live.deleting
+    relations = {key: live.labels.get(key) for key in trees.ROLES}
+    after = {**live.labels, **write.overlay.labels}
     assert {key: after.get(key) for key in trees.ROLES} == relations, "nobody is moved by an overlay"
     assert not any(key.startswith("samara.dev/") for key in (*write.overlay.labels, *write.overlay.annotations))

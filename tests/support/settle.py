@@ -107,11 +107,11 @@ def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
     before = world.seen()
     deed(world)
     refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
-    rivals = [key for ref in refs for each in (before, world) for key in _rivals(each, ref)]
-    seen = [each.objects[ref] for ref in refs for each in (before, world) if ref in each.objects]
+    rivals = [key for ref in refs for state in (before, world) for key in _rivals(state, ref)]
+    seen = [state.objects[ref] for ref in refs for state in (before, world) if ref in state.objects]
     return [*rivals, *(key for obj in seen for key in world.registry.keys_to_reconcile(obj, world))]
 
 
 def _rivals(world: World, ref: Ref) -> list[Key]:
-    spots = [world.registry[key.source_type].addresses(ref, world) for key in world.asking() if key.source == ref]
-    return [key for spot in spots if spot is not None for key in world.meeting(spot) if key.source != ref]
+    claims = [world.registry[key.source_type].addresses(ref, world) for key in world.asking() if key.source == ref]
+    return [key for claim in claims if claim is not None for key in world.meeting(claim) if key.source != ref]

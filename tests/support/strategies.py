@@ -114,7 +114,7 @@ SUB_GUARDS: tuple[tuple[str, ...], ...] = ((), (trees.FINALIZER,), (trees.FINALI
 
 @cache
 def registries() -> dict[tuple[str, Adopt, bool], Registry]:
-    return {each: toys.full_registry(*each) for each in product(("keep", "delete"), SETTABLE, (False, True))}
+    return {setting: toys.full_registry(*setting) for setting in product(("keep", "delete"), SETTABLE, (False, True))}
 
 
 def contents(kind: Kind = SECRET) -> st.SearchStrategy[Content]:
@@ -141,17 +141,17 @@ def forests(draw: st.DrawFn) -> World:
     world = World(draw(st.sampled_from(list(registries().values()))))
     for name in (HOME, *OTHERS):
         related = draw(st.sampled_from((*GROWN[name] * 12, *RELATIONS)))
-        words = _set(
+        labels = _set(
             {
                 "color": draw(st.sampled_from(("", "red", "blue"))),
                 toys.PARENT: draw(rarely("a")) if name in "bc" else "",
             }
         )
-        told = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
+        annotations = _set({"story": CANARY, PAUSED: draw(rarely()), ACCEPT: "*"})
         by = draw(st.sampled_from(("", FIELD_MANAGER, trees.ACCURATE_MANAGER)))
-        world.put(namespace_ref(name), by=by, labels=words | related, annotations=told)
+        world.put(namespace_ref(name), by=by, labels=labels | related, annotations=annotations)
     _tree(draw, world, at(draw(st.sampled_from((HOME, "a"))), NAMES[0]))
-    for ref in [each for each in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if each not in world.objects]:
+    for ref in [ref for ref in (at(name, NAMES[0]) for name in (HOME, *OTHERS)) if ref not in world.objects]:
         _leaf(draw, world, ref)
     for _ in range(draw(st.sampled_from((0, 1, 2)))):
         _sub_namespace(draw, world)
@@ -174,11 +174,11 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """A copy of the namespace's own upstream, mostly: as we or the original made it, or forged, or drifted since."""
     labels = world.objects[namespace_ref(ref.namespace)].labels
     above = labels.get(trees.PARENT) or labels.get(trees.TEMPLATE) or draw(st.sampled_from(OTHERS))
-    words = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
+    annotations = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
     by = draw(st.sampled_from((FIELD_MANAGER, FIELD_MANAGER, trees.ACCURATE_MANAGER, "")))
-    world.put(ref, draw(contents()), by, labels={trees.CREATED_BY: trees.NAME}, annotations=words)
+    world.put(ref, draw(contents()), by, labels={trees.CREATED_BY: trees.NAME}, annotations=annotations)
     if draw(rarely()):
-        world.edit(ref, annotations=words | {trees.PROPAGATE: draw(st.sampled_from(MODES))})
+        world.edit(ref, annotations=annotations | {trees.PROPAGATE: draw(st.sampled_from(MODES))})
     _mishaps(draw, world, ref)
 
 
@@ -186,9 +186,9 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 def mixed(draw: st.DrawFn) -> World:
     """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
     world = World(draw(st.sampled_from(list(registries().values()))), meddled=draw(st.sampled_from(("", CANARY))))
-    for each in ("p", "q"):
-        world.outside[each] = draw(st.one_of(st.none(), contents()))
-        world.outside[path(f"/{each}")] = draw(st.sampled_from(READINGS))
+    for name in ("p", "q"):
+        world.outside[name] = draw(st.one_of(st.none(), contents()))
+        world.outside[path(f"/{name}")] = draw(st.sampled_from(READINGS))
     _namespaces(draw, world)
     for namespace in draw(st.sampled_from(((), ("a",), ("a", "b"), ("b", "c")))):
         _fishy(draw, world, namespace)
@@ -209,12 +209,12 @@ def mixed(draw: st.DrawFn) -> World:
 
 def fishy_specs() -> st.SearchStrategy[Content]:
     """A target that several want, with or without what can be said besides, and what cannot be served."""
-    places = [{"namespace": space, "name": name} for space in (*OTHERS, HOME, "kube-x", "zz") for name in NAMES]
+    addresses = [{"namespace": space, "name": name} for space in (*OTHERS, HOME, "kube-x", "zz") for name in NAMES]
     types: tuple[Json, ...] = (*({},) * 5, {"type": "example.com/db"}, {"type": "kubernetes.io/service-account-token"})
     items = [{"secretPath": "/p", "secretKeyName": "key"}]
     return st.builds(
-        lambda place, kind, extra: content(spec={"target": place | kind, "data": items, **extra}),
-        *map(st.sampled_from, (places, types, FISHY_EXTRAS)),
+        lambda address, kind, extra: content(spec={"target": address | kind, "data": items, **extra}),
+        *map(st.sampled_from, (addresses, types, FISHY_EXTRAS)),
     )
 
 
@@ -223,8 +223,8 @@ def _fishy(draw: st.DrawFn, world: World, namespace: str) -> None:
     if namespace_ref(namespace) not in world.objects:
         return
     guards, created = draw(st.sampled_from(FISHY_GUARDS)), draw(st.sampled_from(("2025", "2026")))
-    words = _set({PAUSED: draw(rarely()), "note": CANARY})
-    world.put(ref, draw(fishy_specs()), annotations=words, finalizers=guards, created=created, generation=1)
+    annotations = _set({PAUSED: draw(rarely()), "note": CANARY})
+    world.put(ref, draw(fishy_specs()), annotations=annotations, finalizers=guards, created=created, generation=1)
     goes = bool(draw(rarely()))
     if guards and goes:
         world.delete(ref)
@@ -236,9 +236,9 @@ def _sub_namespace(draw: st.DrawFn, world: World) -> None:
     if namespace_ref(holder) not in world.objects or ref in world.objects:
         return
     guards, spec = draw(st.sampled_from(SUB_GUARDS)), content(spec=draw(st.sampled_from(SPECS)))
-    words = _set({PAUSED: draw(rarely()), "note": CANARY})
+    annotations = _set({PAUSED: draw(rarely()), "note": CANARY})
     created = draw(st.sampled_from(("2025", "2026")))
-    world.put(ref, spec, annotations=words, finalizers=guards, created=created, generation=1)
+    world.put(ref, spec, annotations=annotations, finalizers=guards, created=created, generation=1)
     if draw(st.booleans()):
         world.edit(ref, status=a_field("status", {"observedGeneration": 1}))
     goes = draw(st.booleans())
@@ -279,7 +279,7 @@ def _requested(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 def _names(request: Request, namespace: str, name: str) -> dict[str, str]:
     """For the names in an example those of these worlds; the namespace and the name of the source as they are told."""
-    others = [each for each in request.namespaces if each not in (HOME, request.ref.namespace)]
+    others = [other for other in request.namespaces if other not in (HOME, request.ref.namespace)]
     return {
         **dict(zip(others, cycle(OTHERS), strict=False)),
         request.ref.namespace: namespace,
@@ -290,26 +290,31 @@ def _names(request: Request, namespace: str, name: str) -> dict[str, str]:
 def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """A source of a tree, which may say of itself that it came from somewhere."""
     forged = {trees.FROM: draw(st.sampled_from(OTHERS))} if draw(rarely()) else {}
-    words = {trees.PROPAGATE: draw(st.sampled_from(MODES)), "note": CANARY, **_set({PAUSED: draw(rarely())}), **forged}
+    annotations = {
+        trees.PROPAGATE: draw(st.sampled_from(MODES)),
+        "note": CANARY,
+        **_set({PAUSED: draw(rarely())}),
+        **forged,
+    }
     created = draw(st.sampled_from(("2025", "2026")))
     labels = {"tier": "1", "color": "red", GITOPS: "x"}
-    world.put(ref, draw(contents(ref.kind)), annotations=words, labels=labels, created=created)
+    world.put(ref, draw(contents(ref.kind)), annotations=annotations, labels=labels, created=created)
 
 
 def _sync(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    has = draw(contents(ref.kind))
+    source = draw(contents(ref.kind))
     frozen = content(immutable=True) if draw(rarely()) else Content()
-    words = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(SYNC_ASKS))}
+    annotations = {"note": CANARY, **_set({PAUSED: draw(rarely())}), **draw(st.sampled_from(SYNC_ASKS))}
     created = draw(st.sampled_from(("2025", "2026")))
     labels = {"tier": "1", GITOPS: "x"}
-    world.put(ref, _joined(has, frozen), annotations=words, labels=labels, created=created)
+    world.put(ref, _joined(source, frozen), annotations=annotations, labels=labels, created=created)
     if draw(rarely()):
         world.edit(ref, finalizers=("somebody/else",), deleting=True)
 
 
 def _joined(*parts: Content) -> Content:
-    fields = [each for part in parts for each in part.fields]
-    return Content(tuple(sorted(fields, key=lambda each: each.name)))
+    fields = [part_field for part in parts for part_field in part.fields]
+    return Content(tuple(sorted(fields, key=lambda part_field: part_field.name)))
 
 
 def _distribution(draw: st.DrawFn, world: World, name: str) -> None:
@@ -368,16 +373,16 @@ def _namespaces(draw: st.DrawFn, world: World) -> None:
             continue
         team = draw(st.sampled_from(("", "red", "blue")))
         labels = {toys.PARENT: draw(st.sampled_from(parents[name])), toys.TEAM: team, ZONE: team}
-        told = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
-        annotations = {**told, PAUSED: draw(rarely()), "story": CANARY}
+        chosen = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
+        annotations = {**chosen, PAUSED: draw(rarely()), "story": CANARY}
         related = draw(st.sampled_from(({}, {}, *RELATIONS)))
         world.namespace(name, _set(labels) | {"color": name} | related, _set(annotations))
         if name != HOME and draw(rarely()):
             world.terminate(name)
 
 
-def _set(words: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in words.items() if value}
+def _set(metadata: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in metadata.items() if value}
 
 
 def _home(draw: st.DrawFn, world: World, name: str) -> None:
@@ -411,26 +416,26 @@ def _chain(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """Labels and annotations by which an object at this place says whose copy it is."""
-    found = {"": ({}, {}), "secret-copy": ({FROM: f"{HOME}-{ref.name}"}, {ORIGIN: f"{HOME}/{ref.name}"})}
+    marks_by_holder = {"": ({}, {}), "secret-copy": ({FROM: f"{HOME}-{ref.name}"}, {ORIGIN: f"{HOME}/{ref.name}"})}
     for namespace in OTHERS[:2]:
-        found[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
-        found[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
-        told = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
+        marks_by_holder[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
+        marks_by_holder[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
+        tokens = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
         for name in FISHY:
             owner = Ref(FISHY_SECRET, namespace, name)
-            found[f"fishy {owner.path}"] = dict(labels_of(owner)), dict(annotations_of(owner))
-        found[f"sync {namespace}"] = ({sync_to.FROM: told[0]}, {sync_to.FROM: told[1]})
+            marks_by_holder[f"fishy {owner.path}"] = dict(labels_of(owner)), dict(annotations_of(owner))
+        marks_by_holder[f"sync {namespace}"] = ({sync_to.FROM: tokens[0]}, {sync_to.FROM: tokens[1]})
         for mode in (trees.CREATE, trees.UPDATE):
-            words = {trees.FROM: namespace, trees.PROPAGATE: mode}
-            found[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, words)
+            tree_annotations = {trees.FROM: namespace, trees.PROPAGATE: mode}
+            marks_by_holder[f"tree {namespace} {mode}"] = ({trees.CREATED_BY: trees.NAME}, tree_annotations)
     for number, request in enumerate(REQUESTS):
         names = _names(request, HOME if request.ref.namespace == HOME else OTHERS[0], ref.name)
         for marks in request.marks:
-            label_marks, annotation_marks = (request.renamed(each, names) for each in marks)
-            found[f"example {request.vocabulary} {number}"] = label_marks, annotation_marks
+            label_marks, annotation_marks = (request.renamed(metadata, names) for metadata in marks)
+            marks_by_holder[f"example {request.vocabulary} {number}"] = label_marks, annotation_marks
     for name in DISTRIBUTIONS:
-        found[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
-    return found | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
+        marks_by_holder[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
+    return marks_by_holder | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
 
 
 def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]:
@@ -447,14 +452,14 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """Whatever is at a place: nothing, a copy in any state, a forgery, somebody's own object."""
     marks = marks_of(ref)
     first = draw(st.sampled_from(sorted(marks)))
-    others = [] if first.startswith("tree") else [each for each in sorted(marks) if not each.startswith("tree")]
+    others = [] if first.startswith("tree") else [name for name in sorted(marks) if not name.startswith("tree")]
     second = draw(st.sampled_from(("", "", "", *others)))
-    labels, annotations = (marks[first][each] | marks[second][each] for each in (0, 1))
+    labels, annotations = (marks[first][index] | marks[second][index] for index in (0, 1))
     extra = _set({ADOPTED: draw(rarely()), RELEASED: draw(rarely())})
     foreign = _set({"team": draw(rarely("red")), GITOPS: draw(rarely("app"))})
     frozen = {"immutable": True} if draw(rarely()) else {}
     value, kind = draw(st.sampled_from(VALUES)), draw(st.sampled_from(TYPES[:4]))
-    has = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
+    existing = config_map(value, **frozen) if ref.kind == CONFIG_MAP else secret(value, kind, **frozen)
     by = draw(
         st.sampled_from(
             (FIELD_MANAGER, FIELD_MANAGER, "", *((trees.ACCURATE_MANAGER,) if first.startswith("tree") else ()))
@@ -462,7 +467,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
     )
     theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
     owners = owner_of(world, first, stale=bool(draw(rarely())))
-    world.put(ref, has, by, labels=labels, annotations=annotations | extra, owner_references=owners)
+    world.put(ref, existing, by, labels=labels, annotations=annotations | extra, owner_references=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
     _mishaps(draw, world, ref)
 
@@ -508,7 +513,7 @@ class Deed:
         self.what = draw(st.sampled_from(sorted(_DEEDS)))
         self.pick = draw(st.integers(0, 99))
         self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
-        self.words = draw(st.sampled_from(LISTS))
+        self.choice = draw(st.sampled_from(LISTS))
         self.ask = draw(st.sampled_from(SYNC_ASKS))
         self.spec = draw(specs())
         self.fishy = draw(fishy_specs())
@@ -520,8 +525,8 @@ class Deed:
         _DEEDS[self.what](self, world, there[self.pick % len(there)])
 
     def __repr__(self) -> str:
-        words = f"{self.words!r} {self.ask} {self.mode} {self.related}"
-        return f"<{self.what} {self.pick} {words} {self.spec.fields[0].raw!r} {self.fishy.fields[0].raw!r}>"
+        choices = f"{self.choice!r} {self.ask} {self.mode} {self.related}"
+        return f"<{self.what} {self.pick} {choices} {self.spec.fields[0].raw!r} {self.fishy.fields[0].raw!r}>"
 
     def delete(self, world: World, obj: Object) -> None:
         if not obj.deleting:
@@ -566,7 +571,7 @@ class Deed:
 
     def consent(self, world: World, obj: Object) -> None:
         if obj.ref.kind == NAMESPACE:
-            world.edit(obj.ref, annotations={**obj.annotations, ACCEPT: self.words})
+            world.edit(obj.ref, annotations={**obj.annotations, ACCEPT: self.choice})
 
     def namespace(self, world: World, obj: Object) -> None:
         if namespace_ref("zz") not in world.objects:
@@ -577,21 +582,21 @@ class Deed:
         if obj.ref.kind in (SECRET, CONFIG_MAP) and free and namespace_ref("b") in world.objects:
             world.paste(obj.ref, "b")
 
-    def asked(self, world: World, obj: Object) -> None:
+    def request(self, world: World, obj: Object) -> None:
         if obj.ref.kind == toys.FETCH:
-            ask = {toys.INTO: self.words}
+            ask = {toys.INTO: self.choice}
         elif obj.ref.kind in (SECRET, CONFIG_MAP):
-            ask = {TARGETS: self.words} if obj.ref.namespace == HOME else self.ask
+            ask = {TARGETS: self.choice} if obj.ref.namespace == HOME else self.ask
         else:
             return
         world.edit(obj.ref, annotations={**obj.annotations, **ask})
 
 
 _DEEDS = {
-    each.__name__: each
-    for each in (
+    deed.__name__: deed
+    for deed in (
         *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
-        *(Deed.consent, Deed.namespace, Deed.paste, Deed.asked, Deed.hang, Deed.propagate, Deed.sub),
+        *(Deed.consent, Deed.namespace, Deed.paste, Deed.request, Deed.hang, Deed.propagate, Deed.sub),
     )
 }
 

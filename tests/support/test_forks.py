@@ -39,16 +39,16 @@ def test_a_fork_has_the_given_streams_folder_and_environment(tmp_path: Path) -> 
     done = forks.run("samara", ["lint", "db.yaml", "--config=/dev/null"], environment(), folder=tmp_path)
     assert (done.returncode, done.stderr) == (1, "2 findings\n")
     assert done.stdout.startswith("db.yaml:")
-    told = forks.run("samara", ["rbac"], environment({"SAMARA_CONFIG": str(tmp_path / "none")}))
-    assert told.returncode == 1
-    assert str(tmp_path / "none") in told.stderr
+    failed = forks.run("samara", ["rbac"], environment({"SAMARA_CONFIG": str(tmp_path / "none")}))
+    assert failed.returncode == 1
+    assert str(tmp_path / "none") in failed.stderr
     read = forks.run("samara", WAITS, environment(), stdin=WRONG)
     assert read.stdout == done.stdout.replace("db.yaml", "<stdin>")
 
 
 def test_every_fork_is_a_process_of_its_own(pipe: tuple[int, int], nothing: int) -> None:
     made = [forks.start("samara", WAITS, environment(), (pipe[0], nothing, nothing)) for _ in range(2)]
-    assert len({os.getpid(), *(each.pid for each in made), *(os.getpgid(each.pid) for each in made)}) == 3
+    assert len({os.getpid(), *(fork.pid for fork in made), *(os.getpgid(fork.pid) for fork in made)}) == 3
     made[0].kill()
     assert made[0].wait(20) == -signal.SIGKILL
     assert made[1].poll() is None

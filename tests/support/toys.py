@@ -93,8 +93,8 @@ def chain(copyable: Copyable) -> SourceType:
         return view.sources("chain", obj.labels.get(PARENT, "-")) if obj.ref.kind == NAMESPACE else marked
 
     tree = Hierarchy(frozenset({PARENT}), lambda namespace: namespace.labels.get(PARENT, ""))
-    marked, asked = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
-    return SourceType("chain", (SECRET,), asked, marked, desired, affected_by, below, hierarchy=tree)
+    marked, requested = by({CHAINED, LINK}, CHAINED, SECRET), Annotated(frozenset({CHAIN}), is_source)
+    return SourceType("chain", (SECRET,), requested, marked, desired, affected_by, below, hierarchy=tree)
 
 
 def inherit() -> SourceType:
@@ -204,7 +204,9 @@ def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, 
         "fishysecret": {"paths": (PathRule(("*",), ("/p*", "/q*")),)},
     }
     settings = Settings(
-        vocabularies={each.name: replaced(each.settings(), **changes.get(each.name, {})) for each in EVERY},
+        vocabularies={
+            vocabulary.name: replaced(vocabulary.settings(), **changes.get(vocabulary.name, {})) for vocabulary in EVERY
+        },
         conflicts="overwrite" if adopt is Adopt.ANY else "refuse",
         tenancy="strict" if consent else "open",
     )

@@ -17,4 +17,4 @@ async def until_closed(seconds: float = 5.0) -> None:
 
 def _open() -> list[Any]:
     transports = tuple(getattr(asyncio.get_running_loop(), "_transports", {}).values())
-    return [each for each in transports if each.get_extra_info("socket").fileno() != -1]
+    return [transport for transport in transports if transport.get_extra_info("socket").fileno() != -1]

@@ -110,7 +110,7 @@ class World:
         return [obj for obj in self.objects.values() if self._holds(obj)]
 
     def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
-        return listed.legal if listed is not None else [each.ref.name for each in self.objects_of(NAMESPACE)]
+        return listed.legal if listed is not None else [namespace.ref.name for namespace in self.objects_of(NAMESPACE)]
 
     def asking(self) -> list[Key]:
         """Every source there is, scanned once per change."""
@@ -119,18 +119,18 @@ class World:
         return self._asking
 
     def namespaces_with_label(self, label: str, value: str) -> list[Object]:
-        return [each for each in self.objects_of(NAMESPACE) if each.labels.get(label) == value]
+        return [namespace for namespace in self.objects_of(NAMESPACE) if namespace.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        found = [key.source for key in self.asking() if key.source_type == source_type]
-        return [ref for ref in found if namespace in (None, ref.namespace)]
+        refs = [key.source for key in self.asking() if key.source_type == source_type]
+        return [ref for ref in refs if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
-        spots = {ref: self.registry[source_type].addresses(ref, self) for ref in self.sources(source_type)}
+        claims = {ref: self.registry[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [
             ref
-            for ref, spot in spots.items()
-            if (spot is not None and spot.within == namespace) or self.copies_of(Key(source_type, ref, namespace))
+            for ref, claim in claims.items()
+            if (claim is not None and claim.within == namespace) or self.copies_of(Key(source_type, ref, namespace))
         ]
 
     def copies_of(self, key: Key) -> list[Object]:
@@ -140,24 +140,26 @@ class World:
     def claimants(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
         above = ("",) if namespace is None else ("", *self.registry.parents(namespace))
-        spots = {Addresses(ref.kind, ref.name, below) for below in above}
-        spots.add(Addresses(ref.kind, ref.name, within=ref.namespace))
-        return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in spots]
+        claims = {Addresses(ref.kind, ref.name, below) for below in above}
+        claims.add(Addresses(ref.kind, ref.name, within=ref.namespace))
+        return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in claims]
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
 
     def is_claimed(self, ref: Ref) -> bool:
         """True where a source may write this kind and name, in whichever namespace."""
-        spots = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
-        return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
+        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
+        return any(claim is not None and claim.target == (ref.kind, ref.name) for claim in claims)
 
-    def meeting(self, places: Addresses) -> list[Key]:
+    def meeting(self, addresses: Addresses) -> list[Key]:
         """The sources that can meet one with these places: not those of another branch."""
         others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.asking())
-        near = [(key, spot) for key, spot in others if spot is not None and spot.target == places.target]
+        near = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
         return [
-            key for key, spot in near if _may_meet(spot.below, places.below) and _may_meet(spot.within, places.within)
+            key
+            for key, claim in near
+            if _may_meet(claim.below, addresses.below) and _may_meet(claim.within, addresses.within)
         ]
 
     def has_synced(self, kind: Kind) -> bool:
@@ -171,12 +173,12 @@ class World:
 
     def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
         normal = rules_for(kind).canonical
-        found = normal(fields) if normal is not None else None
-        return None if found is None else content(**found)
+        stored = normal(fields) if normal is not None else None
+        return None if stored is None else content(**stored)
 
     def read(self, reads: Iterable[Query]) -> None:
         """Asks outside the cluster, or asks the server what it would make of something."""
-        self.values.update({_known_by(each): self._answer(each) for each in reads})
+        self.values.update({_known_by(query): self._answer(query) for query in reads})
 
     def _answer(self, read: Query) -> object:
         if isinstance(read, CrdExists):
@@ -184,8 +186,8 @@ class World:
         if isinstance(read, IsGone):
             return read.ref not in self.objects
         if isinstance(read, NamespaceIsActive) and read not in self.outside:
-            found = self.objects.get(namespace_ref(read.name))
-            return found is not None and not found.deleting
+            namespace = self.objects.get(namespace_ref(read.name))
+            return namespace is not None and not namespace.deleting
         if isinstance(read, SecretPath):
             return self.outside.get(_known_by(read), NOT_FOUND)
         return self.outside[read] if read in self.outside else _answer(read)
@@ -196,7 +198,7 @@ class World:
 
     # What people do, or `by` a field manager of ours: the server's record of who set which key follows.
 
-    def put(self, ref: Ref, has: Content | None = None, by: str = "", **more: Any) -> Object:
+    def put(self, ref: Ref, body: Content | None = None, by: str = "", **more: Any) -> Object:
         self.version += 1
         self.store(
             Object(
@@ -207,35 +209,38 @@ class World:
                 created=more.pop("created", "2026"),
             )
         )
-        return self.edit(ref, by=by, content=has or Content(), **more)
+        return self.edit(ref, by=by, content=body or Content(), **more)
 
     def edit(self, ref: Ref, by: str = "", **changes: Any) -> Object:
-        have = self.objects[ref]
+        before = self.objects[ref]
         self.version += 1
-        after = replace(have, resource_version=self.version, **changes)
-        changed = {ManagedKey(by, where, key) for (where, key), _ in _words(after) - _words(have)}
-        ours = _kept(have.managed_keys, have, after) | (changed if by else set())
-        return self.store(replace(after, managed_keys=ours, applied_keys=_kept(have.applied_keys, have, after)))
+        after = replace(before, resource_version=self.version, **changes)
+        changed = {ManagedKey(by, where, key) for (where, key), _ in _words(after) - _words(before)}
+        ours = _kept(before.managed_keys, before, after) | (changed if by else set())
+        return self.store(replace(after, managed_keys=ours, applied_keys=_kept(before.applied_keys, before, after)))
 
     def delete(self, ref: Ref) -> None:
         """A Namespace goes once all that is in it is gone."""
-        inside = [each for each, obj in self.objects.items() if ref.kind == NAMESPACE and each.namespace == ref.name]
+        inside = [inner for inner, obj in self.objects.items() if ref.kind == NAMESPACE and inner.namespace == ref.name]
         if inside:
             self.edit(ref, finalizers=(*self.objects[ref].finalizers, EMPTYING))
         self.edit(ref, deleting=True)
-        for each in inside:
-            self.delete(each)
+        for inner in inside:
+            self.delete(inner)
 
     def paste(self, ref: Ref, namespace: str) -> Object:
         """`kubectl get -o yaml | kubectl apply -n other`: the marks come along, the server's record does not."""
-        have = self.objects[ref]
+        original = self.objects[ref]
         pasted = ref._replace(namespace=namespace)
-        return self.put(pasted, have.content, labels=have.labels, annotations=have.annotations)
+        return self.put(pasted, original.content, labels=original.labels, annotations=original.annotations)
 
     def strip(self, ref: Ref) -> Object:
         """Takes every mark off."""
-        have, words = self.objects[ref], self.registry.metadata_keys
-        left = [{key: each[key] for key in each if key not in words} for each in (have.labels, have.annotations)]
+        marked, keys = self.objects[ref], self.registry.metadata_keys
+        left = [
+            {key: metadata[key] for key in metadata if key not in keys}
+            for metadata in (marked.labels, marked.annotations)
+        ]
         return self.edit(ref, labels=left[0], annotations=left[1])
 
     def namespace(self, name: str, labels: Words | None = None, annotations: Words | None = None) -> Object:
@@ -254,13 +259,13 @@ class World:
         return obj
 
     def _empty(self, ref: Ref) -> None:
-        have = self.objects.get(ref)
+        namespace = self.objects.get(ref)
         if (
-            have is not None
-            and EMPTYING in have.finalizers
-            and all(each.namespace != ref.name for each in self.objects)
+            namespace is not None
+            and EMPTYING in namespace.finalizers
+            and all(other.namespace != ref.name for other in self.objects)
         ):
-            self.edit(ref, finalizers=tuple(each for each in have.finalizers if each != EMPTYING))
+            self.edit(ref, finalizers=tuple(finalizer for finalizer in namespace.finalizers if finalizer != EMPTYING))
 
     # What tests ask.
 
@@ -319,7 +324,7 @@ def _shown(obj: Object) -> tuple[object, ...]:
 def _line(obj: Object) -> str:
     """One object for the eyes of whoever reads a failing example."""
     flags = f"{'made ' * obj.known_copy}{'deleting ' * obj.deleting}{' '.join(obj.finalizers)}"
-    raw = " ".join(f"{each.name}={each.raw!r}" for each in obj.content.fields)
+    raw = " ".join(f"{part.name}={part.raw!r}" for part in obj.content.fields)
     ours = sorted(owned.key for owned in obj.managed_keys)
     return f"{obj.ref} {dict(obj.labels)} {dict(obj.annotations)} {raw} {flags} ours={ours}"
 
@@ -330,5 +335,5 @@ def _words(obj: Object) -> set[tuple[tuple[str, str], str]]:
 
 
 def _kept(owned: frozenset[ManagedKey], before: Object, after: Object) -> frozenset[ManagedKey]:
-    same = {place for place, _ in _words(after) & _words(before)}
-    return frozenset(each for each in owned if (each.where, each.key) in same)
+    same = {key for key, _ in _words(after) & _words(before)}
+    return frozenset(managed_key for managed_key in owned if (managed_key.where, managed_key.key) in same)

@@ -1,4 +1,4 @@
-"""A small, fast client of the API server for what the tests do themselves: thousands of calls, no kubectl."""
+"""A small, fast client of the API server for the tests: thousands of calls without kubectl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MERGE = "application/merge-patch+json"
 JSON = "application/json"
 Json = dict[str, Any]
 _CLOSED = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
-"""How a connection ends that the server closed while it was idle: whatever is sent on it is not heard."""
+"""The errors on a connection that the server closed while it was idle. The server never receives such a request."""
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -23,14 +23,14 @@ B = TypeVar("B")
 class ApiFault(Exception):  # noqa: N818 - the word of this project
     """The server answered with an error."""
 
-    def __init__(self, status: int, told: Json) -> None:
-        super().__init__(f"{status}: {told.get('message', told)}")
+    def __init__(self, status: int, body: Json) -> None:
+        super().__init__(f"{status}: {body.get('message', body)}")
         self.status = status
-        self.told = told
+        self.body = body
 
 
 class Api:
-    """Connections are kept open and shared between threads, each by one at a time."""
+    """Keeps connections open and shares them between threads. One thread uses a connection at a time."""
 
     def __init__(self, url: str, context: ssl.SSLContext, agent: str = AGENT) -> None:
         self.url = url
@@ -51,10 +51,10 @@ class Api:
         sent = None if body is None else json.dumps(body).encode()
         headers = {"User-Agent": self._agent, "Accept": JSON, "Content-Type": content_type}
         status, raw = self._exchange(method, target, sent, headers)
-        told: Json = json.loads(raw) if raw[:1] == b"{" else {"message": raw.decode(errors="replace")}
+        answer: Json = json.loads(raw) if raw[:1] == b"{" else {"message": raw.decode(errors="replace")}
         if status >= 300:
-            raise ApiFault(status, told)
-        return told
+            raise ApiFault(status, answer)
+        return answer
 
     def _exchange(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         while True:
@@ -65,7 +65,7 @@ class Api:
                 answer = response.status, response.read()
             except (OSError, http.client.HTTPException) as fault:
                 connection.close()
-                # What was heard may have been done: after a timeout a second POST would find what the first has made.
+                # The server may have executed the request: a second POST would then find the object of the first.
                 if fresh or not isinstance(fault, _CLOSED):
                     raise
             else:
@@ -73,7 +73,7 @@ class Api:
                 return answer
 
     def _connection(self) -> tuple[http.client.HTTPSConnection, bool]:
-        """A connection, and whether it is new: an old one may have been closed by the server meanwhile."""
+        """A connection, and whether it is new. The server may have closed an old one meanwhile."""
         try:
             return self._idle.pop(), False
         except IndexError:
@@ -98,7 +98,7 @@ class Api:
         return self.request("GET", path)
 
     def serves(self, path: str) -> bool:
-        """Whether the kind of this collection is served: a little later than its definition says so."""
+        """True if the kind of this collection is served. That is a little later than its definition claims."""
         try:
             self.get(path)
         except ApiFault:
@@ -106,7 +106,7 @@ class Api:
         return True
 
     def find(self, path: str) -> Json | None:
-        """The object, or None where there is none."""
+        """The object, or None if it does not exist."""
         try:
             return self.get(path)
         except ApiFault as fault:
@@ -130,7 +130,7 @@ class Api:
         return self.request("DELETE", path, options)
 
     def gone(self, path: str) -> None:
-        """Deletes what may not be there."""
+        """Deletes an object that may not exist."""
         try:
             self.delete(path)
         except ApiFault as fault:

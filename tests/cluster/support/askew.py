@@ -1,7 +1,7 @@
-"""Runs the program with a time of day that is wrong: `python -m tests.cluster.support.askew FILE run …`.
+"""Runs the program with a wrong wall clock: `python -m tests.cluster.support.askew FILE run …`.
 
-FILE holds by how many seconds it is off and how fast it runs. It is read whenever somebody asks for the time: so it can
-jump under a running process. Clocks that only rise are left as they are.
+FILE contains the offset in seconds and the rate of the clock. Every call for the time reads it, so the clock can jump
+while the process runs. Monotonic clocks are unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PACKAGES = ("samara.engine", "samara.kube", "samara.admission")
 
 
 class Clock:
-    """The file, as a test writes it."""
+    """The clock of an operator, set through its file."""
 
     def __init__(self, file: Path, offset: float = 0.0, rate: float = 1.0) -> None:
         self.file = file
@@ -29,7 +29,7 @@ class Clock:
     def set(self, offset: float, rate: float = 1.0) -> None:
         new = self.file.with_suffix(".new")
         new.write_text(f"{offset} {rate}")
-        os.replace(new, self.file)  # whoever reads it meanwhile reads a whole one
+        os.replace(new, self.file)  # atomic, so that a concurrent reader never sees a partial file
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def clock_of(file: Path) -> Callable[[], float]:
 
 
 def make_wrong(now: Callable[[], float]) -> None:
-    """Puts the wrong time into every module of the program that asks for one."""
+    """Replaces the clock in every module of the program that reads one."""
 
     class Wrong(RIGHT):
         @classmethod
@@ -57,8 +57,8 @@ def make_wrong(now: Callable[[], float]) -> None:
     time.time = now
     for name in ("samara.app", *PACKAGES):
         module = importlib.import_module(name)
-        for each in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
-            importlib.import_module(each.name)
+        for submodule in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+            importlib.import_module(submodule.name)
     for name, module in list(sys.modules.items()):
         if name.startswith("samara.") and getattr(module, "datetime", None) is RIGHT:
             module.datetime = Wrong  # type: ignore[attr-defined]

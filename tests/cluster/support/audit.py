@@ -1,4 +1,4 @@
-"""The server's audit log as the tests read it: every request, who sent it, what it carried and what came back."""
+"""The audit log of the server: every request with its user agent, its body and its response."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.cluster.support.waiting import eventually
 OPERATOR = "samara/"
 MUTATING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _COUNTED = frozenset({"secrets", "namespaces"})
-"""O2 counts writes to sources, copies and Namespaces; everything else is counted apart."""
+"""O2 counts writes to sources, copies and Namespaces; other writes are counted separately."""
 Json = dict[str, Any]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One request, once it was answered."""
+    """One request with its response."""
 
     verb: str
     agent: str
@@ -42,7 +42,7 @@ class Event:
 
     @property
     def ours(self) -> bool:
-        """Of any version: while one replaces the other, both are ours."""
+        """True for the operator of any version: during an upgrade, both versions are ours."""
         return self.agent.startswith(OPERATOR)
 
     @property
@@ -59,12 +59,12 @@ class Event:
 
     @property
     def overtaken(self) -> bool:
-        """Refused, since somebody else was faster: it was planned on what is no longer so."""
+        """Refused with a conflict: another client changed the object after the write was planned."""
         return self.code == 409
 
     @property
     def uncertain(self) -> bool:
-        """Perhaps done: when a client goes away the server may commit its write and yet record a 504 without object."""
+        """Perhaps executed: if the client disconnects, the server may commit the write and still record a 504."""
         return self.mutating and (self.code >= 500 or self.code == 0)
 
     @property
@@ -74,7 +74,7 @@ class Event:
 
     @property
     def counted(self) -> bool:
-        """A write of ours to a source, a copy or a Namespace, dry runs left out."""
+        """True for a write of ours to a source, a copy or a Namespace that is not a dry run."""
         return self.ours and self.mutating and self.resource in _COUNTED and not self.dry_run
 
     def __str__(self) -> str:
@@ -83,11 +83,11 @@ class Event:
 
 _decode = msgspec.json.Decoder().decode
 LONGEST = 4 * 2**20
-"""Bytes of one line: a request and its answer, each of an object of less than two megabytes."""
+"""The maximum length of a line in bytes: a request and its response, each with an object of less than 2 MB."""
 
 
 class Audit:
-    """Reads one log from where the test began."""
+    """Reads a log from its end at the start of the test."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
@@ -98,23 +98,23 @@ class Audit:
         self._marks = [(0, 0.0)]
 
     def mark(self) -> int:
-        """A moment to count from later: what was asked before it does not count, although it is recorded after it."""
+        """A point in time for `since`. Requests received before it do not count, even if they are recorded after it."""
         self._marks.append((len(self.events()), self._clock()))
         return len(self._marks) - 1
 
     def events(self) -> list[Event]:
-        """Everything since the test began."""
-        whole = _whole_lines(self._path, self._read)
-        self._read += len(whole)
-        self._events.extend(_event(line) for line in whole.splitlines() if line)
+        """All requests since the start of the test."""
+        lines = _whole_lines(self._path, self._read)
+        self._read += len(lines)
+        self._events.extend(_event(line) for line in lines.splitlines() if line)
         return self._events
 
     def since(self, mark: int) -> list[Event]:
-        place, moment = self._marks[mark]
-        return [event for event in self.events()[place:] if event.received >= moment]
+        first, since = self._marks[mark]
+        return [event for event in self.events()[first:] if event.received >= since]
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """The operators' writes to sources, copies and Namespaces, also those that were refused."""
+        """The operators' writes to sources, copies and Namespaces, including refused ones."""
         return [event for event in self.since(mark) if event.counted]
 
     def ours(self, mark: int = 0) -> Iterator[Event]:
@@ -122,7 +122,7 @@ class Audit:
 
 
 def end_of(path: Path) -> int:
-    """Where the last whole line of a log ends: a long one appears piece by piece, and its rest is still to come."""
+    """The position after the last complete line. A long line is written in parts, so the last one may be incomplete."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         before = file.seek(max(0, size - LONGEST))
@@ -130,7 +130,7 @@ def end_of(path: Path) -> int:
 
 
 def lines_of(path: Path) -> list[str]:
-    """What a log holds by now, line by line: without the one that is being written."""
+    """The complete lines of a log, without one that is still being written."""
     return _whole_lines(path).decode().splitlines()
 
 
@@ -142,31 +142,31 @@ def _whole_lines(path: Path, start: int = 0) -> bytes:
 
 
 def due_again(tried: Sequence[Event]) -> float:
-    """The first moment at which a write that was refused so often is sent again, unless something changes before.
+    """The earliest time of the next retry after these refused writes, unless an object changes before.
 
-    After two seconds, and each time twice as long, give or take a fifth.
+    The first pause is two seconds; each further one is twice as long, with 20 % jitter.
     """
     return tried[-1].received + 0.8 * 2.0 ** len(tried)
 
 
-def until_recorded(found: Callable[[], list[T]], many: int) -> list[T]:
-    """Waits for so many: what a request has done can be read a moment before the request is in the log."""
-    eventually(lambda: len(found()) >= many)
-    return found()
+def until_recorded(recorded: Callable[[], list[T]], count: int) -> list[T]:
+    """Waits for this many events: the effect of a request is visible shortly before the request is in the log."""
+    eventually(lambda: len(recorded()) >= count)
+    return recorded()
 
 
 def _event(line: bytes) -> Event:
     raw = _decode(line)
-    place = raw.get("objectRef") or {}
+    reference = raw.get("objectRef") or {}
     return Event(
         verb=raw["verb"],
         agent=raw.get("userAgent", ""),
         user=(raw.get("user") or {}).get("username", ""),
         uri=raw["requestURI"],
-        resource=place.get("resource", ""),
-        subresource=place.get("subresource", ""),
-        namespace=place.get("namespace", ""),
-        name=place.get("name", ""),
+        resource=reference.get("resource", ""),
+        subresource=reference.get("subresource", ""),
+        namespace=reference.get("namespace", ""),
+        name=reference.get("name", ""),
         code=(raw.get("responseStatus") or {}).get("code", 0),
         received=_time(raw["requestReceivedTimestamp"]),
         answered=_time(raw["stageTimestamp"]),
@@ -176,7 +176,7 @@ def _event(line: bytes) -> Event:
 
 
 def _kept(raw: Json, field: str) -> Json:
-    """A body, unless it is a list: the tests' own lists would fill the memory."""
+    """A body that is not a list: the lists of the tests themselves would fill the memory."""
     body = raw.get(field)
     return {} if not isinstance(body, dict) or "items" in body else body
 

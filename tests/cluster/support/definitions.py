@@ -1,4 +1,4 @@
-"""Custom resource definitions in tests: served while they are needed, and gone afterwards whatever has happened."""
+"""Installs custom resource definitions for a test and removes them afterwards, even if the test fails."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from samara_devtools.devcluster import Devcluster
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CHANGED = 60.0
-"""The server makes the storage of a kind anew after each change of its definition: late, on a busy machine."""
+"""Seconds. The server recreates the storage of a kind after each change of its definition, late on a busy machine."""
 
 
 @contextmanager
 def defined(cluster: Devcluster, text: str) -> Iterator[Api]:
-    """A definition, from nothing to nothing: also where a test before has left one behind."""
+    """Installs a definition and removes it afterwards. Removes one that an earlier test left behind, too."""
     with closing(Api(cluster.url, cluster._credentials.admin_context())) as api:
         undefine(cluster, api, _name(text))
         try:
@@ -32,20 +32,20 @@ def defined(cluster: Devcluster, text: str) -> Iterator[Api]:
 
 
 def define(cluster: Devcluster, api: Api, text: str) -> None:
-    """As people do it; returns once every version of it is served."""
+    """Applies a definition with kubectl and waits until every version of it is served."""
     cluster.kubectl("apply", "-f", "-", input=text)
     eventually(lambda: all(map(api.serves, _served(text))), CHANGED)
 
 
 def undefine(cluster: Devcluster, api: Api, name: str) -> None:
-    """Without its objects, whoever holds them, and without asking a webhook that may be gone."""
+    """Deletes a definition with its objects, despite finalizers and without calling a conversion webhook."""
     path = f"{DEFINITIONS}/{name}"
     plural, _, group = name.partition(".")
 
     def is_gone() -> bool:
         if api.find(path) is None:
             return True
-        with suppress(ApiFault):  # it may go, or be changed by the server, just now
+        with suppress(ApiFault):  # the server may delete or change it at the same time
             api.patch(path, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
         forget(cluster, f"{group}/{plural}/")
         api.gone(path)
@@ -57,7 +57,7 @@ def undefine(cluster: Devcluster, api: Api, name: str) -> None:
         except ApiFault as fault:
             if fault.status != 429 and fault.status < 500:
                 raise
-            return False  # the server was too busy to say: a definition left behind would fail the tests that follow
+            return False  # the server is overloaded: retry, because a remaining definition would fail later tests
 
     eventually(is_gone_by_now, CHANGED)
 
@@ -68,5 +68,5 @@ def _name(text: str) -> str:
 
 def _served(text: str) -> list[str]:
     spec = yaml.safe_load(text)["spec"]
-    names = [each["name"] for each in spec["versions"] if each["served"]]
+    names = [version["name"] for version in spec["versions"] if version["served"]]
     return [f"/apis/{spec['group']}/{name}/{spec['names']['plural']}" for name in names]

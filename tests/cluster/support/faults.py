@@ -13,7 +13,7 @@ from tests.cluster.support.proxy import EventFault, Exchange, Fault, Stream, hea
 
 Json = dict[str, Any]
 
-# what may become of a request
+# faults of a request
 
 
 def delayed(seconds: float) -> Fault:
@@ -25,18 +25,18 @@ def delayed(seconds: float) -> Fault:
 
 
 async def dropped(exchange: Exchange) -> web.StreamResponse:
-    """The connection is reset before the server hears of the request."""
+    """Resets the connection before the server receives the request."""
     return exchange.abort()
 
 
 async def answer_lost(exchange: Exchange) -> web.StreamResponse:
-    """The server does it, and the connection is reset before its answer comes back."""
+    """Forwards the request and resets the connection before the response arrives."""
     await exchange.forward()
     return exchange.abort()
 
 
 def held(gate: str, then: Fault | None = None) -> Fault:
-    """Waits while `gate` is frozen, then goes on to the server, or to another fault: `proxy.freeze(gate)` first."""
+    """Waits while `gate` is frozen, then forwards the request, or applies another fault: `proxy.freeze(gate)` first."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         await exchange.proxy.thawed(gate)
@@ -46,44 +46,44 @@ def held(gate: str, then: Fault | None = None) -> Fault:
 
 
 def asking(**query: str) -> Fault:
-    """The server is asked with other parameters: smaller pages."""
+    """Forwards the request with other query parameters, such as a smaller page size."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
-        asked = replace(exchange.seen, query={**exchange.seen.query, **query})
-        return await Exchange(exchange.proxy, exchange.request, asked).forward()
+        changed = replace(exchange.seen, query={**exchange.seen.query, **query})
+        return await Exchange(exchange.proxy, exchange.request, changed).forward()
 
     return fault
 
 
 async def recycled(exchange: Exchange) -> web.StreamResponse:
-    """The server's answer, and then the connection is closed: what GOAWAY means to a client of HTTP/1.1."""
+    """Closes the connection after the response: the HTTP/1.1 equivalent of GOAWAY."""
     response = await exchange.forward()
     response.force_close()
     return response
 
 
 async def stalled(exchange: Exchange) -> web.StreamResponse:
-    """Nothing comes back, and the connection stays open until the proxy ends or the operator gives up."""
+    """Never responds. The connection stays open until the proxy ends or the operator gives up."""
     await asyncio.Event().wait()
     raise AssertionError("unreachable")
 
 
 async def stalled_after(exchange: Exchange) -> web.StreamResponse:
-    """The server does it; nothing comes back."""
+    """Forwards the request and never responds."""
     await exchange.forward()
     return await stalled(exchange)
 
 
 def cut_short(size: int) -> Fault:
-    """The answer's headers and its first bytes arrive, the rest does not."""
+    """Sends the headers and the first bytes of the response, then resets the connection."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         async with exchange.proxy.send(exchange.request, exchange.seen) as upstream:
-            whole = await upstream.read()
+            content = await upstream.read()
             response = web.StreamResponse(status=upstream.status, headers=headers_of(upstream))
-            response.content_length = len(whole)
+            response.content_length = len(content)
             await response.prepare(exchange.request)
-            await response.write(whole[:size])
+            await response.write(content[:size])
             await asyncio.sleep(0.05)
             exchange.abort()
             return response
@@ -92,7 +92,7 @@ def cut_short(size: int) -> Fault:
 
 
 def answered(code: int, reason: str, message: str = "by the fault proxy", retry_after: int | None = None) -> Fault:
-    """A Status in the server's place; the server hears nothing."""
+    """Responds with a Status. The server does not receive the request."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
@@ -102,7 +102,7 @@ def answered(code: int, reason: str, message: str = "by the fault proxy", retry_
 
 
 def answered_after(code: int, reason: str, message: str = "by the fault proxy") -> Fault:
-    """The server does it, and the operator hears an error."""
+    """Forwards the request and responds with an error."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         await exchange.forward()
@@ -112,7 +112,7 @@ def answered_after(code: int, reason: str, message: str = "by the fault proxy") 
 
 
 def edited(change: Callable[[bytes], bytes]) -> Fault:
-    """The server's answer, changed: an old list, an empty one."""
+    """Changes the response of the server, for example into an old or an empty list."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         return await exchange.forward(change)
@@ -121,7 +121,7 @@ def edited(change: Callable[[bytes], bytes]) -> Fault:
 
 
 def body(content: bytes, code: int = 200, content_type: str = "application/json") -> Fault:
-    """Any bytes in the server's place."""
+    """Responds with these bytes. The server does not receive the request."""
 
     async def fault(exchange: Exchange) -> web.StreamResponse:
         return web.Response(body=content, status=code, content_type=content_type)
@@ -141,7 +141,7 @@ def status_body(code: int, reason: str, message: str = "by the fault proxy") -> 
     }
 
 
-# what may become of one line of a watch
+# faults of a line of a watch
 
 
 async def swallowed(stream: Stream, line: bytes) -> list[bytes]:
@@ -153,7 +153,7 @@ async def doubled(stream: Stream, line: bytes) -> list[bytes]:
 
 
 def late(seconds: float) -> EventFault:
-    """This line and all that come after it on the same watch."""
+    """Delays this line and all later ones of the same watch."""
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         await asyncio.sleep(seconds)
@@ -163,7 +163,7 @@ def late(seconds: float) -> EventFault:
 
 
 def held_back(gate: str) -> EventFault:
-    """This line and all that come after it on the same watch, while `gate` is frozen."""
+    """Holds this line and all later ones of the same watch while `gate` is frozen."""
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         await stream.proxy.thawed(gate)
@@ -173,8 +173,8 @@ def held_back(gate: str) -> EventFault:
 
 
 def replaced(*lines: bytes | Json) -> EventFault:
-    """Other lines in its place."""
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+    """Sends other lines instead."""
+    out = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         return out
@@ -183,7 +183,7 @@ def replaced(*lines: bytes | Json) -> EventFault:
 
 
 def preceded_by(*lines: bytes | Json) -> EventFault:
-    out = [each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in lines]
+    out = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines]
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         return [*out, line]
@@ -192,7 +192,7 @@ def preceded_by(*lines: bytes | Json) -> EventFault:
 
 
 def truncated(size: int = 60) -> EventFault:
-    """The line breaks off after some bytes, and the connection with it."""
+    """Cuts the line after some bytes and resets the connection."""
 
     async def fault(stream: Stream, line: bytes) -> list[bytes]:
         await stream.cut_after(line[: min(size, len(line) - 2)])

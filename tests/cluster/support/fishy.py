@@ -1,4 +1,4 @@
-"""FishySecrets for the cluster tests: the definition, what people do with them, and what they see of it."""
+"""FishySecrets for the cluster tests: the definition, the actions of users and the results they see."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ FINALIZER = f"{GROUP}/finalizer"
 OWNER_NAME, OWNER_NAMESPACE = f"{GROUP}/owner-name", f"{GROUP}/owner-namespace"
 CONFIG = "fishysecret-config"
 TEAM = "team"
-"""The namespace of the FishySecrets, where a test does not say otherwise."""
+"""The default namespace of the FishySecrets."""
 TARGET = "target"
 SETTLED = 0.5
 EVERY = "1s"
 """How often the tests' operators read the folder."""
 SELDOM = "1h"
-"""For what must not depend on the next refresh."""
+"""For tests that must not depend on the next refresh."""
 
 
 # the definition and the rights
@@ -62,11 +62,11 @@ def is_served(api: Api) -> bool:
     return api.serves(f"{FISHY}/fishysecrets")
 
 
-# what people do
+# actions of users
 
 
 class Fishy:
-    """What the tests do with FishySecrets, and what they see of them."""
+    """Creates, changes and reads FishySecrets for a test."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -78,7 +78,7 @@ class Fishy:
     # the configuration
 
     def configure(self, url: str | None = None, **more: str) -> None:
-        """The config Secret; what it had before is gone."""
+        """Creates or replaces the config Secret."""
         data = encoded({"url": self.folder.url if url is None else url, **more})
         self.configure_exactly(data)
 
@@ -103,7 +103,7 @@ class Fishy:
         finalizers: tuple[str, ...] = (),
         **spec: Any,
     ) -> Json:
-        """One with these keys and their paths; `target` is namespace/name, and target/name where it is not given."""
+        """Creates a FishySecret with these keys and paths. `target` is namespace/name; the default is target/`name`."""
         where, what = target.split("/") if target else (TARGET, name)
         data = [{"secretKeyName": key, "secretPath": path} for key, path in items.items()]
         wanted = {"target": {"name": what, "namespace": where, **spec.pop("of", {})}, "data": data, **spec}
@@ -129,13 +129,13 @@ class Fishy:
         eventually(lambda: self.get(name, namespace) is None)
 
     def status(self, name: str, namespace: str = TEAM) -> Json:
-        found: Json = (self.get(name, namespace) or {}).get("status") or {}
-        return found
+        status: Json = (self.get(name, namespace) or {}).get("status") or {}
+        return status
 
     def ready(self, name: str, namespace: str = TEAM) -> Json:
-        """The one condition there is, or nothing."""
+        """The only condition, or an empty mapping."""
         conditions = self.status(name, namespace).get("conditions") or []
-        assert [each["type"] for each in conditions] in ([], ["Ready"])
+        assert [condition["type"] for condition in conditions] in ([], ["Ready"])
         return conditions[0] if conditions else {}
 
     def reason(self, name: str, namespace: str = TEAM) -> str:
@@ -144,19 +144,19 @@ class Fishy:
     def until(self, name: str, reason: str = "SecretSynced", namespace: str = TEAM, deadline: float = 20.0) -> str:
         """Waits until its condition, of its newest generation, has this reason, and returns the message."""
 
-        def told() -> bool:
-            found = self.get(name, namespace)
+        def has_reason() -> bool:
+            live = self.get(name, namespace)
             ready = self.ready(name, namespace)
             return (
-                found is not None
+                live is not None
                 and ready.get("reason") == reason
-                and ready.get("observedGeneration") == found["metadata"]["generation"]
+                and ready.get("observedGeneration") == live["metadata"]["generation"]
             )
 
-        eventually(told, deadline)
-        found = self.ready(name, namespace)
-        assert found["status"] == ("True" if reason == "SecretSynced" else "False")
-        return str(found["message"])
+        eventually(has_reason, deadline)
+        condition = self.ready(name, namespace)
+        assert condition["status"] == ("True" if reason == "SecretSynced" else "False")
+        return str(condition["message"])
 
     # Secrets
 
@@ -167,9 +167,9 @@ class Fishy:
         eventually(lambda: self.data(name, namespace) == dict(data), deadline)
 
     def version(self, name: str, namespace: str = TARGET) -> str:
-        found = self.stage.secret(namespace, name)
-        assert found is not None
-        return str(found["metadata"]["resourceVersion"])
+        secret = self.stage.secret(namespace, name)
+        assert secret is not None
+        return str(secret["metadata"]["resourceVersion"])
 
     # operators
 
@@ -182,7 +182,7 @@ class Fishy:
         program: tuple[str, ...] | None = None,
         **settings: Any,
     ) -> Operator:
-        """An operator; the settings of the vocabulary are those of one word, like `paths`, the rest is as it is."""
+        """Starts an operator. Settings named in OWN_SETTINGS belong to the vocabulary, the others to the operator."""
         own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
         vocabularies = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("vocabularies", {})}
         return self.stage.operator(
@@ -196,7 +196,7 @@ class Fishy:
         )
 
     def served(self, items: Mapping[str, str], name: str = "db", **more: Any) -> Operator:
-        """An operator, the folder as its manager, these paths with a value each, and one FishySecret in sync."""
+        """Starts an operator with a value at each of these paths, and waits until one FishySecret is in sync."""
         for path in items.values():
             self.put(path, f"{CANARY}-{path}")
         self.configure()
@@ -205,20 +205,20 @@ class Fishy:
         self.until(name)
         return operator
 
-    # what was sent
+    # requests of the operator
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, but for Events, Leases, questions and dry runs."""
+        """All writes of the operator except Events, Leases, access reviews and dry runs."""
         apart = ("events", "leases", "selfsubjectaccessreviews")
-        ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
-        return [each for each in ours if each.resource not in apart]
+        ours = [event for event in self.stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
+        return [event for event in ours if event.resource not in apart]
 
     def sent(self, mark: int = 0) -> list[str]:
-        """The same in short and in order, without reports: `update secrets target/db`."""
-        return [short(each) for each in self.writes(mark) if each.subresource != "status"]
+        """The writes in short form and in order, without status updates: `update secrets target/db`."""
+        return [short(event) for event in self.writes(mark) if event.subresource != "status"]
 
     def reports(self, mark: int = 0) -> list[Event]:
-        return [each for each in self.writes(mark) if each.subresource == "status"]
+        return [event for event in self.writes(mark) if event.subresource == "status"]
 
     def calls(self, operator: Operator, result: str = "ok", store: str = "file") -> int:
         name = f'samara_provider_calls_total{{result="{result}",store="{store}"}}'

@@ -1,4 +1,4 @@
-"""A folder as the secret manager of the cluster tests, and what can go wrong with one."""
+"""A folder as the secret manager of the cluster tests, with its faults."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import contextlib
 from pathlib import Path
 
 CANARY = "canary-b1a6d0c4"
-"""A part of values that must be found nowhere but in Secrets."""
+"""A part of every value. It must not appear anywhere but in Secrets."""
 
 
 class Folder:
-    """A secret manager of files, and what can go wrong with one."""
+    """A secret manager made of files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.path.mkdir()
-        self.told = {CANARY}
-        """Every value that was ever in it, and is long enough to be searched for."""
-        self.put("unrelated", "x")  # a folder without any file counts as one that is not mounted
+        self.values = {CANARY}
+        """Every value that was ever stored and is long enough to be searched for."""
+        self.put("unrelated", "x")  # an empty folder counts as not mounted
 
     @property
     def url(self) -> str:
         return f"file://{self.path}"
 
     def put(self, path: str, value: str | bytes) -> None:
-        """In one step, as a volume's files are replaced."""
+        """Writes a value atomically, as kubelet replaces the files of a volume."""
         raw = value.encode() if isinstance(value, str) else value
         if isinstance(value, str) and len(value) > 5:
-            self.told.add(value)
-        place, fresh = self._place(path), self.path.parent / f"{self.path.name}.new"
-        place.parent.mkdir(parents=True, exist_ok=True)
+            self.values.add(value)
+        file, fresh = self._place(path), self.path.parent / f"{self.path.name}.new"
+        file.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_bytes(raw)
-        fresh.replace(place)
+        fresh.replace(file)
 
     def lose(self, path: str) -> None:
         self._place(path).unlink()
 
     def forbid(self, path: str) -> None:
-        """From now on the path leads to where nothing is read, whoever runs the tests."""
+        """Makes a path unreadable by a link out of the folder. This works for root too."""
         outside = self.path.parent / "outside"
         outside.write_text(f"{CANARY}-outside")
-        self.told.add(f"{CANARY}-outside")
+        self.values.add(f"{CANARY}-outside")
         with contextlib.suppress(FileNotFoundError):
             self.lose(path)
         self._place(path).symlink_to(outside)

@@ -1,4 +1,4 @@
-"""Rights that a test module needs beyond those that every operator of the tests has."""
+"""Rights of a test module in addition to those of every operator of the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RBAC = f"/apis/{GROUP}/v1"
 
 @contextmanager
 def granted(cluster: Devcluster, name: str, rules: Sequence[dict[str, Any]], *users: str) -> Iterator[None]:
-    """These users have these rights, by a ClusterRole of this name, and no longer than this lasts."""
+    """Grants these rights to these users with a ClusterRole of this name, and revokes them at the end."""
     api = Api(cluster.url, cluster._credentials.admin_context())
     role = {"kind": "ClusterRole", "name": name, "apiGroup": GROUP}
     subjects = [{"kind": "User", "name": user, "apiGroup": GROUP} for user in users]

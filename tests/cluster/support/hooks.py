@@ -1,4 +1,4 @@
-"""A mutating webhook of somebody else, which changes what we write, refuses it, or is of no use."""
+"""A foreign mutating webhook that changes our writes, refuses them, or fails."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Json = dict[str, Any]
 HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 PROBES = "/api/v1/namespaces/a/configmaps"
 CANARY = "canary-of-a-webhook-7f3a9"
-"""A webhook that breaks may quote what it was sent."""
+"""Part of the reply of a broken webhook, which may quote its request."""
 SAYS = {
     "down": "failed calling webhook",
     "slow": "failed calling webhook",
     "rejects": "not on a Sunday",
     "breaks": "failed calling webhook",
 }
-"""What people are told, by what the webhook does."""
+"""The message that users see, by behaviour of the webhook."""
 
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *args: object) -> None:
-        """Whoever does not wait for a slow answer hangs up."""
+        """Ignores clients that disconnect before a slow response."""
 
 
 class Webhook:
@@ -63,8 +63,8 @@ class Webhook:
 
             def do_POST(self) -> None:
                 review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                told = webhook.answer(review["request"])
-                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": told})
+                response = webhook.answer(review["request"])
+                body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
                 if webhook.what == "breaks":
                     body = f"cannot understand {CANARY}"
                 self.send_response(500 if webhook.what == "breaks" else 200)
@@ -112,11 +112,11 @@ class Webhook:
         return self
 
     def _is_called(self) -> bool:
-        """The server learns of a configuration a moment after it was made."""
+        """True once the server calls the webhook, shortly after the configuration was created."""
         probe = {"metadata": {"name": "probe"}, "data": {}}
         try:
             made = self.stage.api.create(PROBES, probe, dryRun="All")
-        except ApiFault:  # refused, or not answered: it is called
+        except ApiFault:  # refused or no response: the server calls it
             return True
         return "injected" in (made.get("data") or {})
 

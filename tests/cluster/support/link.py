@@ -1,4 +1,4 @@
-"""A TCP link that can be stalled: no byte passes, no connection breaks."""
+"""A TCP proxy that can be stalled: no byte passes, and no connection breaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CHUNK = 65_536
 
 
 class Link:
-    """Between a server and its etcd. Used as a context manager; `url` stands in for the url it leads to."""
+    """A proxy between a server and its etcd. Used as a context manager; `url` replaces the target URL."""
 
     def __init__(self, to: str) -> None:
         parts = urlsplit(to)
@@ -28,8 +28,8 @@ class Link:
 
     def __exit__(self, *error: object) -> None:
         self._passing.set()
-        for each in (self._listener, *self._sockets):
-            _closed(each)
+        for open_socket in (self._listener, *self._sockets):
+            _closed(open_socket)
 
     def stall(self) -> None:
         self._passing.clear()
@@ -53,11 +53,11 @@ class Link:
             while chunk := from_.recv(_CHUNK):
                 self._passing.wait()
                 to.sendall(chunk)
-        for each in (from_, to):
-            _closed(each)
+        for end in (from_, to):
+            _closed(end)
 
 
-def _closed(each: socket.socket) -> None:
+def _closed(open_socket: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        each.shutdown(socket.SHUT_RDWR)
-    each.close()
+        open_socket.shutdown(socket.SHUT_RDWR)
+    open_socket.close()

@@ -1,4 +1,4 @@
-"""The operator as a process of its own: `samara run`, with fast timers, its log in a file."""
+"""The operator as a separate process: `samara run` with fast timers and its log in a file."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ FAST: Json = {
     "massDelete": {"most": 5, "percent": 30, "hold": "10m"},
     "timers": {"lease": "15s", "renew": "10s", "silence": "75s", "backoffMost": "4s"},
 }
-"""The settings of the tests: most timers ten times faster, and a brake that a handful of copies can reach.
+"""The settings of the tests: most timers are ten times faster, and the brake holds already a few deletes.
 
-The lease is as long as people's: on a busy machine everything stands still for seconds, and a leader that could not
-renew a short one would end rightly.
+The lease has its default length: a busy machine may stall for seconds, and a leader that cannot renew a short lease in
+time ends.
 """
 LEASE, RENEW = 5.0, 4.0
 SHORT: Json = {"timers": {"lease": f"{LEASE:g}s", "renew": f"{RENEW:g}s"}}
-"""For who waits for the end of a lease."""
+"""For tests that wait for the end of a lease."""
 STARTED = ("-m", "samara.cli.main")
-"""What Python is told to run where a test is about starting or memory. Other operators are forks: see `forks.py`."""
+"""The arguments of Python in tests about starting or memory. Other operators are forks: see `forks.py`."""
 
 
 def settings(changes: Mapping[str, Any]) -> Json:
-    """FAST with changes laid over it, mapping by mapping; None removes a key's default."""
+    """FAST merged with these changes, mapping by mapping. None removes the default of a key."""
     return _laid(copy.deepcopy(FAST), changes)
 
 
@@ -55,7 +55,7 @@ def _laid(under: Json, over: Mapping[str, Any]) -> Json:
 
 
 class Operator:
-    """One running operator. It is started by `Stage.operator` and ended with the test, whatever happens."""
+    """One running operator. `Stage.operator` starts it, and the end of the test kills it."""
 
     _numbers = itertools.count(1)
 
@@ -78,14 +78,14 @@ class Operator:
         self._command: list[str] | None = (
             None if program is None else leashed(sys.executable, *program, *self._arguments)
         )
-        """What is started; None for a fork."""
+        """The command line; None for a fork."""
         self._env = {**os.environ, **env}
         self._process: subprocess.Popen[bytes] | Fork | None = None
 
     # life
 
     def start(self) -> Operator:
-        """Starts the process; `ready` and `synced` wait for more."""
+        """Starts the process without waiting; see `ready` and `synced`."""
         with self.log_file.open("ab") as log, open(os.devnull, "rb") as nothing:
             if self._command is None:
                 self._process = forks.start("samara", self._arguments, self._env, (nothing, log, log))
@@ -124,7 +124,7 @@ class Operator:
         eventually(good, deadline)
 
     def stop(self, deadline: float = 15.0) -> float:
-        """SIGTERM; asserts that it ends by itself with 0. Returns how long that took."""
+        """Sends SIGTERM and asserts that the operator ends with exit code 0. Returns the duration."""
         assert self._process is not None
         began = time.monotonic()
         self.signal(signal.SIGTERM)
@@ -133,12 +133,12 @@ class Operator:
         return time.monotonic() - began
 
     def wait(self, deadline: float = 20.0) -> int:
-        """Waits for it to end by itself and returns the exit code."""
+        """Waits for the end of the process and returns the exit code."""
         assert self._process is not None
         return self._process.wait(deadline)
 
     def kill(self) -> None:
-        """SIGKILL, and waits until it is gone."""
+        """Sends SIGKILL and waits for the end of the process."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
         if self._process is not None:
@@ -154,10 +154,10 @@ class Operator:
         assert self._process is not None
         self._process.send_signal(number)
 
-    # what it tells
+    # pages, metrics and log
 
     def answer(self, path: str, timeout: float = 5.0) -> tuple[int, bytes]:
-        """Status and body of one of its pages; status 0 where nobody answers."""
+        """Status and body of a page; status 0 if the operator does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request("GET", path)
@@ -169,13 +169,13 @@ class Operator:
             connection.close()
 
     def metrics(self) -> dict[str, float]:
-        """Every sample, by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""
-        found: dict[str, float] = {}
+        """Every sample by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""
+        samples: dict[str, float] = {}
         for family in text_string_to_metric_families(self.answer("/metrics")[1].decode()):
             for sample in family.samples:
                 labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
-                found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-        return found
+                samples[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+        return samples
 
     def copies(self, state: str) -> float:
         return self.metrics().get(f'samara_copies{{state="{state}",vocabulary="secret-copy"}}', 0.0)
@@ -192,7 +192,7 @@ class Operator:
         return self.log[-size:]
 
     def memory_peak(self) -> int:
-        """The most resident memory it has had, in bytes."""
+        """The peak resident memory in bytes."""
         return self._memory("VmHWM:")
 
     def memory(self) -> int:

@@ -1,6 +1,6 @@
-"""O1–O5 of the fault catalogue: one judge around every cluster test, fed by the server and its audit log.
+"""O1–O5 of the fault catalogue: they check every cluster test by the server and its audit log.
 
-Nothing here imports what the operator decides with: the expectation is computed from the specification alone.
+This module imports no decisions of the operator: it computes the expected state from the specification alone.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourc
     "validatingwebhookconfigurations",
     "customresourcedefinitions",
 }
-"""What the operator may write besides copies: counted apart."""
+"""Resources that the operator may write besides copies; counted separately."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _GITOPS = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/", "meta.helm.sh/", "argocd.argoproj")
 
 
 def listed(text: str) -> list[str] | None:
-    """The names in an annotation; None stands for every namespace. A reading of rule 2 without the product's."""
+    """The names in an annotation; None means every namespace. An implementation of rule 2 apart from the product."""
     if not text.strip():
         return None
-    found = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
-    items = [(match[1] if match[1] is not None else match[2]).strip() for match in found]
+    matches = re.finditer(r'\s*(?:"((?:[^"]|"")*)"[^,]*|([^,]*))(?:,|$)', text)
+    items = [(match[1] if match[1] is not None else match[2]).strip() for match in matches]
     return list(dict.fromkeys(item for item in items if _NAME.fullmatch(item)))
 
 
-def words(obj: Json, where: str = "annotations") -> dict[str, str]:
+def metadata_of(obj: Json, where: str = "annotations") -> dict[str, str]:
     return obj["metadata"].get(where) or {}
 
 
 @dataclass(slots=True)
 class History:
-    """What the audit log says of every Secret's life."""
+    """The history of every Secret in the audit log."""
 
     made_by_us: set[str] = field(default_factory=set)
     made_by_others: set[str] = field(default_factory=set)
     perhaps: set[Address] = field(default_factory=set)
-    """Where a create of ours ended without a sure answer."""
+    """Addresses of our creates whose result is unknown."""
     states: dict[tuple[str, str], Json] = field(default_factory=dict)
     """By uid and resourceVersion."""
 
@@ -68,13 +68,13 @@ class History:
         self.states[meta["uid"], meta["resourceVersion"]] = response
 
     def is_ours(self, uid: str, address: Address) -> bool:
-        """Made by us; also where nobody else made it and a create of ours there may have gone through unrecorded."""
+        """True if we created it, or if a create of ours with an unknown result may have and no other client did."""
         return uid in self.made_by_us or (uid not in self.made_by_others and address in self.perhaps)
 
 
 @dataclass(slots=True)
 class Picture:
-    """The end of a test: what there is, what should be, and how many of each kind."""
+    """The state of the cluster compared with the specification, with counts."""
 
     faults: list[str] = field(default_factory=list)
     sources: int = 0
@@ -84,15 +84,15 @@ class Picture:
 
 
 class Judge:
-    """Judges one stage. `off` names the oracles a test has opted out of."""
+    """Checks one stage. `off` names the oracles that the test has switched off."""
 
     def __init__(self, stage: Stage, off: frozenset[str] = frozenset()) -> None:
         self.stage = stage
         self.off = off
 
     def judge(self) -> None:
-        """The whole verdict, at the end of a test."""
-        # Who says that nothing is pending has seen the last of it: silence is asked for only then.
+        """Runs all oracles at the end of a test."""
+        # O2 expects silence, so it runs after O5, which waits until the operator has nothing pending.
         for name, oracle in (("O1", self.o1), ("O5", self.o5), ("O2", self.o2), ("O4", self.o4)):
             if name not in self.off:
                 oracle()
@@ -100,7 +100,7 @@ class Judge:
     # O1
 
     def o1(self, deadline: float = 30.0) -> None:
-        """Every wanted copy is there and exact, and no other place holds one of ours."""
+        """Every desired copy exists and is exact, and no other address has a copy of ours."""
         no_faults(lambda: self.picture().faults, deadline)
 
     def history(self) -> History:
@@ -111,12 +111,12 @@ class Judge:
 
     def picture(self) -> Picture:
         stage, picture = self.stage, Picture()
-        namespaces = {each["metadata"]["name"]: each for each in stage.api.items("/api/v1/namespaces")}
-        secrets = {_address(each): each for each in stage.api.items("/api/v1/secrets")}
+        namespaces = {namespace["metadata"]["name"]: namespace for namespace in stage.api.items("/api/v1/namespaces")}
+        secrets = {_address(secret): secret for secret in stage.api.items("/api/v1/secrets")}
         history = self.history()
         wanted: set[Address] = set()
         for source in secrets.values():
-            if source["metadata"]["namespace"] == stage.expect.home and TARGETS in words(source):
+            if source["metadata"]["namespace"] == stage.expect.home and TARGETS in metadata_of(source):
                 picture.sources += 1
                 for address in self._places(source, namespaces):
                     wanted.add(address)
@@ -127,9 +127,9 @@ class Judge:
         return picture
 
     def _places(self, source: Json, namespaces: dict[str, Json]) -> Iterator[Address]:
-        names = listed(words(source)[TARGETS])
+        names = listed(metadata_of(source)[TARGETS])
         for name in namespaces if names is None else names:
-            ignored = name in namespaces and words(namespaces[name]).get("samara.dev/ignore") == "true"
+            ignored = name in namespaces and metadata_of(namespaces[name]).get("samara.dev/ignore") == "true"
             if name != self.stage.expect.home and not (names is None and ignored):
                 yield name, source["metadata"]["name"]
 
@@ -142,43 +142,43 @@ class Judge:
         secrets: dict[Address, Json],
         history: History,
     ) -> None:
-        have, namespace = secrets.get(address), namespaces.get(address[0])
-        if self._is_blocked(source, address, namespace, have, history):
+        live, namespace = secrets.get(address), namespaces.get(address[0])
+        if self._is_blocked(source, address, namespace, live, history):
             picture.blocked += 1
             return
-        fault = self._wrong(source, have)
+        fault = self._wrong(source, live)
         if fault:
             picture.faults.append(f"{'/'.join(address)}: {fault}")
         else:
             picture.right += 1
 
     def _is_blocked(
-        self, source: Json, address: Address, namespace: Json | None, have: Json | None, history: History
+        self, source: Json, address: Address, namespace: Json | None, live: Json | None, history: History
     ) -> bool:
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or address in self.stage.expect.blocked:
             return True
         if source["type"] in DENIED or any(
-            words(each).get("samara.dev/paused") == "true" for each in (source, namespace)
+            metadata_of(obj).get("samara.dev/paused") == "true" for obj in (source, namespace)
         ):
             return True
-        if have is None:
+        if live is None:
             return False
-        if have["metadata"].get("deletionTimestamp"):
+        if live["metadata"].get("deletionTimestamp"):
             return True
-        marked = words(have).get(ORIGIN) == f"{self.stage.expect.home}/{address[1]}"
-        if history.is_ours(have["metadata"]["uid"], address) or marked or self.stage.expect.overwrite:
-            return words(have).get("samara.dev/released") == "true" and not marked
-        return not (_content(have) == _content(source) and _is_free(have))
+        marked = metadata_of(live).get(ORIGIN) == f"{self.stage.expect.home}/{address[1]}"
+        if history.is_ours(live["metadata"]["uid"], address) or marked or self.stage.expect.overwrite:
+            return metadata_of(live).get("samara.dev/released") == "true" and not marked
+        return not (_content(live) == _content(source) and _is_free(live))
 
-    def _wrong(self, source: Json, have: Json | None) -> str:
-        if have is None:
+    def _wrong(self, source: Json, live: Json | None) -> str:
+        if live is None:
             return "no copy is there"
-        if _content(have) != _content(source):
-            return f"differs from its source: {decoded(have).get('n')} instead of {decoded(source).get('n')}"
+        if _content(live) != _content(source):
+            return f"differs from its source: {decoded(live).get('n')} instead of {decoded(source).get('n')}"
         origin = f"{self.stage.expect.home}/{source['metadata']['name']}"
-        if words(have).get(ORIGIN) != origin:
-            return f"the origin mark is {words(have).get(ORIGIN)!r}"
-        token = words(have, "labels").get(FROM, "")
+        if metadata_of(live).get(ORIGIN) != origin:
+            return f"the origin mark is {metadata_of(live).get(ORIGIN)!r}"
+        token = metadata_of(live, "labels").get(FROM, "")
         plain = origin.replace("/", "-", 1)
         if token != plain if _LABEL.fullmatch(plain) else not _LABEL.fullmatch(token):
             return f"the label token is {token!r}"
@@ -194,28 +194,30 @@ class Judge:
     ) -> None:
         expect, secret = self.stage.expect, secrets[address]
         source = secrets.get((expect.home, address[1]))
-        gone = source is None or TARGETS not in words(source)
-        orphan = gone and words(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
+        gone = source is None or TARGETS not in metadata_of(source)
+        orphan = gone and metadata_of(secret).get(ORIGIN) == f"{expect.home}/{address[1]}"
         picture.orphans += orphan
         if not _is_ours(secret, history):
             return
         if address in expect.kept or (gone and expect.on_source_gone == "keep"):
             return
-        if words(secret).get("samara.dev/released") == "true" or secret["metadata"].get("deletionTimestamp"):
+        if metadata_of(secret).get("samara.dev/released") == "true" or secret["metadata"].get("deletionTimestamp"):
             return
         namespace = namespaces.get(address[0])
-        holders = [each for each in (namespace, source) if each is not None]
+        holders = [obj for obj in (namespace, source) if obj is not None]
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
-        if any(words(each).get(f"samara.dev/{word}") == "true" for each in holders for word in ("paused", "ignore")):
+        if any(
+            metadata_of(obj).get(f"samara.dev/{word}") == "true" for obj in holders for word in ("paused", "ignore")
+        ):
             return
         picture.faults.append(f"{'/'.join(address)}: a copy of ours is there that nothing wants")
 
     # O2
 
     def o2(self, seconds: float | None = None, mark: int | None = None) -> None:
-        """No write to a source, a copy or a Namespace from now on, or from a mark on."""
-        if not any(each.running for each in self.stage.operators):
+        """The operator writes no source, copy or Namespace from now on, or since a mark."""
+        if not any(operator.running for operator in self.stage.operators):
             return
         start = self.stage.audit.mark() if mark is None else mark
         window = self.stage.expect.quiet if seconds is None else seconds
@@ -224,10 +226,11 @@ class Judge:
     # O4
 
     def o4(self) -> None:
-        """Every write of ours, one by one: conditional, of what is ours, never back in time, never to a source."""
+        """Every write of ours is conditional and changes only copies of ours, never a source or to an older value."""
         history = History()
         faults: list[str] = []
-        for event in self.stage.audit.events():  # in one pass, so that each is judged on what was there before it
+        # Complete the history first: the checks look objects up by the version that a write was planned on.
+        for event in self.stage.audit.events():
             history.take(event)
         for event in self.stage.audit.ours():
             if event.mutating and not event.dry_run and (event.done or event.uncertain):
@@ -270,14 +273,16 @@ class Judge:
         before = history.states.get((meta["uid"], meta["resourceVersion"]))
         if before is None:
             return "updates an object that we did not make, from a version that nobody wrote"
-        if words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
+        if metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
             return ""
         if _content(before) != _content(event.request):
             return "overwrites an object that we did not make"
-        return "" if "samara.dev/adopted" in words(event.request) else "takes an object without saying it is adopted"
+        return (
+            "" if "samara.dev/adopted" in metadata_of(event.request) else "takes an object without saying it is adopted"
+        )
 
     def _patch(self, event: Event, history: History) -> str:
-        """Only for giving an object back: our marks go, or it is said to stay; its content is nobody's business."""
+        """A patch may only release an object: it removes our marks or sets `released`, and leaves the content alone."""
         meta = event.request.get("metadata") or {}
         if not meta.get("uid") or not meta.get("resourceVersion"):
             return "a patch that does not name the version it was planned on"
@@ -286,7 +291,7 @@ class Judge:
         if set(meta) - {"uid", "resourceVersion", "labels", "annotations"}:
             return "a patch of more than labels and annotations"
         before = history.states.get((meta["uid"], meta["resourceVersion"]))
-        marked = before is not None and words(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}"
+        marked = before is not None and metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}"
         return "" if marked or history.is_ours(meta["uid"], event.address) else "patches an object that is not ours"
 
     def _back_in_time(self) -> list[str]:
@@ -307,13 +312,13 @@ class Judge:
     # O5
 
     def o5(self) -> None:
-        """What each leader's metrics say is what O1 sees."""
+        """The metrics of every leader equal the state that O1 computes."""
         for operator in self.stage.operators:
             if operator.leads:
-                no_faults(lambda each=operator: self._untrue(each), 10.0, every=0.2)  # type: ignore[misc]
+                no_faults(lambda leader=operator: self._untrue(leader), 10.0, every=0.2)  # type: ignore[misc]
 
     def _untrue(self, operator: Operator) -> list[str]:
-        picture, told = self.picture(), operator.metrics()
+        picture, metrics = self.picture(), operator.metrics()
         expected = {
             'samara_copies{state="right",vocabulary="secret-copy"}': picture.right,
             'samara_copies{state="pending",vocabulary="secret-copy"}': 0,
@@ -325,7 +330,9 @@ class Judge:
             "samara_oldest_pending_seconds": 0,
         }
         return [
-            f"{name} is {told.get(name)}, not {value}" for name, value in expected.items() if told.get(name) != value
+            f"{name} is {metrics.get(name)}, not {value}"
+            for name, value in expected.items()
+            if metrics.get(name) != value
         ]
 
 
@@ -338,12 +345,12 @@ def _content(secret: Json) -> tuple[str, dict[str, str]]:
 
 
 def _is_ours(secret: Json, history: History) -> bool:
-    """Made by us, or adopted: a mark alone proves nothing."""
+    """True if we created or adopted it; a mark alone proves nothing."""
     return history.is_ours(secret["metadata"]["uid"], _address(secret)) or (
-        ORIGIN in words(secret) and "samara.dev/adopted" in words(secret)
+        ORIGIN in metadata_of(secret) and "samara.dev/adopted" in metadata_of(secret)
     )
 
 
-def _is_free(have: Json) -> bool:
-    keys = (*words(have), *words(have, "labels"))
-    return not have["metadata"].get("ownerReferences") and not any(key.startswith(_GITOPS) for key in keys)
+def _is_free(live: Json) -> bool:
+    keys = (*metadata_of(live), *metadata_of(live, "labels"))
+    return not live["metadata"].get("ownerReferences") and not any(key.startswith(_GITOPS) for key in keys)

@@ -1,9 +1,8 @@
-"""A fault proxy between an operator and the API server: it ends TLS on both sides and breaks what a test asks it to.
+"""A fault proxy between an operator and the API server: it terminates TLS on both sides and injects faults.
 
-Two kinds of rules. `on_request` decides what becomes of a request that matches: delayed, dropped, answered in the
-server's place, or forwarded with its answer lost, cut or edited. `on_event` decides what becomes of one line of a
-watch: dropped, doubled, late, replaced, cut in the middle. `cut`, `freeze` and `thaw` act on the watches that are open.
-What can go wrong is in `faults.py`.
+There are two kinds of rules. `on_request` applies a fault to a matching request: it is delayed, dropped, answered by
+the proxy, or forwarded with its response lost, cut or edited. `on_event` applies a fault to a line of a watch: it is
+dropped, doubled, delayed, replaced or cut. `cut`, `freeze` and `thaw` act on open watches. `faults.py` has the faults.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from samara_devtools.devcluster.certs import Authority, write_private
 Json = dict[str, Any]
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host", "upgrade"})
 _OWN = _HOP_BY_HOP | {"authorization"}
-"""What does not go on to the server: the proxy has an identity of its own."""
+"""Headers that are not forwarded: the proxy has its own identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Seen:
 
     @property
     def lists(self) -> bool:
-        """A list, also one that is streamed as the beginning of a watch."""
+        """True for a list, including one that is streamed at the start of a watch."""
         initial = self.query.get("sendInitialEvents") == "true"
         return self.method == "GET" and not self.name and (initial or not self.watch)
 
@@ -89,7 +88,7 @@ EventFault = Callable[["Stream", bytes], Awaitable[list[bytes]]]
 
 @dataclass(slots=True)
 class Rule:
-    """`skip` matches are let through first; after `times` more the rule is spent. `hits` counts those it acted on."""
+    """Skips the first `skip` matches and applies to the next `times` ones. `hits` counts the applications."""
 
     when: When
     fault: Fault
@@ -125,7 +124,7 @@ def _takes(rule: Rule | EventRule, matches: bool) -> bool:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request on its way through the proxy."""
+    """One request that passes through the proxy."""
 
     proxy: Proxy
     request: web.BaseRequest
@@ -179,7 +178,7 @@ class Stream:
     async def cut_after(self, part: bytes) -> None:
         """Sends a part of a line and then resets the connection."""
         await self.response.write(part)
-        await asyncio.sleep(0.05)  # else the reset overtakes the bytes
+        await asyncio.sleep(0.05)  # otherwise the reset overtakes the bytes
         self.end()
 
     def end(self) -> None:
@@ -201,7 +200,7 @@ async def _line(content: aiohttp.StreamReader) -> bytes:
 
 
 class Proxy:
-    """Runs in a thread of its own. `upstream` may be changed at any time, to another server of the same cluster."""
+    """Runs in its own thread. `upstream` may change at any time to another server of the same cluster."""
 
     def __init__(self, upstream: str, kubeconfig: Path, folder: Path) -> None:
         self.upstream = upstream
@@ -223,7 +222,7 @@ class Proxy:
         self._started = threading.Event()
         self._stop = asyncio.Event()
 
-    # what a test says
+    # for tests
 
     def on_request(self, when: When, fault: Fault, times: int | None = None, skip: int = 0) -> Rule:
         rule = Rule(when, fault, times, skip)
@@ -236,20 +235,20 @@ class Proxy:
         return rule
 
     def clear(self) -> None:
-        """Forgets all rules; what is frozen thaws."""
+        """Removes all rules and thaws all watches."""
         self.rules, self.event_rules = [], []
         for plural in list(self._frozen):
             self.thaw(plural)
 
     def cut(self, plural: str) -> int:
-        """Resets the open watches of a kind; returns how many there were."""
+        """Resets the open watches of a kind and returns their number."""
         streams = [stream for stream in self.streams if stream.seen.plural == plural]
         for stream in streams:
             self._loop.call_soon_threadsafe(stream.end)
         return len(streams)
 
     def freeze(self, plural: str) -> None:
-        """From now on no byte of this kind's watches arrives; their connections stay open."""
+        """Delivers no more bytes of the watches of this kind. Their connections stay open."""
         self._frozen.setdefault(plural, asyncio.Event())
 
     def thaw(self, plural: str) -> None:
@@ -258,21 +257,21 @@ class Proxy:
             self._loop.call_soon_threadsafe(event.set)
 
     def rotate(self) -> None:
-        """From now on new connections see a certificate of another authority; those that are open are reset."""
+        """Presents a certificate of another authority to new connections and resets the open ones."""
         self._authority = Authority()
         self._present_certificate()
         self._loop.call_soon_threadsafe(self._reset_all)
 
     @property
     def authority(self) -> bytes:
-        """The certificate that whoever speaks to the proxy has to trust."""
+        """The certificate that clients of the proxy must trust."""
         return self._authority.certificate
 
     def requests(self, when: When = lambda seen: True) -> list[Seen]:
         return [seen for seen in list(self.seen) if when(seen)]
 
     def kubeconfig(self) -> Path:
-        """A kubeconfig that leads to the proxy, and trusts it."""
+        """A kubeconfig with the address and the certificate of the proxy."""
         ca = base64.b64encode(self._authority.certificate).decode()
         cluster = {"server": self.url, "certificate-authority-data": ca}
         document = {
@@ -315,7 +314,7 @@ class Proxy:
             self._started.set()
             await self._stop.wait()
             await runner.cleanup()
-        await until_closed()  # connections that were aborted are closed in the turns that follow
+        await until_closed()  # aborted connections are closed in later iterations of the event loop
 
     def _reset_all(self) -> None:
         for connection in self._web.connections:
@@ -338,13 +337,13 @@ class Proxy:
         try:
             return await (rule.fault(exchange) if rule is not None else exchange.forward())
         except (aiohttp.ClientError, OSError):
-            return exchange.abort()  # the server is away, or the operator is: either way the connection breaks
+            return exchange.abort()  # the server or the operator is away: break the connection
 
     def send(self, request: web.BaseRequest, seen: Seen) -> aiohttp.client._RequestContextManager:
         assert self._session is not None
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _OWN}
         url = URL(f"{self.upstream}{request.raw_path}", encoded=True)
-        if seen.query != dict(request.query):  # a rule asks for something else
+        if seen.query != dict(request.query):  # a rule has changed the query
             url = url.with_query(seen.query)
         return self._session.request(seen.method, url, data=seen.body or None, headers=headers, allow_redirects=False)
 
@@ -366,7 +365,7 @@ def headers_of(upstream: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def client_context(kubeconfig: Path, folder: Path) -> ssl.SSLContext:
-    """The identity that the proxy takes on: the one in this kubeconfig."""
+    """A TLS context with the identity in this kubeconfig."""
     config = yaml.safe_load(kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
     number = next(_numbers)

@@ -1,4 +1,4 @@
-"""What the server has stored, taken from under it: for clean slates, and for what no client can bring about."""
+"""Deletes keys in etcd directly, to empty a cluster and to create states that no client can cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Vault on loopback that answers as a test tells it, and counts: KV version 2, one mount, one token."""
+"""A Vault on loopback that answers as a test configures it and counts requests: KV version 2, one mount, one token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 MOUNT = "kv"
 TOKEN = "token-c4a9e1"
-"""Another canary: it must be told nowhere either."""
+"""Another canary: it must not appear anywhere."""
 Json = dict[str, Any]
 
 
@@ -20,7 +20,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *args: object) -> None:
-        """Whoever does not wait for a slow answer hangs up."""
+        """Ignores clients that disconnect before a slow response."""
 
 
 @dataclass(slots=True)
@@ -29,15 +29,15 @@ class Vault:
 
     documents: dict[str, dict[str, str]] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
-    """By document, or under the empty name for all: the status in place of an answer."""
+    """The error status by document; the empty name applies to all."""
     retry_after: str = ""
     token: str = TOKEN
     slow: float = 0.0
     """Seconds before every answer."""
-    asked: list[tuple[float, str]] = field(default_factory=list)
-    """When, and for which document."""
+    requests: list[tuple[float, str]] = field(default_factory=list)
+    """The time and the document of every request."""
     most: int = 0
-    """So many were waiting for an answer at once."""
+    """The maximum number of concurrent requests."""
     over: threading.Event = field(default_factory=threading.Event)
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,14 +48,14 @@ class Vault:
         return f"vault+http://127.0.0.1:{self._server.server_address[1]}/{MOUNT}"
 
     def count(self, document: str = "", since: int = 0) -> int:
-        return sum(1 for _, each in self.asked[since:] if document in ("", each))
+        return sum(1 for _, name in self.requests[since:] if document in ("", name))
 
     def answer(self, path: str, token: str) -> tuple[int, Json]:
         if path.startswith("auth/token/"):
             return 200, {"data": {"ttl": 0, "renewable": False}, "auth": None}
         document = path.removeprefix(f"{MOUNT}/data/")
         with self._lock:
-            self.asked.append((time.monotonic(), document))
+            self.requests.append((time.monotonic(), document))
             self._now += 1
             self.most = max(self.most, self._now)
         self.over.wait(self.slow)
@@ -82,8 +82,8 @@ class Vault:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0].removeprefix("/v1/")
-                code, told = vault.answer(path, self.headers.get("X-Vault-Token", ""))
-                body = json.dumps(told).encode()
+                code, answer = vault.answer(path, self.headers.get("X-Vault-Token", ""))
+                body = json.dumps(answer).encode()
                 self.send_response(code)
                 if vault.retry_after and code >= 400:
                     self.send_header("Retry-After", vault.retry_after)

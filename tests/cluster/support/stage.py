@@ -1,4 +1,4 @@
-"""One test's cluster: what the tests put into it, the operators that run on it, and the clean slate afterwards."""
+"""The cluster of one test: creates objects, runs operators, and empties the cluster afterwards."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FROM = "secret-copy/from"
 HOME = "admin"
 USER = "samara"
 SECOND = "samara-2"
-"""A second operator may run under a name of its own, so that the audit log tells the two apart."""
+"""A second user, so that the audit log distinguishes two operators."""
 OWN = "default"
 """The operator's own namespace: lease and holds."""
 CONTENTS = ("roles", "rolebindings", "configmaps", "networkpolicies")
-"""What else the tests put into their namespaces, by its place below /registry/."""
+"""Other resources in the namespaces of tests, by their key below /registry/."""
 CUSTOM = ("accurate.cybozu.com/subnamespaces", "fishykeys.2v.pm/fishysecrets")
 SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 READ_ALL = [{"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["list", "watch"]}]
@@ -46,7 +46,7 @@ OWN_THINGS = [
 
 @dataclass(slots=True)
 class Expect:
-    """What the oracles must know of a test to judge its end: the settings that matter, and what it blocked."""
+    """The settings and the blocked copies of a test that the oracles need to know."""
 
     home: str = HOME
     on_source_gone: str = "keep"
@@ -56,7 +56,7 @@ class Expect:
     kept: set[tuple[str, str]] = field(default_factory=set)
     """(namespace, name) of copies that stay although nothing wants them: held by the brake, or discarded."""
     quiet: float = 0.5
-    """O2's window in seconds, after O5 has seen that nothing is pending; a test of quietness itself asks for 5."""
+    """The window of O2 in seconds, after O5 has seen that nothing is pending."""
 
 
 def prepare(cluster: Devcluster) -> None:
@@ -84,7 +84,7 @@ def _made(api: Api, path: str, body: Json) -> None:
 
 
 class Stage:
-    """What a test works with."""
+    """The cluster, the operators and the proxies of a test."""
 
     def __init__(self, cluster: Devcluster, folder: Path) -> None:
         self.cluster = cluster
@@ -97,14 +97,14 @@ class Stage:
         self._numbers = itertools.count(1)
         self._extras: list[str] = []
 
-    # people's objects
+    # objects of users
 
     def namespace(self, *names: str, **annotations: str) -> None:
         """Creates namespaces, many at a time; `samara_ignore="true"` stands for the annotation samara.dev/ignore."""
-        words = {f"samara.dev/{key.removeprefix('samara_')}": value for key, value in annotations.items()}
+        prefixed = {f"samara.dev/{key.removeprefix('samara_')}": value for key, value in annotations.items()}
 
         def make(name: str) -> None:
-            self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": words}})
+            self.api.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": prefixed}})
 
         if len(names) > 4:
             in_parallel(make, names)
@@ -115,12 +115,12 @@ class Stage:
     def annotate(self, path: str, annotations: Mapping[str, str | None]) -> Json:
         return self.api.patch(path, {"metadata": {"annotations": dict(annotations)}})
 
-    def home(self, name: str = HOME) -> None:
+    def ensure_home(self, name: str = HOME) -> None:
         if self.api.find(f"/api/v1/namespaces/{name}") is None:
             self.namespace(name)
 
     def rising(self) -> str:
-        """A number that only rises, for the data of sources: O4 checks that no copy ever goes back."""
+        """A strictly increasing number for the data of sources: O4 checks that no copy returns to an older one."""
         return str(next(self._numbers))
 
     def source(
@@ -136,10 +136,10 @@ class Stage:
         immutable: bool = False,
     ) -> Json:
         """A Secret in the home namespace; `targets=None` leaves the annotation out."""
-        self.home(home)
-        words = {**(annotations or {}), **({} if targets is None else {TARGETS: targets})}
+        self.ensure_home(home)
+        all_annotations = {**(annotations or {}), **({} if targets is None else {TARGETS: targets})}
         body = {
-            "metadata": {"name": name, "annotations": words, "labels": dict(labels or {})},
+            "metadata": {"name": name, "annotations": all_annotations, "labels": dict(labels or {})},
             "type": type,
             "data": encoded({"n": self.rising(), **(data or {})}),
             **({"immutable": True} if immutable else {}),
@@ -147,7 +147,7 @@ class Stage:
         return self.api.create(f"/api/v1/namespaces/{home}/secrets", body)
 
     def bump(self, name: str, home: str = HOME, **data: str) -> Json:
-        """Gives a source a new number, and more data if wanted; what it had stays."""
+        """Gives a source a new number and further data. Its other data stay."""
         return self.api.patch(
             f"/api/v1/namespaces/{home}/secrets/{name}", {"data": encoded({"n": self.rising(), **data})}
         )
@@ -156,12 +156,12 @@ class Stage:
         return self.annotate(f"/api/v1/namespaces/{home}/secrets/{name}", {TARGETS: targets})
 
     def foreign(self, namespace: str, name: str, data: Mapping[str, str] | None = None, **fields: Any) -> Json:
-        """Somebody's own Secret."""
+        """Creates a Secret that does not belong to us."""
         meta = {"name": name, **fields.pop("metadata", {})}
         body = {"metadata": meta, "type": "Opaque", "data": encoded(data or {"mine": "1"}), **fields}
         return self.api.create(f"/api/v1/namespaces/{namespace}/secrets", body)
 
-    # looks
+    # reading
 
     def secret(self, namespace: str, name: str) -> Json | None:
         return self.api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
@@ -170,12 +170,12 @@ class Stage:
         return f"/api/v1/namespaces/{namespace}/secrets/{name}"
 
     def data(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The decoded data of a Secret, None where there is none."""
-        found = self.secret(namespace, name)
-        return None if found is None else decoded(found)
+        """The decoded data of a Secret, or None if it does not exist."""
+        secret = self.secret(namespace, name)
+        return None if secret is None else decoded(secret)
 
     def has_copy(self, namespace: str, name: str, home: str = HOME) -> bool:
-        """True where the copy there equals its source now, and carries the mark."""
+        """True if the copy equals its source and has the mark."""
         source, copy = self.secret(home, name), self.secret(namespace, name)
         return (
             source is not None
@@ -189,23 +189,23 @@ class Stage:
             eventually(lambda where=namespace: self.has_copy(where, name), deadline)  # type: ignore[misc]
 
     def explained(self, path: str, api_version: str) -> str:
-        """What kubectl tells of a custom resource or of a field of it, in one line.
+        """The output of `kubectl explain` in one line.
 
-        The server publishes what that is made of a little later than it serves the kind.
+        The server publishes the OpenAPI document a little later than it serves the kind.
         """
         eventually(lambda: self._publishes(api_version))
         return " ".join(self.cluster.kubectl("explain", path, f"--api-version={api_version}").split())
 
     def _publishes(self, api_version: str) -> bool:
-        found = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
-        return any("{name}" in path for path in found.get("paths", ()))
+        openapi = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
+        return any("{name}" in path for path in openapi.get("paths", ()))
 
     def until_seen(self) -> None:
-        """Waits until the operator knows all that was done to Secrets and Namespaces so far.
+        """Waits until the operator has seen all changes of Secrets and Namespaces so far.
 
-        Each kind comes over a watch of its own, and one may be ahead of the other: where a test changes a Namespace
-        and then a Secret (or the other way round) and looks that nothing happens, it has to be certain that the first
-        was heard. A new copy in a new namespace is made only by who has heard the newest of both.
+        Each kind has its own watch, and one may be ahead of the other. A test that changes a Namespace and a Secret and
+        expects no write must know that the operator has seen both changes. The operator creates a new copy in a new
+        namespace only after it has seen the newest events of both kinds.
         """
         name = f"seen-{self.rising()}"
         self.namespace(name)
@@ -260,12 +260,12 @@ class Stage:
 
     @property
     def leaders(self) -> list[Operator]:
-        return [each for each in self.operators if each.leads]
+        return [operator for operator in self.operators if operator.leads]
 
     # the end
 
     def also_remove(self, path: str) -> None:
-        """Something outside the namespaces that has to go with the test."""
+        """Registers an object outside of namespaces for removal after the test."""
         self._extras.append(path)
 
     def end_processes(self) -> None:
@@ -275,14 +275,14 @@ class Stage:
             proxy.stop()
 
     def sweep(self) -> None:
-        """The cluster as it was: no Secret anywhere, only the system's namespaces.
+        """Empties the cluster: only the system namespaces remain, and no Secrets.
 
-        Straight from etcd: the namespace controller waits five seconds before it begins, and would then empty a
-        namespace of the same name that the next test has made meanwhile.
+        This deletes keys in etcd. The namespace controller would wait for five seconds and then empty a namespace of
+        the same name that the next test has created meanwhile.
         """
         for path in self._extras:
             self.api.gone(path)
-        namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
+        namespaces = [namespace["metadata"]["name"] for namespace in self.api.items("/api/v1/namespaces")]
         ours = [name for name in namespaces if name not in SYSTEM]
         self.forget(*(f"{plural}/" for plural in ("secrets", "resourcequotas", "events", *CUSTOM)))
         self.forget(f"leases/{OWN}/samara", f"configmaps/{OWN}/samara-holds", exact=True)
@@ -295,14 +295,14 @@ class Stage:
         forget(self.cluster, *keys, exact=exact)
 
     def _left(self) -> list[str]:
-        namespaces = [each["metadata"]["name"] for each in self.api.items("/api/v1/namespaces")]
-        secrets = [each["metadata"]["name"] for each in self.api.items("/api/v1/secrets")]
+        namespaces = [namespace["metadata"]["name"] for namespace in self.api.items("/api/v1/namespaces")]
+        secrets = [secret["metadata"]["name"] for secret in self.api.items("/api/v1/secrets")]
         return [name for name in namespaces if name not in SYSTEM] + secrets
 
 
 @contextmanager
 def on_stage(request: pytest.FixtureRequest, cluster: Devcluster, folder: Path) -> Iterator[Stage]:
-    """A stage for one test. When that fails, the logs of its operators are shown with it."""
+    """A stage for one test. The report of a failure contains the logs of the operators."""
     made = Stage(cluster, folder)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""Namespace trees for the cluster tests: what people do with them, and a judge that knows only the specification.
+"""Namespace trees for the cluster tests: the actions of users, and a judge that knows only the specification.
 
 A test opts out of the judge with a reason: `@pytest.mark.forest_off(reason="…")`.
 """
@@ -19,7 +19,7 @@ from tests.cluster.support.api import Api
 from tests.cluster.support.audit import Event
 from tests.cluster.support.granting import granted
 from tests.cluster.support.operators import Operator
-from tests.cluster.support.oracles import words
+from tests.cluster.support.oracles import metadata_of
 from tests.cluster.support.stage import OWN, SECOND, USER, Stage, encoded
 from tests.cluster.support.waiting import eventually, no_faults
 
@@ -79,7 +79,7 @@ REGISTERING = [
         "verbs": ["get", "list", "create", "update", "delete"],
     }
 ]
-"""What an operator outside a cluster needs besides: in a cluster the chart owns the configurations."""
+"""Further rights of an operator outside of a cluster. In a cluster, the chart owns the configurations."""
 CERTIFICATE = [
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get", "list", "watch", "update", "delete"]}
 ]
@@ -101,17 +101,17 @@ def define(cluster: Devcluster, api: Api) -> None:
     definitions.define(cluster, api, TEXT)
 
 
-# what people do
+# actions of users
 
 
 class Trees:
-    """What the tests do with trees, and what they see of them."""
+    """Creates, changes and reads namespace trees for a test."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.api = stage.api
         self.not_ours: set[tuple[str, str]] = set()
-        """(namespace, name) of objects that somebody else has, where a source wants a copy."""
+        """(namespace, name) of foreign objects at addresses where a source wants a copy."""
 
     # namespaces
 
@@ -137,14 +137,18 @@ class Trees:
         return self.api.patch(f"{SPACES}/{name}", {"metadata": {"annotations": dict(annotations)}})
 
     def there(self, name: str) -> Json | None:
-        """The namespace, unless it is on its way out."""
-        found = self.api.find(f"{SPACES}/{name}")
-        return None if found is None or "deletionTimestamp" in found["metadata"] else found
+        """The namespace, unless it is terminating."""
+        namespace = self.api.find(f"{SPACES}/{name}")
+        return None if namespace is None or "deletionTimestamp" in namespace["metadata"] else namespace
 
     def labels(self, name: str) -> dict[str, str]:
-        """Without the one that the server gives to every namespace."""
-        found = self.there(name) or {"metadata": {}}
-        return {key: value for key, value in words(found, "labels").items() if key != "kubernetes.io/metadata.name"}
+        """The labels without the name label of the server."""
+        namespace = self.there(name) or {"metadata": {}}
+        return {
+            key: value
+            for key, value in metadata_of(namespace, "labels").items()
+            if key != "kubernetes.io/metadata.name"
+        }
 
     # SubNamespaces
 
@@ -154,39 +158,43 @@ class Trees:
         return self.api.create(self.path("subnamespaces", holder), body)
 
     def grow(self, *names: str) -> None:
-        """A root and below it one sub-namespace under the other, made by SubNamespaces."""
+        """Creates a root and a chain of SubNamespaces below it."""
         self.root(names[0])
         for above, name in pairwise(names):
             self.ask(name, above)
-            eventually(lambda each=name: self.there(each))  # type: ignore[misc]
+            eventually(lambda child=name: self.there(child))  # type: ignore[misc]
 
     def grow_ready(self, *names: str, **served: Any) -> Operator:
-        """The same with an operator, when all is well."""
+        """Starts an operator, creates a chain and waits until it is ready."""
         operator = self.serve(**served)
         self.grow(*names)
         for above, name in pairwise(names):
             self.until_well(name, above)
         return operator
 
-    def asked(self, name: str, holder: str) -> Json | None:
+    def sub_namespace(self, name: str, holder: str) -> Json | None:
         return self.get("subnamespaces", holder, name)
 
     def status(self, name: str, holder: str) -> Json:
-        found: Json = (self.asked(name, holder) or {}).get("status") or {}
-        return found
+        status: Json = (self.sub_namespace(name, holder) or {}).get("status") or {}
+        return status
 
     def reason(self, name: str, holder: str) -> str:
-        """Why it is stalled, or nothing."""
-        found = [each["reason"] for each in self.status(name, holder).get("conditions", ()) if each["status"] == "True"]
-        return "".join(found)
+        """The reason of its stalled condition, or an empty text."""
+        reasons = [
+            condition["reason"]
+            for condition in self.status(name, holder).get("conditions", ())
+            if condition["status"] == "True"
+        ]
+        return "".join(reasons)
 
     def until_well(self, name: str, holder: str) -> None:
-        """Its namespace is there, and its status says so as kstatus reads it."""
+        """Waits until its namespace exists and its status is current for kstatus."""
 
         def is_well() -> bool:
-            found = self.asked(name, holder) or {"metadata": {"generation": 0}}
-            status = found.get("status") or {}
-            seen = status.get("observedGeneration") == found["metadata"]["generation"]
+            live = self.sub_namespace(name, holder) or {"metadata": {"generation": 0}}
+            status = live.get("status") or {}
+            seen = status.get("observedGeneration") == live["metadata"]["generation"]
             return seen and "conditions" not in status and self.there(name) is not None
 
         eventually(is_well)
@@ -222,18 +230,18 @@ class Trees:
         return self.stage.data(namespace, name)
 
     def is_copy(self, namespace: str, name: str, above: str, plural: str = "secrets") -> bool:
-        """True where the copy there is as the object above it is now, and says where it is from."""
+        """True if the copy equals the object in the namespace above and its mark names that namespace."""
         source, copy = self.get(plural, above, name), self.get(plural, namespace, name)
         if source is None or copy is None:
             return False
-        return content(source) == content(copy) and words(copy).get(FROM) == above
+        return content(source) == content(copy) and metadata_of(copy).get(FROM) == above
 
     def until_copied(self, name: str, *path: str, plural: str = "secrets") -> None:
-        """Along a path of namespaces, each below the one before."""
+        """Waits for the copies along a path of namespaces, each below the one before."""
         eventually(lambda: all(self.is_copy(down, name, up, plural) for up, down in pairwise(path)))
 
     def until_gone(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
-        eventually(lambda: not any(self.get(plural, each, name) for each in namespaces))
+        eventually(lambda: not any(self.get(plural, namespace, name) for namespace in namespaces))
 
     # operators
 
@@ -261,24 +269,24 @@ class Trees:
         where = ("-n", OWN) if args[0] in ("status", "release", "plan") else ()  # the operator's own namespace
         return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *where)
 
-    # what was sent
+    # requests of the operator
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, whatever their kind, but for Events, Leases, questions, notes and dry runs."""
+        """All writes of the operator except Events, Leases, access reviews, `samara-holds` and dry runs."""
         apart = ("events", "leases", "selfsubjectaccessreviews")
         return [
-            each
-            for each in self.stage.audit.since(mark)
-            if each.ours
-            and each.mutating
-            and not each.dry_run
-            and each.resource not in apart
-            and each.address[1] != "samara-holds"
+            event
+            for event in self.stage.audit.since(mark)
+            if event.ours
+            and event.mutating
+            and not event.dry_run
+            and event.resource not in apart
+            and event.address[1] != "samara-holds"
         ]
 
     def sent(self, mark: int = 0) -> list[str]:
         """The same in short, sorted: `update secrets a/db`."""
-        return sorted(short(each) for each in self.writes(mark))
+        return sorted(short(event) for event in self.writes(mark))
 
     def kubectl(self, *args: str, input: str | None = None) -> str:
         return self.stage.cluster.kubectl(*args, input=input)
@@ -287,8 +295,8 @@ class Trees:
 def short(event: Event) -> str:
     resource = f"{event.resource}/{event.subresource}" if event.subresource else event.resource
     namespace, name = event.address
-    place = name if event.resource == "namespaces" else f"{namespace}/{name}"
-    return f"{event.verb} {resource} {place}"
+    address = name if event.resource == "namespaces" else f"{namespace}/{name}"
+    return f"{event.verb} {resource} {address}"
 
 
 def content(obj: Json) -> Json:
@@ -299,16 +307,16 @@ def content(obj: Json) -> Json:
 # the judge
 
 
-def judge(trees: Trees, whole: bool = True) -> None:
-    """When a test is done every tree is as the specification says, and no write was unsafe."""
-    if whole and any(each.running for each in trees.stage.operators):
+def judge(trees: Trees, settled: bool = True) -> None:
+    """At the end of a test every tree is as specified, and no write was unsafe."""
+    if settled and any(operator.running for operator in trees.stage.operators):
         no_faults(lambda: list(faults(trees)), 10.0)
-    unsafe = [f"{short(each)}: {why}" for each in trees.writes() if (why := unsafe_write(each))]
+    unsafe = [f"{short(event)}: {why}" for event in trees.writes() if (why := unsafe_write(event))]
     assert not unsafe, "unsafe writes:\n" + "\n".join(unsafe)
 
 
 def unsafe_write(event: Event) -> str:
-    """Every write but a create names what it was planned on; a source is never written."""
+    """Why a write is unsafe, or an empty text. A write other than a create must name uid and version."""
     if not event.done or event.verb == "create" or event.resource.endswith("webhookconfigurations"):
         return ""
     if event.name in ("samara-holds", "samara-webhook-tls") or event.resource == "customresourcedefinitions":
@@ -316,28 +324,28 @@ def unsafe_write(event: Event) -> str:
     named = event.request.get("preconditions") if event.verb == "delete" else event.request.get("metadata")
     if not (named or {}).get("uid") or not (named or {}).get("resourceVersion"):
         return "it does not name the uid and the version it was planned on"
-    if event.verb == "update" and FROM not in words(event.request):
+    if event.verb == "update" and FROM not in metadata_of(event.request):
         return "it replaces an object without saying where it is from"
     return ""
 
 
 def faults(trees: Trees) -> Iterator[str]:
-    """Where the cluster is not as the specification says."""
-    spaces = {each["metadata"]["name"]: each for each in trees.api.items(SPACES)}
-    alive = {name: each for name, each in spaces.items() if "deletionTimestamp" not in each["metadata"]}
-    below = {name: upstream(each) for name, each in alive.items() if is_sound(name, alive)}
+    """The differences between the cluster and the specification."""
+    spaces = {namespace["metadata"]["name"]: namespace for namespace in trees.api.items(SPACES)}
+    alive = {name: namespace for name, namespace in spaces.items() if "deletionTimestamp" not in namespace["metadata"]}
+    below = {name: upstream(namespace) for name, namespace in alive.items() if is_sound(name, alive)}
     for name, above in below.items():
         yield from _inherited(trees, alive[name], alive[above])
     for plural in COPIED:
         objects = {
-            (each["metadata"]["namespace"], each["metadata"]["name"]): each
-            for each in trees.api.items(f"{APIS[plural]}/{plural}")
+            (obj["metadata"]["namespace"], obj["metadata"]["name"]): obj
+            for obj in trees.api.items(f"{APIS[plural]}/{plural}")
         }
         yield from _copies(trees, plural, objects, below)
 
 
 def upstream(namespace: Json) -> str:
-    labels = words(namespace, "labels")
+    labels = metadata_of(namespace, "labels")
     return labels.get(PARENT) or labels.get(TEMPLATE) or ""
 
 
@@ -354,17 +362,17 @@ def is_sound(name: str, spaces: dict[str, Json]) -> bool:
 
 def _inherited(trees: Trees, namespace: Json, above: Json) -> Iterator[str]:
     name = namespace["metadata"]["name"]
-    asked = trees.asked(name, above["metadata"]["name"]) if words(namespace, "labels").get(PARENT) else None
-    spec = (asked or {}).get("spec") or {}
+    sub = trees.sub_namespace(name, above["metadata"]["name"]) if metadata_of(namespace, "labels").get(PARENT) else None
+    spec = (sub or {}).get("spec") or {}
     for where, keys, own in (
         ("labels", CONFIG["labelKeys"], CONFIG["subNamespaceLabelKeys"]),
         ("annotations", CONFIG["annotationKeys"], CONFIG["subNamespaceAnnotationKeys"]),
     ):
-        wanted = {key: value for key, value in words(above, where).items() if _matches(keys, key)}
+        wanted = {key: value for key, value in metadata_of(above, where).items() if _matches(keys, key)}
         wanted |= {key: value for key, value in (spec.get(where) or {}).items() if _matches(own, key)}
-        have = words(namespace, where)
-        if not wanted.items() <= have.items():
-            yield f"namespace {name}: {where} are {have}, and {wanted} were to be inherited"
+        actual = metadata_of(namespace, where)
+        if not wanted.items() <= actual.items():
+            yield f"namespace {name}: {where} are {actual}, and {wanted} were to be inherited"
 
 
 def _matches(globs: list[str], key: str) -> bool:
@@ -373,21 +381,23 @@ def _matches(globs: list[str], key: str) -> bool:
 
 
 def _copies(trees: Trees, plural: str, objects: dict[tuple[str, str], Json], below: dict[str, str]) -> Iterator[str]:
-    passed_on = {place: mode for place, obj in objects.items() if (mode := words(obj).get(PROPAGATE)) in MODES}
+    passed_on = {
+        address: mode for address, obj in objects.items() if (mode := metadata_of(obj).get(PROPAGATE)) in MODES
+    }
     for name, above in below.items():
-        for (home, what), mode in passed_on.items():
-            if home == above and (name, what) not in trees.not_ours:
+        for (namespace, what), mode in passed_on.items():
+            if namespace == above and (name, what) not in trees.not_ours:
                 yield from _wrong(trees, plural, mode, above, (name, what))
-    for (home, what), mode in passed_on.items():
-        origin = words(objects[home, what]).get(FROM)
-        if mode != "update" or not origin or (home, what) in trees.not_ours:
+    for (namespace, what), mode in passed_on.items():
+        origin = metadata_of(objects[namespace, what]).get(FROM)
+        if mode != "update" or not origin or (namespace, what) in trees.not_ours:
             continue
-        if below.get(home) != origin or passed_on.get((origin, what)) != "update":
-            yield f"{plural} {home}/{what}: a copy is left of {origin}"
+        if below.get(namespace) != origin or passed_on.get((origin, what)) != "update":
+            yield f"{plural} {namespace}/{what}: a copy is left of {origin}"
 
 
-def _wrong(trees: Trees, plural: str, mode: str, above: str, place: tuple[str, str]) -> Iterator[str]:
-    if trees.get(plural, *place) is None:
-        yield f"{plural} {'/'.join(place)}: no copy is there of the one in {above}"
-    elif mode == "update" and not trees.is_copy(*place, above, plural):
-        yield f"{plural} {'/'.join(place)}: it is not as the one in {above}"
+def _wrong(trees: Trees, plural: str, mode: str, above: str, address: tuple[str, str]) -> Iterator[str]:
+    if trees.get(plural, *address) is None:
+        yield f"{plural} {'/'.join(address)}: no copy is there of the one in {above}"
+    elif mode == "update" and not trees.is_copy(*address, above, plural):
+        yield f"{plural} {'/'.join(address)}: it is not as the one in {above}"

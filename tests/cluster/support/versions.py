@@ -1,4 +1,4 @@
-"""Another version of the program: its own source with another number, and with whatever a test changes in it."""
+"""Another version of the program: a copy of its source with another version number and the edits of a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import samara
 
 
 class Edit(NamedTuple):
-    """A text in one file, and what another version has in its place."""
+    """A text in one file and its replacement in another version."""
 
     file: str
     ours: str
@@ -22,7 +22,7 @@ NEXT = "9.9.9"
 
 
 def other_version(folder: Path, *edits: Edit, version: str = NEXT) -> dict[str, str]:
-    """Makes the other version below a folder; returns the environment in which it is the one that runs."""
+    """Creates the other version below a folder and returns the environment that runs it."""
     source = Path(samara.__file__).parent
     tree = folder / f"samara-{version}"
     shutil.copytree(source, tree / "samara", ignore=shutil.ignore_patterns("__pycache__", "devcluster"))

@@ -1,4 +1,4 @@
-"""Waits for a condition instead of for time."""
+"""Waits for conditions instead of sleeping."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], deadline: float = 20.0, every: float = 0.03) -> T:
-    """The first truthy answer; an answer that is a list of faults counts as true when it is empty: see `no_faults`."""
+    """Waits for a truthy answer and returns it. To wait for an empty list of faults, use `no_faults`."""
     end = time.monotonic() + deadline
     while True:
-        found = condition()
-        if found:
-            return found
+        answer = condition()
+        if answer:
+            return answer
         assert time.monotonic() < end, f"not true within {deadline:g} s: {_named(condition)}"
         time.sleep(every)
 
 
 def no_faults(faults: Callable[[], list[str]], deadline: float = 20.0, every: float = 0.05) -> None:
-    """Waits until a list of faults is empty; else fails with the last one."""
+    """Waits until a list of faults is empty; fails with the last list."""
     end = time.monotonic() + deadline
-    while found := faults():
-        assert time.monotonic() < end, f"after {deadline:g} s still {len(found)} faults:\n" + "\n".join(found[:20])
+    while remaining := faults():
+        assert time.monotonic() < end, f"after {deadline:g} s still {len(remaining)} faults:\n" + "\n".join(
+            remaining[:20]
+        )
         time.sleep(every)
 
 
 def never(condition: Callable[[], object], seconds: float, every: float = 0.05) -> None:
-    """Fails as soon as the condition is true within a window: the only place where time itself is waited for."""
+    """Fails as soon as the condition is true within this time. Nothing else here waits for a fixed time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        assert not found, f"{_named(condition)} came true: {found}"
+        answer = condition()
+        assert not answer, f"{_named(condition)} came true: {answer}"
         time.sleep(every)
 
 
