@@ -1,4 +1,4 @@
-"""Runs helm as people do, and brings objects of the chart and of `samara manifests` into a form to compare."""
+"""Runs helm, and normalizes the objects of the chart and of `samara manifests` for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admission of namespace trees by a running operator on the real server: every rule, in its words, by kubectl."""
+"""Admission of namespace trees by a running operator on the real server: every rule and its message, with kubectl."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Oper
 
 
 def until_in_force(trees: Trees) -> None:
-    """The server hears of the two configurations, and of the conversion, each by itself."""
+    """True once the server calls the webhooks of both configurations and the conversion."""
     eventually(
         lambda: (
             CIRCULAR in said(trees, "new", {PARENT: "new"})
@@ -98,7 +98,7 @@ def is_converted(trees: Trees) -> bool:
 
 
 def said(trees: Trees, name: str, labels: Labels) -> str:
-    """What a try to create a namespace is answered, empty where it would be made; nothing is stored."""
+    """The refusal of a dry-run create of a namespace, or an empty text."""
     try:
         trees.api.create(SPACES, {"metadata": {"name": name, "labels": labels}}, dryRun="All")
     except ApiFault as fault:
@@ -107,7 +107,7 @@ def said(trees: Trees, name: str, labels: Labels) -> str:
 
 
 def refusal(trees: Trees, *args: str, body: Json | None = None) -> str:
-    """What kubectl prints where the server refuses; nothing is stored either way."""
+    """The error of kubectl in a dry run, or an empty text."""
     try:
         trees.kubectl(*args, "--dry-run=server", input=None if body is None else json.dumps(body))
     except DevclusterError as fault:
@@ -131,7 +131,7 @@ def relabel(trees: Trees, name: str, labels: Labels) -> str:
 
 
 def landscape(trees: Trees) -> None:
-    """root ─ web ─ deep, an instance of gold, and a namespace of nobody."""
+    """root ─ web ─ deep, an instance of gold, and a namespace outside of trees."""
     trees.root()
     trees.hang("web", "root")
     trees.hang("deep", "web")
@@ -380,7 +380,7 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
     eventually(lambda: trees.there("new") is None and trees.sub_namespace("new", "web") is None)
 
 
-# When nobody answers
+# Without a webhook server
 
 
 def test_without_an_operator_only_writes_to_objects_with_our_labels_fail(trees: Trees) -> None:
@@ -462,7 +462,7 @@ def test_2_2_an_object_stored_in_the_oldest_version_is_converted_served_and_dele
 
 @pytest.mark.usefixtures("stored_in_v1")
 def test_2_2_an_object_stored_in_the_oldest_version_is_served_and_deleted_without_conversion(trees: Trees) -> None:
-    """The server hands it out with the one word that it was stored with, and takes no other status over it."""
+    """The server returns the status with its single stored field and accepts no other one."""
     trees.serve()
     eventually(lambda: trees.labels("web").get("app") == "x")
     assert (trees.sub_namespace("web", "root") or {})["status"] == "ok"

@@ -1,4 +1,4 @@
-"""The settings of Accurate and what the commands answer for its objects, on the real server."""
+"""The settings of Accurate and the output of the commands for its objects, on the real server."""
 
 from __future__ import annotations
 

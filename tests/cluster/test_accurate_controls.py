@@ -1,4 +1,4 @@
-"""What people meet beside the rules of trees: pauses, Events, rights, and others who write the same objects."""
+"""Pauses, Events and rights with namespace trees, and other tools that write the same objects."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
 
 
 def told(stage: Stage, reason: str) -> str:
-    """The Event on the first source, which tells of namespaces of its whole tree."""
+    """The Event on the first source, which names namespaces of its entire tree."""
     message: str = stage.until_event(reason, "root", "db")["message"]
     assert any(name in message for name in ("web", "api", "deep"))
     return message
@@ -190,7 +190,7 @@ def missing(kinds: dict[str, str], *verbs: str) -> list[str]:
 def test_row_30_every_missing_verb_on_a_watched_kind_is_named_and_stops_the_start(
     trees: Trees, stage: Stage, lacking: tuple[str, ...]
 ) -> None:
-    """All six are asked for, and patch is not."""
+    """The operator checks all six verbs and never `patch`."""
     granted = [verb for verb in VERBS if verb not in lacking]
     allow(stage, "", "services", *(granted or ["patch"]))
     operator = trees.serve(accurate={"watches": [{"version": "v1", "kind": "Service"}]}, wait="started")
@@ -223,7 +223,7 @@ def test_row_30_the_six_verbs_are_enough(trees: Trees, stage: Stage) -> None:
     eventually(lambda: stage.api.find(f"{home.format('web')}/one") is None)
 
 
-# Others who write
+# Other writers
 
 
 def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns_it_too(trees: Trees) -> None:
@@ -260,7 +260,7 @@ def test_1_3_inherited_keys_are_applied_under_the_originals_field_manager(trees:
 
 @contextmanager
 def refusing(trees: Trees, operation: str, name: str, probe: Callable[[], object]) -> Iterator[None]:
-    """Somebody's admission that does not have it; the probe tells when it is in force."""
+    """Installs an admission policy that refuses the operation; the probe shows when it is in force."""
     where = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["namespaces"]}
     judged = "oldObject" if operation == "DELETE" else "object"
     spec = {
@@ -327,7 +327,7 @@ def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not
 
 
 def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(trees: Trees, stage: Stage) -> None:
-    """Somebody was faster, between our decision and our request."""
+    """Another client changes the object between our plan and our request."""
     proxy = stage.proxy()
     stage.operator(config={"vocabularies": {"accurate": CONFIG}}, through=proxy)
     trees.root()

@@ -25,7 +25,7 @@ SPACES = ("root", "web", "deep")
 
 @pytest.fixture
 def cleared(stage: Stage) -> Iterator[None]:
-    """Claims have a finalizer that nobody takes off here."""
+    """Removes the finalizer of claims, because no controller runs that would."""
     yield
     for operator in stage.operators:
         operator.stop()
@@ -69,7 +69,7 @@ def test_5_1_a_service_account_is_propagated_with_its_pull_secrets_and_without_i
 
 
 def test_5_1_a_copied_service_account_gets_secrets_of_its_own(trees: Trees) -> None:
-    """Somebody else fills them in: that is no difference, and they are still there after a change."""
+    """Another controller adds them. They are no difference, and an update keeps them."""
     put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
     for name in ("web", "deep"):
         copy(trees, "serviceaccounts", name)

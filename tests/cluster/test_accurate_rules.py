@@ -52,12 +52,12 @@ def in_order(events: list[Event]) -> list[str]:
 
 
 def waits(events: list[Event]) -> list[float]:
-    """How long after each answer the next request came, along a chain."""
+    """The pauses between a response and the next request along a chain."""
     ordered = sorted(events, key=lambda each: each.received)
     return [after.received - before.answered for before, after in pairwise(ordered)]
 
 
-# What namespaces inherit
+# Inherited labels and annotations
 
 
 def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_removed_at_every_depth(
@@ -197,7 +197,7 @@ def test_a_new_secret_needs_one_create_per_namespace_of_a_chain_of_six_and_its_d
     assert max(waits(taken)) < HOP
 
 
-# What is copied
+# Copies
 
 
 def test_a_copy_has_the_content_and_the_copyable_metadata_and_names_its_source(trees: Trees) -> None:
@@ -230,7 +230,7 @@ def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_still_follows_
     eventually(lambda: trees.data("web", "db") == {"k": "2"})
     trees.kubectl("delete", "secret", "db", "-n", "web")
     trees.until_copied("db", "root", "web")
-    assert trees.get("secrets", "deep", "db") is None  # what does not say `propagate` is no source
+    assert trees.get("secrets", "deep", "db") is None  # an object without `propagate` is not a source
 
 
 RIGHT = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
@@ -653,7 +653,7 @@ def test_an_escalation_that_the_server_refuses_is_reported_and_all_others_are_se
     trees.until_copied("mighty", "root", "web", "deep", plural="roles")
 
 
-# What cannot be meant
+# Invalid values
 
 
 def test_loops_missing_parents_and_empty_labels_are_reported_and_affect_no_other_namespace(
@@ -796,7 +796,7 @@ def test_row_3_overwrite_takes_over_a_childs_own_source_of_the_same_name(trees: 
 
 
 def generated(trees: Trees, stage: Stage, name: str, says: str, **annotations: str) -> None:
-    """A Secret that a controller has made for a ConfigMap that says something, or nothing."""
+    """A Secret that a controller created for a ConfigMap with or without annotations."""
     noted = {"metadata": {"annotations": {f"{GROUP}/propagate-generated": says}}} if says else {}
     owner = trees.put("root", name, None, "configmaps")
     trees.edit("root", name, noted, "configmaps")

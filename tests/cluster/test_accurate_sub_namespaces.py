@@ -1,4 +1,4 @@
-"""SubNamespaces on the real server: what they make, what they take away, and what they leave alone."""
+"""SubNamespaces on the real server: the namespaces they create, delete and leave alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def manifest(name: str, holder: str, **spec: Json) -> str:
 
 
 def patches(trees: Trees, name: str) -> list[Event]:
-    """What the operator tried to write onto a namespace."""
+    """The patches of a namespace that the operator tried."""
     return [each for each in trees.writes() if short(each) == f"patch namespaces {name}"]
 
 
@@ -53,7 +53,7 @@ def let_go(trees: Trees, name: str, holder: str) -> None:
     trees.api.delete(trees.path("subnamespaces", holder, name))
 
 
-# What it makes
+# Creation
 
 
 def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees: Trees) -> None:
@@ -71,7 +71,7 @@ def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees:
 
 
 def test_kubectl_explains_every_field(trees: Trees) -> None:
-    trees.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
+    trees.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
 
     def explained(path: str) -> str:
         return trees.stage.explained(path, f"{GROUP}/v2")
@@ -171,7 +171,7 @@ def test_conditions_of_others_stay_while_ours_are_added_and_removed(trees: Trees
     mark = trees.stage.audit.mark()
 
     def reports() -> list[Event]:
-        """One that was planned before their condition was heard is refused, and made anew."""
+        """Status updates except those refused because they were planned before the other condition arrived."""
         return [each for each in trees.writes(mark) if each.subresource == "status" and not each.overtaken]
 
     trees.label("web", {PARENT: None, TYPE: "root"})
@@ -383,7 +383,7 @@ def test_under_deletion_with_only_a_foreign_finalizer_nothing_is_deleted(trees: 
     assert trees.there("web") is not None
 
 
-# What must not happen at scale
+# Mass deletion
 
 
 def held(stage: Stage) -> dict[str, Json]:
@@ -478,7 +478,7 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
     try:
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
         never(lambda: deletions(trees, mark), SETTLED)
-        assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # nobody asked for less
+        assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # the labels are unchanged
     finally:
         undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
         define(stage.cluster, stage.api)

@@ -1,4 +1,4 @@
-"""Taking over from the original: what it has written is right as it is, and from then on everything works."""
+"""A takeover from the original: its objects are in sync, and all later changes are served."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Original:
         self.api.create(SPACES, {"metadata": {"name": name, "labels": labels}})
 
     def lay(self, name: str, labels: Json, annotations: Json | None = None) -> None:
-        """What a namespace inherits."""
+        """The inherited labels and annotations of a namespace."""
         meta = {"name": name, "labels": labels, "annotations": annotations or {}}
         self._apply(f"{SPACES}/{name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
 

@@ -1,4 +1,4 @@
-"""Row 36 of the fault catalogue: the time of day jumps, or runs too fast; what is timed is timed by other clocks."""
+"""Row 36 of the fault catalogue: the wall clock jumps or runs too fast; all timers use monotonic clocks."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_fault_36_an_operator_with_a_wrong_clock_sees_that_the_original_runs_and
         operator = trees.serve(program=clocks(off).program)
 
         def served() -> bool:
-            status, body = operator.answer("/readyz")  # nobody answers while it begins anew
+            status, body = operator.answer("/readyz")  # no answer during a restart
             return status == 200 and "accurate" not in json.loads(body)["waiting"]
 
         never(lambda: served() or trees.sent(), 7.0)

@@ -50,7 +50,7 @@ HOT = 10
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """The operator's users may also write the kinds of these tests."""
+    """Grants the users of the operator the rights for the kinds of these tests."""
     rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
     with granted(cluster, "fault-kinds", rules, USER, SECOND):
         yield
@@ -149,7 +149,7 @@ def a_widget(size: int, version: str) -> Json:
 
 
 def waiting(operator: Operator) -> dict[str, str]:
-    """What the operator says it does not serve; the rest is served, so the answer is 200."""
+    """The kinds under `waiting` of /readyz. The rest is served, so the status is 200."""
     status, body = operator.answer("/readyz")
     assert status == 200, body
     found: dict[str, str] = json.loads(body)["waiting"]
@@ -178,7 +178,7 @@ def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_a
     until_served(operator, f"{LATE}/v1/Widget")
     until_recorded(scene.writes, 4)
     assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
-    never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # whoever listened before it began anew is gone
+    never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # the restart closed the earlier listeners
 
 
 def test_fault_11_a_kind_deleted_while_watched_waits_until_it_is_back_while_the_others_are_served(scene: Scene) -> None:
@@ -327,7 +327,7 @@ def test_fault_30_an_object_of_the_maximum_size_is_copied_unchanged(
 
 
 def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other(scene: Scene) -> None:
-    """The mark on a copy can be longer than what asks for it: annotations filled to the brim then do not fit."""
+    """The mark of a copy can be longer than the request of its source, so full annotations do not fit."""
     most, brim = 256 * 1024, f"brim-{'x' * 60}"
     asked = {ASK: "namespaces", LIST: "a;b"}
     left = most - sum(len(key) + len(value) for key, value in asked.items()) - len("note")

@@ -56,7 +56,7 @@ def test_fault_39_a_burst_of_new_namespaces_is_filled_with_one_request_per_copy(
 
 
 def seconds_for(do: Callable[[str], object], names: list[str]) -> float:
-    """How long this machine takes for as much, just now: what a fixed number of seconds cannot know."""
+    """The time that this machine needs for the same calls now, as a reference for the operator."""
     began = time.monotonic()
     in_parallel(do, names, threads=16)
     return time.monotonic() - began
@@ -167,9 +167,9 @@ class Noise(threading.Thread):
 
 @pytest.mark.timeout(300)
 def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, measured: Measured) -> None:
-    """300 targets at 100 writes per second: one round of the noisy source takes 3 s; nobody waits for it.
+    """One round of the noisy source takes 3 s: 300 targets at 100 writes per second. No other source waits for it.
 
-    Waiting is counted in writes of the noisy one that go first, not in seconds: on a slow machine all are late.
+    The test counts the writes of the noisy source that come first, because seconds depend on the machine.
     """
     names = many("n", 300)
     stage.namespace(*names, "small")

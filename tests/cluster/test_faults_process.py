@@ -52,7 +52,7 @@ def before_the_crash(stage: Stage) -> None:
 
 
 def end_state(stage: Stage) -> dict[str, Any]:
-    """What O3 compares: every Secret outside the home namespace, without what differs from run to run."""
+    """The state that O3 compares: every Secret outside the home namespace, without fields that differ between runs."""
     return {
         f"{each['metadata']['namespace']}/{each['metadata']['name']}": (
             each["type"],
@@ -208,7 +208,7 @@ def test_fault_33_a_leader_that_was_suspended_beyond_its_lease_makes_no_stale_wr
     stage.bump("db")
     stage.api.delete(stage.path(names[39], "db"))
     stage.until_copied("db", *names)
-    proxy.rules = []  # what it sends now goes through at once; its watch stays frozen
+    proxy.rules = []  # its requests pass again; its watch stays frozen
     woken = time.monotonic()
     leader.resume()
     assert leader.wait() != 0, "the old leader ends; it does not limp on"

@@ -1,4 +1,4 @@
-"""Rows 20–22 and 24–29 of the fault catalogue: what can be wrong with one target must stay with that target."""
+"""Rows 20–22 and 24–29 of the fault catalogue: the faults of one target must not affect others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def attempts(stage: Stage, namespace: str, mark: int = 0) -> list[Event]:
 
 
 def test_fault_20_a_refusal_for_a_terminating_namespace_is_not_an_error(stage: Stage) -> None:
-    """The operator does not know yet: its watch of Namespaces says nothing, so it runs into the 403."""
+    """The watch of Namespaces is frozen, so the operator does not know yet and gets a 403."""
     stage.namespace("a", "ending-20")
     stage.api.patch("/api/v1/namespaces/ending-20", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
     proxy = stage.proxy()
@@ -147,7 +147,7 @@ def bind(stage: Stage, namespace: str) -> None:
 
 
 def narrow(stage: Stage) -> None:
-    """A user that may read everywhere and write only where a RoleBinding says so."""
+    """A user that may read everywhere and write only in namespaces with a RoleBinding."""
     subject = [{"kind": "User", "name": "narrow", "apiGroup": "rbac.authorization.k8s.io"}]
     for name, rules in (("narrow-read", [*READ_ALL, *READ_SECRETS, *OWN_THINGS]), ("narrow-write", WRITE_SECRETS)):
         stage.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
@@ -324,7 +324,7 @@ def test_fault_26_a_foreign_object_is_reported_and_never_overwritten_for_any_num
 
 
 def test_fault_26_an_object_that_appears_between_plan_and_write_is_never_overwritten(stage: Stage) -> None:
-    """The watch of Secrets is frozen, so the operator plans a create where somebody was faster."""
+    """The watch of Secrets is frozen, so the operator plans a create although another client has created the object."""
     stage.namespace("a", "b")
     proxy = stage.proxy()
     stage.operator(through=proxy)

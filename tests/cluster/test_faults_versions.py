@@ -36,7 +36,7 @@ SAYS = (
     ),
     Edit("vocabularies/fishysecret/__init__.py", "frozenset({READY})", 'frozenset({READY, "Fresh"})'),
 )
-"""Other words for the same, one more condition, and one more field."""
+"""Other messages, a further condition and a further field."""
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_fault_38_without_the_lease_two_running_versions_settle_and_do_not_alter
     for _ in range(5):
         stage.bump("db")
     stage.until_copied("db", *NAMES)
-    done = [event for event in stage.audit.writes(mark) if event.done]  # who came second in a race wrote nothing
+    done = [event for event in stage.audit.writes(mark) if event.done]  # the loser of a race wrote nothing
     assert len(done) <= 2 * 5 * len(NAMES), "each change once by each"
     mark = stage.audit.mark()
     never(lambda: [str(event) for event in stage.audit.writes(mark) if event.done], 5.0, every=0.2)

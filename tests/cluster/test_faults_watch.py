@@ -1,4 +1,4 @@
-"""Rows 1–10 of the fault catalogue: what may go wrong with a watch and with what is cached from it."""
+"""Rows 1–10 of the fault catalogue: faults of a watch and of the cache that it fills."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_list(plural: str = "secrets") -> When:
 
 
 def tells_of(namespace: str, name: str) -> WhenEvent:
-    """The line of a watch that tells of this Secret."""
+    """Matches the lines of a watch about this Secret."""
 
     def told(seen: Seen, event: Json) -> bool:
         meta = event["object"].get("metadata") or {}
@@ -72,7 +72,7 @@ def blinded(proxy: Proxy, then: Fault | None = None, plural: str = "secrets") ->
 
 
 gone = body(EXPIRED)
-"""A watch that says 410 and ends: the version that it was to go on from has been forgotten."""
+"""A watch that ends with 410: the server no longer has the resource version to resume from."""
 
 
 def restarts(operator: Operator, reason: str, kind: str = "v1/Secret") -> float:
@@ -84,13 +84,13 @@ def warnings(operator: Operator) -> list[str]:
 
 
 def announced(operator: Operator, fault: str) -> list[float]:
-    """The pauses that the log tells of, in tenths of seconds, after this fault of a watch."""
+    """The pauses that the log states after this fault of a watch."""
     lines = [line for line in operator.log.splitlines() if "watch.failed" in line and fault in line]
     return [float(line.rpartition("again_in=")[2].removesuffix("s")) for line in lines]
 
 
 def written(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
-    """How often each copy was created, updated or deleted, also where that was refused."""
+    """The number of creates, updates and deletes of each copy, including refused ones."""
     return Counter((event.verb, *event.address) for event in stage.audit.writes(mark))
 
 
@@ -258,7 +258,7 @@ def test_fault_04_a_server_that_always_answers_410_is_not_listed_in_a_hot_loop(s
 
 
 async def _ends_after_list(exchange: Exchange) -> Any:
-    """A streamed list that is whole, and then the stream ends."""
+    """Ends the stream after a complete streamed list."""
     exchange.proxy.on_event(ends_list, _ended, times=1)
     return await exchange.forward()
 
@@ -519,7 +519,7 @@ def _every(k: int, when: When) -> Callable[[Seen], bool]:
 
 
 async def _doubled_and_late(stream: Stream, line: bytes) -> list[bytes]:
-    """Namespaces are told of long after Secrets, and everything twice."""
+    """Events of Namespaces arrive long after those of Secrets, and all events arrive twice."""
     return [line, *await late(0.15 if stream.seen.plural == "namespaces" else 0.01)(stream, line)]
 
 
@@ -546,7 +546,7 @@ def test_fault_10_duplicate_late_and_reordered_events_lead_to_the_same_state(
 
 
 def _busy_minutes(stage: Stage, tag: str) -> None:
-    """A little of everything, as fast as it goes; all names carry the tag."""
+    """Makes a few changes of every type as fast as possible. All names contain the tag."""
     names = [f"{tag}-{each}" for each in "abc"]
     a, b, c = names
     stage.namespace(a)
@@ -567,7 +567,7 @@ def _busy_minutes(stage: Stage, tag: str) -> None:
 
 
 def _state(stage: Stage, tag: str) -> dict[tuple[str, str], Json]:
-    """Every Secret of a tag without the tag, and without what differs between any two runs."""
+    """Every Secret of a tag, without the tag and without fields that differ between runs."""
     found = {}
     for secret in stage.api.items("/api/v1/secrets"):
         meta = secret["metadata"]

@@ -29,7 +29,7 @@ def spec(**changes: Any) -> Json:
     return {"target": {"name": "db", "namespace": TARGET}, "data": [ITEM], **changes}
 
 
-# What the server refuses
+# Refused by the server
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_an_invalid_configuration_deletes_nothing_and_a_corrected_one_recovers(f
     fishy.until("db")
 
 
-# What the commands say
+# Output of the commands
 
 
 def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, stage: Stage) -> None:
@@ -224,7 +224,7 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
         assert done.code == 0, done.err
         assert CANARY not in done.out + done.err
         assert "Traceback" not in done.err
-        assert "store." not in done.err  # what an operator logs is nothing for a person at a terminal
+        assert "store." not in done.err  # the log format of the operator is not for terminals
     (source,) = status.json["sources"]
     assert (source["vocabulary"], source["namespace"], source["name"]) == ("fishysecret", TEAM, "db")
     assert f"{TEAM}/db" in why.out

@@ -1,4 +1,4 @@
-"""What the original operator gets wrong in ownership, 1–9, and Samara does not; each name gives its number."""
+"""Defects 1–9 of the original operator in ownership, which Samara does not have; each name has its number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 45–48 of the fault catalogue, and what starts, take-overs and a vanishing definition do to FishySecrets."""
+"""Rows 45–48 of the fault catalogue, and the effects of starts, takeovers and a deleted definition on FishySecrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 ORIGINAL = "manager/v0.0.0 (linux/amd64)"
-"""As the original's program is called; the first word is its field manager."""
+"""The user agent of the original. Its first part is the field manager."""
 MANAGER = "manager"
 
 
@@ -86,7 +86,7 @@ def test_fault_45_an_overloaded_manager_gets_no_requests_from_any_fishysecret(fi
         eventually(lambda: fishy.calls(operator, "unavailable", "vault"))
         eventually(lambda: all(fishy.reason(name) == "FetchError" for name in documents))
         mark = vault.count()
-        never(lambda: vault.count() > mark + 1, 2.0)  # one asks for all whether it is over
+        never(lambda: vault.count() > mark + 1, 2.0)  # a single request probes whether the overload is over
         vault.codes = {}
         for name in documents:
             fishy.until(name)

@@ -1,4 +1,4 @@
-"""What the post about FishySecrets promises, 18–27, and what Samara adds to it: consent, paths, chains."""
+"""Promises 18–27 of the post about FishySecrets, and the additions of Samara: consent, paths, chains."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def test_promise_24_only_deleting_its_owner_deletes_the_secret(fishy: Fishy, sta
     eventually(lambda: stage.secret(TARGET, "db") is None)
 
 
-# What people see
+# Output for users
 
 
 def test_promise_25_kubectl_shows_the_status(fishy: Fishy) -> None:
     fishy.served({"A": "a"})
-    fishy.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
+    fishy.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
     head, line = fishy.kubectl("get", "fishysecret", "-n", TEAM).strip().splitlines()
     assert head.split() == ["NAME", "READY", "REASON", "TARGET", "LAST", "SYNC", "AGE"]
     assert line.split()[:3] == ["db", "True", "SecretSynced"]

@@ -1,4 +1,4 @@
-"""What the post about FishySecrets promises, 1–17, against the real server; each name gives its number."""
+"""Promises 1–17 of the post about FishySecrets on the real server; each name has its number."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_promise_07_a_deletion_deletes_the_secret_then_removes_the_finalizer_and
     fishy.until_gone("db")
 
     def written() -> list[Event]:
-        """A delete that was planned on the Secret before the edit is refused, and decided anew."""
+        """A delete planned before the edit is refused and planned again."""
         sent = [each for each in fishy.writes(mark) if each.subresource != "status" and each.verb != "update"]
         return [each for each in sent if not each.overtaken]
 

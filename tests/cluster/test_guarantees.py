@@ -1,4 +1,4 @@
-"""The promises of specs/operator.md: the guarantees of §4, the controls of §2 and §6, and what §3 tells people."""
+"""The promises of specs/operator.md: the guarantees of §4, the controls of §2 and §6, and the output of §3."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
     assert fastest >= 30, "in no second as many as half of what is allowed"
 
 
-# §3: what it tells people
+# §3: Events, metrics and log
 
 
 def test_events_are_merged_one_per_source_and_reason_with_a_count_and_a_sample(stage: Stage) -> None:

@@ -88,7 +88,7 @@ def recorded(code: int, verb: str, uid: str = "", agent: str = OPERATOR) -> Even
 
 
 def test_a_create_recorded_as_504_may_be_ours_but_an_object_of_others_never_is() -> None:
-    """When a client goes away the server commits its write about as often as not, and records a 504 either way."""
+    """If a client disconnects, the server may or may not commit its write, and records a 504 in both cases."""
     history = History()
     history.take(recorded(504, "create"))
     history.take(recorded(201, "create", "theirs", agent="kubectl/1"))

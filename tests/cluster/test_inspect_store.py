@@ -1,4 +1,4 @@
-"""What `status`, `plan` and `why` say of FishySecrets whose secret manager may not be readable from here."""
+"""`status`, `plan` and `why` for FishySecrets whose secret manager may not be readable from this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ask(stage: Stage, command: str, *args: str | Path) -> Done:
 
 
 def asked(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
-    """The answer, and what was said besides."""
+    """The JSON output and the lines on standard error."""
     done = ask(stage, command, *args, "-n", OWN, "-o", "json")
     check(command, done.json)
     return done.json, done.err.splitlines()

@@ -1,4 +1,4 @@
-"""Definitions that somebody installed before us: of an older version, or without a field that ours has."""
+"""Definitions installed before ours: of an older version, or without a field that ours has."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Install = Callable[[Json], None]
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """Exactly what `samara rbac` prints for these vocabularies."""
+    """Grants exactly the rights that `samara rbac` prints for these vocabularies."""
     served: dict[str, VocabularySettings] = {
         "secret-copy": SecretCopySettings(),
         "resource-distribution": ResourceDistributionSettings(),
@@ -130,9 +130,9 @@ def written(stage: Stage, resource: str, mark: int = 0) -> list[str]:
 
 
 def needs(operator: Operator, kind: str, have: str, version: str) -> None:
-    """Both the page and the log say what is there, what is needed and what to do."""
+    """Both the page and the log state the installed version, the required one and the remedy."""
     told = f"only in {have}, and {version} is needed"
-    eventually(lambda: told in waiting(operator)[kind])  # first comes what the server says, then what it means
+    eventually(lambda: told in waiting(operator)[kind])  # first the error of the server, then its explanation
     assert "samara crds" in waiting(operator)[kind]
     eventually(lambda: told in operator.log)
     assert operator.log.count("watch.failed") == 1, "told once"
@@ -199,7 +199,7 @@ def fishy(stage: Stage) -> None:
 def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_and_served_with_its_own_fields(
     stage: Stage, install: Install
 ) -> None:
-    """As the original's, which knows no refresh of its own and has no word for when it was last right."""
+    """The definition of the original has no refresh interval and no last synced time."""
     install(without(SECRET, "spec.refreshInterval", "spec.suspend", "status.lastSyncedTime"))
     fishy(stage)
     operator = serve(stage, "fishysecret")

@@ -1,4 +1,4 @@
-"""`samara plan -f` tells all that the operator writes once the file is applied, and what the brake would hold."""
+"""`samara plan -f` shows all later writes of the operator and the removals that the brake would hold."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def planned(found: Json) -> Sent:
 
 
 def sent(stage: Stage, mark: int) -> Sent:
-    """A status may be told more than once while work is going on."""
+    """A status may be written more than once while work continues."""
 
     def request(each: Event) -> tuple[str, str, str]:
         namespace, name = each.address
@@ -81,7 +81,7 @@ def verbs(found: Json) -> list[str]:
     return [each["verb"] for each in found["writes"]]
 
 
-# What is planned is what is written
+# The plan equals the writes
 
 
 def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stage) -> None:

@@ -42,7 +42,7 @@ REGISTERING = {
     "resources": ["validatingwebhookconfigurations"],
     "verbs": ["get", "list", "create", "update", "delete"],
 }
-"""Whoever runs the operator outside a cluster gives it this right as well."""
+"""An operator outside of a cluster needs this right as well."""
 ASK, LIST = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
 __all__ = ["definition", "distributor"]
 
@@ -91,7 +91,7 @@ def asking(name: str, annotations: dict[str, str]) -> Json:
 
 
 def said(stage: Stage, body: Json) -> str:
-    """What kubectl prints where the server refuses; nothing is stored either way."""
+    """The error of kubectl in a dry run, or an empty text."""
     try:
         stage.cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=json.dumps(body))
     except DevclusterError as fault:

@@ -80,7 +80,7 @@ def collector(stage: Stage) -> None:
 
 
 class Distributor:
-    """What the tests do with distributions."""
+    """Creates, changes and reads distributions for a test."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -97,7 +97,7 @@ class Distributor:
         return self.api.create(f"{GROUP}/{version}/resourcedistributions", body)
 
     def change(self, name: str, targets: Json | None = None, resource: Json | None = None) -> Json:
-        """Replaces what is given, whole: a merge patch would keep what is left out, and an update meet our status."""
+        """Replaces complete fields. A merge patch would keep omitted ones; an update could conflict with our status."""
         given = {"targets": targets, "resource": resource}
         edits: list[Json] = [
             {"op": "add", "path": f"/spec/{key}", "value": value} for key, value in given.items() if value is not None
@@ -114,7 +114,7 @@ class Distributor:
         return self.api.find(f"/api/v1/namespaces/{namespace}/{plural}/{name}")
 
     def until(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
-        """Waits until the copies there are what the distribution says now."""
+        """Waits until the copies in these namespaces equal the resource of the distribution."""
         code = hashcode(self.get(name)["spec"]["resource"])
 
         def right(namespace: str) -> bool:
@@ -157,7 +157,7 @@ class Distributor:
         return [each for each in self.stage.audit.since(mark) if each.ours and each.resource == "resourcedistributions"]
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, whatever their kind, but for Events and dry runs."""
+        """All writes of the operator except Events and dry runs."""
         ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
         return [each for each in ours if each.resource not in ("events", "leases")]
 
@@ -185,7 +185,7 @@ def included(*names: str) -> Json:
 
 
 def hashcode(resource: Json) -> str:
-    """The specification's own words, apart from the product's: the bytes in which the server writes the resource."""
+    """The hash of the specification, independent of the product: of the bytes that the server writes."""
     text = json.dumps(resource, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -748,7 +748,7 @@ def test_an_orphaned_copy_has_no_owner_and_no_lower_source_takes_it_over(
     eventually(lambda: stage.data("a", "db") == {"key": "synced"})
 
 
-# What cannot be served
+# Invalid resources
 
 
 @pytest.mark.parametrize(
@@ -924,7 +924,7 @@ def test_kubectl_explains_every_field(stage: Stage) -> None:
     def explained(path: str, version: str = "v1beta1") -> str:
         return stage.explained(path, f"apps.kruise.io/{version}")
 
-    stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # what kubectl remembers may be older
+    stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # the cache of kubectl may be older
     assert "copies one object into many namespaces" in explained("distributor")
     assert "selects nothing" in explained("distributor.spec.targets.namespaceLabelSelector")
     assert "complete object that is copied" in explained("distributor.spec.resource")

@@ -97,7 +97,7 @@ def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
 
 
 def test_a_warm_standby_takes_over_within_2_seconds_of_sigterm(stage: Stage) -> None:
-    """By the server's times, from the release on: how late a busy machine lets anybody begin is no matter of ours."""
+    """Measured by the times of the server from the release of the lease on, so a busy machine does not matter."""
     stage.namespace("a")
     stage.source("db", "a")
     leader, standby = pair(stage)

@@ -36,7 +36,7 @@ def to(*names: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """The operator's users may also write ConfigMaps, as `samara rbac` would have it for these settings."""
+    """Grants the users of the operator the rights for ConfigMaps that `samara rbac` prints for these settings."""
     api = Api(cluster.url, cluster._credentials.admin_context())
     role = {
         "metadata": {"name": "sync-to"},
@@ -65,7 +65,7 @@ def _left(api: Api) -> list[str]:
 
 
 class Scene:
-    """A stage seen through one kind. The source is `team/db` unless a test says otherwise."""
+    """A stage for one kind. The default source is `team/db`."""
 
     def __init__(self, stage: Stage, plural: str) -> None:
         self.stage = stage
@@ -107,7 +107,7 @@ class Scene:
         return self.stage.operator(config={"vocabularies": {"sync-to": own}, **(config or {})})
 
     def is_copy(self, namespace: str, name: str = "db", source: str = "team") -> bool:
-        """True where what is there equals its source in all but metadata and carries the marks."""
+        """True if the copy equals its source except for metadata and has the marks."""
         have, wanted = self.get(namespace, name), self.get(source, name)
         return (
             have is not None
@@ -134,7 +134,7 @@ class Scene:
         return operator.metrics()[f'samara_copies{{state="{state}",vocabulary="sync-to"}}']
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """The operator's writes to sources, copies and Namespaces; what it keeps for itself is counted apart."""
+        """The writes of the operator to sources, copies and Namespaces, without its own objects."""
         return [
             event
             for event in self.stage.audit.ours(mark)
@@ -385,7 +385,7 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
     operator = secrets.operator(crossNamespace="consent")
     secrets.until_copied(*eight)
     _accept(secrets, None, *eight)
-    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # five of eight are what the brake lets go
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # the brake allows five of eight
     assert "3 removals are held" in secrets.until_told("Held")
     _accept(secrets, "*", *eight)
     secrets.until_copied(*eight)
@@ -550,7 +550,7 @@ def test_rule_6_a_namespace_deleted_during_a_fan_out_delays_no_other(scene: Scen
     scene.stage.api.delete("/api/v1/namespaces/n-7")
     scene.until_copied(*(name for name in names if name != "n-7"))
     scene.stage.namespace("later")
-    scene.until_copied("later")  # who knows of it has heard that the other one ends
+    scene.until_copied("later")  # the operator has then also seen that the other one terminates
     ended = scene.stage.audit.mark()
     never(lambda: [event for event in scene.writes(ended) if event.namespace == "n-7"], SETTLED)
     scene.stage.api.patch("/api/v1/namespaces/n-7", {"metadata": {"finalizers": None}})
@@ -605,7 +605,7 @@ def test_rule_7_the_older_of_two_sources_wins_and_the_other_is_reported_until_th
     asked = to("a", "early")
 
     def is_younger() -> bool:
-        """Times have whole seconds: made again until it is of a later one."""
+        """Creation times have whole seconds: recreates the object until its second is a later one."""
         scene.stage.api.gone(scene.path("early"))
         return bool(
             scene.make("early", asked=asked, **scene.data(value="other"))["metadata"]["creationTimestamp"] != first
@@ -743,7 +743,7 @@ def test_rule_9_type_generic_is_stored_literally_and_copied_literally(secrets: S
     assert (secrets.get("a") or {})["type"] == "generic"
 
 
-# Bad input, and what every vocabulary obeys
+# Bad input, and the rules of every vocabulary
 
 
 def test_the_key_of_the_proposal_is_refused_by_the_server_itself(scene: Scene) -> None:

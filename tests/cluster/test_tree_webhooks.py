@@ -1,4 +1,4 @@
-"""Webhooks of namespace trees on a real API server: what they refuse, what they add, and what never waits for them."""
+"""Webhooks of namespace trees on a real API server: refusals, defaults, and requests that never depend on them."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
 
 
 def is_in_force(stage: Stage) -> bool:
-    """The server learns of a webhook_configuration a moment after it was stored."""
+    """True once the server calls the webhooks, shortly after their configuration was stored."""
     if stage.api.find(CONFIG) is None or stage.api.find(CHANGING) is None:
         return False
     converted = stage.api.get(CRD_PATH)["spec"]["conversion"]["strategy"] == "Webhook"
-    if not converted or not is_served(stage):  # its storage begins anew after a change of the CRD
+    if not converted or not is_served(stage):  # the server recreates the storage after a change of the CRD
         return False
     if not refused(stage, lambda: a_namespace(stage, "new", {PARENT: "new"}, dryRun="All")):
         return False
@@ -131,7 +131,7 @@ def is_ending(stage: Stage, path: str) -> bool:
     return found is None or "deletionTimestamp" in found["metadata"]
 
 
-# what they say
+# refusals and defaults
 
 
 def test_namespaces_are_validated_when_created_changed_and_deleted(stage: Stage, hooks: Webhooks) -> None:
@@ -195,7 +195,7 @@ def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks)
         stage.cluster.kubectl("apply", "-f", "-", input=manifest)
 
 
-# what never waits for them
+# requests that do not depend on them
 
 
 def test_without_a_webhook_server_a_namespace_without_our_labels_can_be_written(stage: Stage, hooks: Webhooks) -> None:
@@ -302,7 +302,7 @@ def test_2_2_an_object_applied_in_an_old_version_is_stored_in_the_new_one(
     a_namespace(stage, "top", {TYPE: "root"})
     serve_every_version(stage)
     body = {**sub_body("one", SPEC, namespace="top"), "apiVersion": f"accurate.cybozu.com/{version}"}
-    stage.cluster.kubectl("api-resources", "--api-group=accurate.cybozu.com")  # what kubectl remembers may be older
+    stage.cluster.kubectl("api-resources", "--api-group=accurate.cybozu.com")  # the cache of kubectl may be older
     stage.cluster.kubectl("apply", "-f", "-", input=json.dumps(body))
     made = stage.api.get(of_version("v2", "one"))
     assert (made["apiVersion"], made["spec"]) == ("accurate.cybozu.com/v2", SPEC)

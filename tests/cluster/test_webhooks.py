@@ -1,4 +1,4 @@
-"""Webhooks on a real API server: what it refuses for us, what it lets through without us, and how it reads CRDs."""
+"""Webhooks on a real API server: refusals, requests without a webhook server, and conversion."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def rights(stage: Stage) -> None:
 
 
 class Webhooks:
-    """An admission in a thread of its own. Its cache lags as far as a cache can: it holds what it is shown."""
+    """An admission server in its own thread. Its cache contains only the objects that a test puts there."""
 
     def __init__(
         self,
@@ -177,12 +177,12 @@ class Webhooks:
         self._in_loop(put())
 
     def close(self) -> None:
-        """What a signal does first."""
+        """Removes the webhooks, as a signal does first."""
         assert self.admission is not None
         self._in_loop(self.admission.close())
 
     def kill(self) -> None:
-        """The end without a word."""
+        """Ends without removing the webhooks."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(10)
@@ -217,7 +217,7 @@ class Webhooks:
                 for task in (running, ended):
                     task.cancel()
                 await asyncio.gather(running, ended, return_exceptions=True)
-        await until_closed()  # connections over TLS say goodbye before they close
+        await until_closed()  # TLS connections send a close notification before they close
 
 
 @pytest.fixture
@@ -258,10 +258,10 @@ def registered(stage: Stage, **more: Any) -> Iterator[Webhooks]:
 
 
 def is_in_force(stage: Stage) -> bool:
-    """The server learns of a configuration a moment after it was stored."""
+    """True once the server calls the webhook, shortly after the configuration was stored."""
     if stage.api.find(CONFIG) is None or conversion(stage)["strategy"] != "Webhook":
         return False
-    if not (served(stage, "v1") and served(stage, "v2")):  # its storage begins anew after a change of the CRD
+    if not (served(stage, "v1") and served(stage, "v2")):  # the server recreates the storage after a change of the CRD
         return False
     return bool(refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}, dryRun="All")))
 
@@ -432,7 +432,7 @@ def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(sta
     made = webhook_configuration(a_registry(), endpoint.client_config(ADMIT, b""), (OWN,))
     before = stage.api.create(HOOKS, made)
     with registered(stage, port=port, in_cluster=True) as running:
-        a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # our own namespace waits for nobody
+        a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # the webhooks exclude our own namespace
         after = stage.api.get(CONFIG)
         bundle = stage.api.get(TLS)["data"]["ca.crt"]
         assert {each["clientConfig"].pop("caBundle") for each in after["webhooks"]} == {bundle}

@@ -1,4 +1,4 @@
-"""What names a distribution that is gone, on a control plane where nothing else takes it: no garbage collector runs."""
+"""Copies of deleted distributions on a control plane without a garbage collector."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),
-    pytest.mark.verify,  # the garbage collector has half a minute before we act in its place
+    pytest.mark.verify,  # we wait half a minute for the garbage collector
 ]
 __all__ = ["definition"]
 LATE = 30.0
-"""For so long what a distribution made is left to the garbage collector."""
+"""Seconds before the operator deletes copies that the garbage collector has not deleted."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def distributor(stage: Stage) -> Distributor:
 
 
 def forged(stage: Stage, namespace: str, name: str, uid: str) -> None:
-    """Somebody's own Secret that says it was made for a distribution."""
+    """Creates a foreign Secret with the marks of a copy of a distribution."""
     owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", "name": name, "uid": uid}
     marks = {FROM: name, HASHCODE: "0"}
     meta = {"annotations": marks, "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}]}

@@ -1,4 +1,4 @@
-"""What holds for every vocabulary in every world: the contract, over all real vocabularies and the three toys."""
+"""The contract: properties of every vocabulary in every world, for all real vocabularies and the three toys."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ VOCABULARY_NAMES = [vocabulary.name for vocabulary in VOCABULARIES]
 
 
 def left_to_do(vocabulary: str, registry: Registry) -> tuple[list[Write], int]:
-    """What is not done yet after an event of a Namespace of the example was followed, and how many copies it led to."""
+    """The writes that remain after the events of the Namespaces of an example, and the number of copies they caused."""
     left, made = list[Write](), 0
     for world, event in examples.namespace_events(vocabulary, registry):
         before = copies_in(world)
@@ -281,7 +281,7 @@ def test_an_unlisted_kind_stops_only_the_keys_that_use_it(world: World, rules: C
 
 
 def _used(key: Key, world: World) -> set[Kind]:
-    """The kinds that a key's plan reads, where it is known what it writes."""
+    """The kinds that the plan of a key reads, if its addresses are known."""
     place = world.registry[key.source_type].addresses(key.source, world)
     return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
 
@@ -302,13 +302,13 @@ def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World
 
 
 def _asked(world: World, besides: Key | None = None) -> set[Ref]:
-    """Every place that any source wants, allowed or not."""
+    """Every address that any source desires, allowed or not."""
     desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
     return {copy.ref for each in desired for copy in each.copies}
 
 
 def _has_home(ref: Ref, world: World) -> bool:
-    """False where the Namespace goes, and takes all that is in it along."""
+    """False if the Namespace is missing or terminating."""
     namespace = world.objects.get(namespace_ref(ref.namespace))
     return namespace is not None and not namespace.deleting
 
@@ -404,7 +404,7 @@ def test_an_address_has_at_most_one_owner_across_all_source_types(world: World, 
 
 
 def _is_left(ref: Ref, key: Key, world: World) -> bool:
-    """True where a source wants a place and leaves what is there alone."""
+    """True if a source desires an address and leaves an existing object there alone."""
     copies = [copy for copy in world.registry[key.source_type].desired(key.source, world).copies if copy.ref == ref]
     return any(copy.template.content is UNAVAILABLE or copy.template.mode is Mode.CREATE_ONLY for copy in copies)
 
@@ -421,7 +421,7 @@ def test_every_conflict_has_a_visible_cause(world: World, rules: ClusterPolicy) 
 
 
 def _is_anothers(world: World, key: Key, have: Object) -> bool:
-    if have.ref.kind == NAMESPACE:  # it hangs where it hangs, whoever made it
+    if have.ref.kind == NAMESPACE:  # its parent label counts for any field manager
         return world.registry[key.source_type].ownership.source_of(have, world) != key.source
     return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
 
@@ -437,7 +437,7 @@ def _prunes(key: Key, world: World) -> bool:
 
 
 def _stands(planned: Plan, ref: Ref, rules: ClusterPolicy) -> bool:
-    """True where a plan wants a place and may have it, even if a pause or an immutable field keeps it from writing."""
+    """True if a plan may have an address, even if a pause or an immutable field prevents the write."""
     bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
     barred = {each.ref for each in planned.blocked if each.reason in bars}
     return ref in planned.desired and ref not in barred
@@ -587,7 +587,7 @@ def test_a_copy_of_ours_never_blocks_the_source_that_wins_its_address(world: Wor
 
 
 def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool:
-    """True for what we did not make, and for a copy that goes, or is kept by a person's or a setting's word."""
+    """True for an object that we did not create, and for a copy that is terminating, released, paused or not pruned."""
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
     if (
         have.deleting
@@ -644,7 +644,7 @@ def test_the_finalizer_is_added_before_the_first_write_and_removed_after_the_las
 
 
 def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
-    """True where nothing keeps a copy that is not wanted."""
+    """True if nothing keeps an unwanted copy."""
     namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace or obj.ref.name)]
     stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
     return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"

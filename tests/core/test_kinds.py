@@ -1,4 +1,4 @@
-"""What is special about a kind."""
+"""Special rules of a kind."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_secrets_that_are_credentials_of_the_cluster_are_denied_by_type(kind: st
     assert rules_for(SECRET).refusal(secret("one")) is None
 
 
-# what an object has of its own
+# fields that belong to an object itself
 
 GIVEN = {"name": "web-dockercfg-x7k2p"}
 OURS = {"name": "registry"}

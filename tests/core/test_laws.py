@@ -1,4 +1,4 @@
-"""The four laws of ownership, and what follows from them."""
+"""The four laws of ownership and their consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys an event leads to, and what a slice sees."""
+"""The keys of an event, and the view of a slice."""
 
 from __future__ import annotations
 

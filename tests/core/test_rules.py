@@ -1,4 +1,4 @@
-"""The rules, one by one: what a desired copy, an unwanted one, an overlay and a finalizer need."""
+"""The rules one by one: the writes for desired copies, unwanted copies, overlays and finalizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has a place that several want: what changes hands, what is replaced, and what its source keeps."""
+"""Contested addresses: copies that are handed over, replaced or kept by their source."""
 
 from __future__ import annotations
 
@@ -221,14 +221,14 @@ def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_
     assert plan_of(SYNC, world, RULES).writes == ()
 
 
-# What its own source no longer wants
+# Copies that their source no longer wants
 
 
 HOME = at("admin", "x")
 
 
 def a_copy_from_home(world: World) -> None:
-    """Secret copy has the place, and gives it up."""
+    """A source of Secret copy wins the address and then stops targeting it."""
     world.put(HOME, secret("home"), annotations={TARGETS: "b"})
     settle(world)
     assert holder(world) == Key("secret-copy", HOME)
@@ -400,7 +400,7 @@ def test_a_copy_created_once_belongs_to_its_namespace_when_its_source_is_deleted
     assert [reason for reason, _ in blocked(world, SYNC)] == ["conflict"]
 
 
-# What a source keeps
+# Copies that a source keeps
 
 
 def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:

@@ -1,4 +1,4 @@
-"""Before `make test` begins it says what it will build and how long that takes, with the figures of those who build."""
+"""`make test` announces what it will build and how long that takes, with the figures of the build scripts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The pages say what the program does: their fences parse, their links lead somewhere, their tables are complete."""
+"""The pages match the program: their fences parse, their links have targets, their tables are complete."""
 
 import ast
 import json
@@ -106,7 +106,7 @@ def test_make_targets_on_a_page_exist() -> None:
 
 
 def _commands(page: Path) -> str:
-    """What a page shows as typed: its shell fences and the code in its sentences."""
+    """The commands on a page: its shell fences and the code in its sentences."""
     typed = [fence.text for fence in LISTED if fence.page == page and fence.language == "sh"]
     return "\n".join([*typed, *re.findall(r"`[^`\n]+`", prose(page))])
 

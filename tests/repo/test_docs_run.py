@@ -1,4 +1,4 @@
-"""What the pages show is done, block by block, on a real control plane; what is not done says so."""
+"""Runs the blocks of the pages on a real control plane. Blocks that are not run are marked."""
 
 import base64
 import json
@@ -160,7 +160,7 @@ def test_another_key_or_another_type_is_a_difference() -> None:
     assert sorted(differences(shown, {"a": [{"b": 2, "d": 1}]})) == [".a[].c", ".a[].d"]
 
 
-# what is not run
+# blocks that are not run
 
 
 def test_blocks_that_are_not_run_need_a_container_engine_or_an_outside_address() -> None:

@@ -1,4 +1,4 @@
-"""The examples and the manifests on the pages mean what they say, and the demo shows it on a real cluster.
+"""The examples and the manifests on the pages are valid, and the demo runs on a real cluster.
 
 The manifests on the pages are applied by `test_docs_run.py`, in the order of their page.
 """
@@ -90,7 +90,7 @@ def test_the_demo_of_a_checkout_uses_the_examples_of_the_checkout() -> None:
 
 
 def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Nothing that it started goes on, also where it takes too long."""
+    """Runs the demo and leaves no process behind, even after a timeout."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as running:
         try:

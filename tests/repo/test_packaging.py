@@ -1,4 +1,4 @@
-"""What leaves the house: the wheel works elsewhere, the lock is complete, and no file names where it was written."""
+"""Releases: the wheel works outside of the checkout, the lock is complete, and no file names a machine."""
 
 import os
 import re

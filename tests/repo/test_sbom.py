@@ -1,4 +1,4 @@
-"""The SBOM and the licence list say what the lock file says, and name a licence for everything."""
+"""The SBOM and the licence list match the lock file and have a licence for every package."""
 
 import json
 import re

@@ -36,14 +36,14 @@ def commands(text: str) -> list[str]:
 
 
 def dialogue(text: str) -> list[tuple[str, str]]:
-    """The commands of a console block, each with what is shown below it."""
+    """The commands of a console block, each with its shown output."""
     parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     assert not parts[0], "a console block begins with a command"
     return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts[1:])]
 
 
 def is_as_shown(said: str, shown: str) -> bool:
-    """Word for word, but for the width of columns and for how old things are; where nothing is shown all is right."""
+    """True if the output equals the shown text except for column widths and ages, or if no text is shown."""
     return not shown or _words(said) == _words(shown)
 
 
@@ -52,7 +52,7 @@ def _words(text: str) -> list[list[str]]:
 
 
 class Before(NamedTuple):
-    """What is there before the first block of a page."""
+    """The state before the first block of a page."""
 
     namespaces: tuple[str, ...] = ()
     manifests: str = ""
@@ -92,7 +92,7 @@ class Walk:
         return folder
 
     def prepare(self, before: Before) -> None:
-        """What the page takes for granted."""
+        """Creates the state that a page requires."""
         self.namespaces(*before.namespaces)
         if before.manifests:
             self.apply(before.manifests)
@@ -114,11 +114,11 @@ class Walk:
                 self.run(command, shown)
 
     def private(self, text: str) -> str:
-        """What a page keeps in /tmp is kept in the walk's own folder."""
+        """Replaces /tmp by the folder of the walk."""
         return text.replace("/tmp/", f"{self.folder.parent}/tmp/")
 
     def apply(self, text: str) -> None:
-        """Namespaces that are only named come first, as somebody has made them before."""
+        """Applies a manifest. Creates the namespaces it refers to first."""
         documents = [each for each in yaml.safe_load_all(text) if each]
         named = {each["metadata"].get("namespace") for each in documents} - {None}
         own = {each["metadata"]["name"] for each in documents if each["kind"] == "Namespace"}
@@ -148,7 +148,7 @@ class Walk:
 
     def shell(self, command: str) -> subprocess.CompletedProcess[str]:
         line = ("bash", "-euo", "pipefail", "-c", command)
-        # Who is asked says yes.
+        # Confirms prompts.
         return subprocess.run(
             line, cwd=self.folder, env=self._env, input="y\n", capture_output=True, text=True, timeout=120, check=False
         )
@@ -184,9 +184,9 @@ class Walk:
 
 
 class Slate:
-    """The cluster as it was: what has come since is forgotten, and what has changed or gone is put back.
+    """Restores the keys of the cluster in etcd.
 
-    Straight in etcd: deletions by the server take seconds, and wait for operators that have ended.
+    Deletions through the server take seconds and wait for finalizers of operators that have ended.
     """
 
     def __init__(self, cluster: Devcluster) -> None:
