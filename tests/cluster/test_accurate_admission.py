@@ -147,7 +147,7 @@ def landscape(trees: Trees) -> None:
 def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
     landscape(trees)
     guard(trees)
-    for labels, told in (
+    for labels, message in (
         ({"parent": "new"}, CIRCULAR),
         ({"parent": "root", "template": "gold"}, "a sub-namespace cannot have a template"),
         ({"parent": "root", "type": "template"}, "a sub-namespace cannot be a root or a template"),
@@ -161,8 +161,8 @@ def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
         ({"parent": ""}, f"{PARENT} is empty: name a namespace or remove the label"),
         ({"template": ""}, f"{TEMPLATE} is empty: name a namespace or remove the label"),
     ):
-        found = refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels))
-        assert found.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {told}'), labels
+        error = refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels))
+        assert error.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {message}'), labels
     for labels in ({"parent": "web"}, {"template": "gold"}, {"type": "root", "template": "gold"}, {"type": "odd"}, {}):
         assert refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels)) == "", labels
     assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
@@ -187,8 +187,8 @@ def test_a_namespace_is_validated_when_its_labels_change(trees: Trees) -> None:
         ("plain", {PARENT: "gold"}, "gold is not a valid root namespace"),
         ("deep", {TYPE: "root"}, "a sub-namespace cannot be a root or a template"),
     ]
-    for name, labels, told in cases:
-        assert relabel(trees, name, labels).endswith(f"denied the request: {told}"), (name, labels)
+    for name, labels, message in cases:
+        assert relabel(trees, name, labels).endswith(f"denied the request: {message}"), (name, labels)
     allowed: list[tuple[str, Labels]] = [
         ("web", {PARENT: None, TYPE: "root"}),
         ("deep", {PARENT: None}),
@@ -233,7 +233,7 @@ def test_a_sub_namespace_is_validated_when_it_is_created_and_when_its_spec_chang
     trees.until_well("sub", "root")
     denied = 'admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied the request: '
     named = "target=sub root=strict1 denied policy - root=^(?P<team>strict) match=^${team}-"
-    for holder, name, told in (
+    for holder, name, message in (
         ("plain", "sub", "namespace plain is neither a root nor a sub namespace"),
         ("gold", "sub", "namespace gold is neither a root nor a sub namespace"),
         ("lost", "sub", "namespace nowhere is not found"),
@@ -241,14 +241,14 @@ def test_a_sub_namespace_is_validated_when_it_is_created_and_when_its_spec_chang
         ("root", "kube-sub", "namespace kube-sub is reserved: a sub-namespace cannot have this name"),
         ("web", "default", "namespace default is reserved: a sub-namespace cannot have this name"),
     ):
-        assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder)).endswith(denied + told), (holder, name)
+        assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder)).endswith(denied + message), (holder, name)
     bad: Json = {"labels": {"a b": "c", "d": "e f"}, "annotations": {"g h": "i"}}
-    for found in (
+    for error in (
         refusal(trees, "create", "-f", "-", body=a_sub("new", "root", **bad)),
         refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", **bad)),
     ):
         for word in ('spec.labels: Invalid value: "a b"', '"e f"', 'spec.annotations: Invalid value: "g h"'):
-            assert word in found
+            assert word in error
     for holder, name in (("root", "new"), ("web", "new"), ("strict1", "strict-new")):
         assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder, labels={"app": "x"})) == ""
     assert refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", labels={"app": "x"})) == ""
@@ -268,9 +268,9 @@ def test_3_2_the_naming_policy_applies_to_a_new_sub_namespace_and_not_to_namespa
 def test_3_2_an_expansion_that_is_not_a_regular_expression_is_an_internal_error(trees: Trees) -> None:
     trees.root("strict1")
     guard(trees, accurate={"namingPolicies": [{"root": "^strict", "match": "("}]})
-    told = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
-    assert "(InternalError)" in told
-    assert "naming policy root=^strict match=(" in told
+    error = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
+    assert "(InternalError)" in error
+    assert "naming policy root=^strict match=(" in error
 
 
 def test_the_finalizer_is_added_beside_the_users_own_before_the_operator_has_seen_it(trees: Trees) -> None:
@@ -339,14 +339,14 @@ def test_7_the_plugin_prints_what_is_refused_and_changes_nothing(trees: Trees) -
         (("sub", "graft", "root", "other"), "there are sub-namespaces under root"),
         (("sub", "graft", "gold", "root"), "there are namespaces referencing gold"),
     ]
-    for args, told in cases:
-        assert told in plugin(trees, *args).fault, args
+    for args, message in cases:
+        assert message in plugin(trees, *args).fault, args
     words = ("--labels=app=no good,b=x y", "--annotations=a b=1")
-    found = plugin(trees, "sub", "create", "new", "root", *words).fault
-    assert found.count("spec.labels: Invalid value: …: the value of a label was expected.") == 2
-    assert "spec.annotations: Invalid value: …: the key of an annotation was expected." in found
+    fault = plugin(trees, "sub", "create", "new", "root", *words).fault
+    assert fault.count("spec.labels: Invalid value: …: the value of a label was expected.") == 2
+    assert "spec.annotations: Invalid value: …: the key of an annotation was expected." in fault
     assert {name: trees.labels(name) for name in before} == before
-    assert [each["metadata"]["name"] for each in trees.api.items(trees.path("subnamespaces", "other"))] == []
+    assert [sub["metadata"]["name"] for sub in trees.api.items(trees.path("subnamespaces", "other"))] == []
 
 
 def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees) -> None:

@@ -63,9 +63,9 @@ def child(trees: Trees) -> str:
 
 def overlays(trees: Trees, namespace: str, mark: int) -> list[Event]:
     return [
-        each
-        for each in trees.writes(mark)
-        if (each.resource, each.verb, each.name, each.code) == ("namespaces", "patch", namespace, 200)
+        event
+        for event in trees.writes(mark)
+        if (event.resource, event.verb, event.name, event.code) == ("namespaces", "patch", namespace, 200)
     ]
 
 

@@ -22,8 +22,8 @@ HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
 
 def held(stage: Stage) -> dict[str, Json]:
     """The content of the ConfigMap, by key."""
-    found = stage.api.find(HOLDS) or {}
-    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+    holds = stage.api.find(HOLDS) or {}
+    return {entry["key"]: entry for entry in map(json.loads, (holds.get("data") or {}).values())}
 
 
 def filled(stage: Stage, config: Json | None = None) -> None:

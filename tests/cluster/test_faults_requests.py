@@ -68,10 +68,10 @@ def address(seen: Seen) -> Address:
 
 def by_address(proxy: Proxy) -> dict[Address, list[Seen]]:
     """Every read and write of a single Secret, in order."""
-    found: defaultdict[Address, list[Seen]] = defaultdict(list)
+    by_name: defaultdict[Address, list[Seen]] = defaultdict(list)
     for seen in proxy.requests(lambda seen: is_write(seen) or is_read(seen)):
-        found[address(seen)].append(seen)
-    return found
+        by_name[address(seen)].append(seen)
+    return by_name
 
 
 def done(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
@@ -535,8 +535,12 @@ def _service_account(stage: Stage) -> str:
             meta = {"metadata": {"name": "account"}}
             stage.api.create(f"{rbac}/{path}", {**meta, "roleRef": binding, "subjects": subjects})
             stage.also_remove(f"{rbac}/{path}/account")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    return str(stage.api.create(f"{_ACCOUNT}/token", asked)["status"]["token"])
+    token_request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 3600},
+    }
+    return str(stage.api.create(f"{_ACCOUNT}/token", token_request)["status"]["token"])
 
 
 def _kubeconfig(stage: Stage, token: Path, through: Proxy | None = None, ca: Path | None = None) -> Path:

@@ -48,7 +48,7 @@ def full(cluster: Devcluster) -> Iterator[None]:
     """Fills etcd within this context. Afterwards frees the space as the etcd manual says."""
     try:
         fill(cluster)
-        assert [each["alarm"] for each in alarms(cluster)] == ["NOSPACE"]
+        assert [alarm["alarm"] for alarm in alarms(cluster)] == ["NOSPACE"]
         yield
     finally:
         make_room(cluster)
@@ -75,8 +75,8 @@ def make_room(cluster: Devcluster) -> None:
 def waiting(operator: Operator) -> Json:
     status, body = operator.answer("/readyz")
     assert status == 200, body
-    found: Json = json.loads(body)["waiting"]
-    return found
+    answer: Json = json.loads(body)["waiting"]
+    return answer
 
 
 def test_fault_19_while_the_store_is_full_writes_pause_and_are_made_up_later(stage: Stage) -> None:

@@ -50,11 +50,11 @@ def is_list(plural: str = "secrets") -> When:
 def tells_of(namespace: str, name: str) -> WhenEvent:
     """Matches the lines of a watch about this Secret."""
 
-    def told(seen: Seen, event: Json) -> bool:
+    def is_about(seen: Seen, event: Json) -> bool:
         meta = event["object"].get("metadata") or {}
         return seen.plural == "secrets" and (meta.get("namespace"), meta.get("name")) == (namespace, name)
 
-    return told
+    return is_about
 
 
 def ends_list(seen: Seen, event: Json) -> bool:
@@ -381,8 +381,8 @@ def test_fault_07_after_a_restart_a_lagging_server_causes_no_stale_write(
     link.flow()
     second.synced()
     assert written(stage, mark) == {}
-    asked = [event.uri for event in stage.audit.ours() if "resourceVersion=0" in event.uri.replace("&", "?").split("?")]
-    assert not asked
+    uris = [event.uri for event in stage.audit.ours() if "resourceVersion=0" in event.uri.replace("&", "?").split("?")]
+    assert not uris
     assert not [seen for seen in proxy.requests() if seen.query.get("resourceVersion") == "0"]
 
 
@@ -393,8 +393,8 @@ def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
         items = other.items("/api/v1/secrets", resourceVersion="0")
     finally:
         other.close()
-    found = [each for each in items if (each["metadata"]["namespace"], each["metadata"]["name"]) == (namespace, name)]
-    return decoded(found[0])["n"] if found else None
+    matches = [item for item in items if (item["metadata"]["namespace"], item["metadata"]["name"]) == (namespace, name)]
+    return decoded(matches[0])["n"] if matches else None
 
 
 # 8
@@ -428,13 +428,13 @@ def test_fault_08_errors_and_invalid_data_in_the_stream_lose_no_event_and_end_no
 
 def test_fault_08_events_of_an_unknown_type_and_bookmarks_are_ignored(stage: Stage) -> None:
     stage.namespace("a")
-    have = stage.source("db", "a")["metadata"]["resourceVersion"]
+    version = stage.source("db", "a")["metadata"]["resourceVersion"]
     proxy = stage.proxy()
     stage.operator(through=proxy)
     stage.until_copied("db", "a")
     before = len(proxy.requests(is_watch()))
     for type_ in ("RENAMED", "BOOKMARK"):
-        line = {"type": type_, "object": {"kind": "Secret", "metadata": {"resourceVersion": have}}}
+        line = {"type": type_, "object": {"kind": "Secret", "metadata": {"resourceVersion": version}}}
         proxy.on_event(tells_of("admin", "db"), preceded_by(line, line), times=1)
         stage.bump("db")
         stage.until_copied("db", "a")
@@ -470,9 +470,9 @@ def test_fault_08_a_429_in_the_stream_is_waited_out_for_retry_after(stage: Stage
     proxy = stage.proxy()
     stage.operator(through=proxy)
     stage.until_copied("db", "a")
-    told = error_event(429, "TooManyRequests")
-    told["object"]["details"] = {"retryAfterSeconds": 2}
-    rule = proxy.on_request(is_watch(), body(json.dumps(told).encode() + b"\n"), times=1)
+    error = error_event(429, "TooManyRequests")
+    error["object"]["details"] = {"retryAfterSeconds": 2}
+    rule = proxy.on_request(is_watch(), body(json.dumps(error).encode() + b"\n"), times=1)
     proxy.cut("secrets")
     eventually(lambda: rule.hits)
     stage.bump("db")
@@ -499,8 +499,8 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     assert rule.hits >= 20
     assert warnings(operator) == []
     assert {event.code for event in stage.audit.writes()} == {200, 201}
-    told = operator.metrics()
-    assert not [name for name in told if name.startswith("samara_writes_total") and 'result="done"' not in name]
+    metrics = operator.metrics()
+    assert not [name for name in metrics if name.startswith("samara_writes_total") and 'result="done"' not in name]
 
 
 def _every(k: int, when: When) -> Callable[[Seen], bool]:
@@ -547,7 +547,7 @@ def test_fault_10_duplicate_late_and_reordered_events_lead_to_the_same_state(
 
 def _busy_minutes(stage: Stage, tag: str) -> None:
     """Makes a few changes of every type as fast as possible. All names contain the tag."""
-    names = [f"{tag}-{each}" for each in "abc"]
+    names = [f"{tag}-{namespace}" for namespace in "abc"]
     a, b, c = names
     stage.namespace(a)
     stage.source(f"{tag}-db", f"{a},{b}", {"step": "1"})
@@ -568,11 +568,11 @@ def _busy_minutes(stage: Stage, tag: str) -> None:
 
 def _state(stage: Stage, tag: str) -> dict[tuple[str, str], Json]:
     """Every Secret of a tag, without the tag and without fields that differ between runs."""
-    found = {}
+    state = {}
     for secret in stage.api.items("/api/v1/secrets"):
         meta = secret["metadata"]
         if meta["name"].startswith(tag):
             data = {key: value for key, value in decoded(secret).items() if key != "n"}
             words = {key: (meta.get("annotations") or {}).get(key, "").replace(tag, "") for key in (ORIGIN, TARGETS)}
-            found[meta["namespace"].replace(tag, ""), meta["name"].replace(tag, "")] = {**data, **words}
-    return found
+            state[meta["namespace"].replace(tag, ""), meta["name"].replace(tag, "")] = {**data, **words}
+    return state

@@ -97,9 +97,9 @@ def test_fault_50_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_
     fishy.serve()
     fishy.ask("db", {key: key.lower() for key in raw})
     fishy.until("db")
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert {key: base64.b64decode(value) for key, value in found["data"].items()} == raw
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == raw
 
 
 def test_fault_50_a_value_of_more_than_a_mebibyte_is_refused_and_the_last_good_one_stays(fishy: Fishy) -> None:
@@ -182,7 +182,7 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
         ("http://127.0.0.1:80/", "http"),
         ("\n\n", ""),
     ],
-    ids=lambda each: "",
+    ids=lambda secret: "",
 )
 def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, told: str) -> None:
     fishy.configure(url, token=f"{CANARY}-token")

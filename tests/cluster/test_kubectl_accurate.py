@@ -61,16 +61,16 @@ class Trees:
 
     def labels(self, name: str) -> dict[str, str]:
         """The labels of the vocabulary, by their keys without the prefix."""
-        found = self.api.get(f"{SPACES}/{name}")["metadata"].get("labels") or {}
-        return {key.removeprefix(f"{KEY}/"): value for key, value in found.items() if key.startswith(f"{KEY}/")}
+        labels = self.api.get(f"{SPACES}/{name}")["metadata"].get("labels") or {}
+        return {key.removeprefix(f"{KEY}/"): value for key, value in labels.items() if key.startswith(f"{KEY}/")}
 
     def sub_namespaces(self) -> dict[str, Json]:
         """Every SubNamespace that is not under deletion, by address."""
-        found = self.api.items(f"/apis/{KEY}/v2/subnamespaces")
+        subs_of_cluster = self.api.items(f"/apis/{KEY}/v2/subnamespaces")
         return {
-            f"{each['metadata']['namespace']}/{each['metadata']['name']}": each
-            for each in found
-            if "deletionTimestamp" not in each["metadata"]
+            f"{sub['metadata']['namespace']}/{sub['metadata']['name']}": sub
+            for sub in subs_of_cluster
+            if "deletionTimestamp" not in sub["metadata"]
         }
 
     def writes(self) -> list[str]:
@@ -558,11 +558,11 @@ def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves
 
 def settled(trees: Trees) -> set[str]:
     """The SubNamespaces that are there and are right: seen by the operator, without a condition."""
-    found = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
+    subs_of_cluster = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
     return {
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
-        for each in found
-        if (each.get("status") or {}).get("observedGeneration") and not each["status"].get("conditions")
+        f"{sub['metadata']['namespace']}/{sub['metadata']['name']}"
+        for sub in subs_of_cluster
+        if (sub.get("status") or {}).get("observedGeneration") and not sub["status"].get("conditions")
     }
 
 
@@ -622,8 +622,8 @@ def test_without_the_definition_the_error_names_what_to_install(trees: Trees) ->
 def tree(trees: Trees, *args: str, config: Path) -> Json:
     done = samara("tree", *args, f"--kubeconfig={trees.stage.cluster.kubeconfig}", f"--config={config}", "-o", "json")
     assert done.code == 0, done.err
-    found: Json = json.loads(done.out)
-    return found
+    answer: Json = json.loads(done.out)
+    return answer
 
 
 def test_tree_shows_what_is_inherited_and_where_copies_are_missing(forest: Trees, tmp_path: Path) -> None:

@@ -93,8 +93,8 @@ def test_a_server_that_refuses_to_stream_lists_is_listed_in_pages(stage: Stage, 
     assert operator.log.count("this server does not stream lists") == 3
     assert " warning " not in operator.log, "that is no fault"
     lives(stage, proxy, operator)
-    asked = [seen.plural for seen in proxy.requests(streams)]
-    assert sorted(asked) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
+    streamed = [seen.plural for seen in proxy.requests(streams)]
+    assert sorted(streamed) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
 
 
 def test_a_refusal_with_the_message_of_1_30_is_understood(stage: Stage) -> None:

@@ -213,7 +213,7 @@ def test_rule_04_a_key_removed_from_the_source_is_removed_from_every_copy(stage:
     stage.operator()
     stage.until_copied("db", "a", "b")
     stage.api.patch(stage.path("admin", "db"), {"data": {"old": None}})
-    eventually(lambda: all("old" not in (stage.data(each, "db") or {"old": ""}) for each in "ab"))
+    eventually(lambda: all("old" not in (stage.data(namespace, "db") or {"old": ""}) for namespace in "ab"))
 
 
 def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> None:
@@ -222,7 +222,7 @@ def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> 
     stage.operator()
     stage.until_copied("db", "a", "b")
     mark = stage.audit.mark()
-    before = {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in "ab"}
+    before = {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in "ab"}
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a,b", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     stage.until_copied("db", "a", "b")

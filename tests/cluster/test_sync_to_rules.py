@@ -59,9 +59,9 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 def _left(api: Api) -> list[str]:
     """The ConfigMaps that a test made or had made: a stage sweeps Secrets only."""
-    found = [each["metadata"] for each in api.items("/api/v1/configmaps")]
-    mine = [each for each in found if FROM in (each.get("labels") or {}) or each["namespace"] not in SYSTEM]
-    return [f"{each['namespace']}/{each['name']}" for each in mine if each["name"] != "kube-root-ca.crt"]
+    metadata = [config_map["metadata"] for config_map in api.items("/api/v1/configmaps")]
+    mine = [meta for meta in metadata if FROM in (meta.get("labels") or {}) or meta["namespace"] not in SYSTEM]
+    return [f"{meta['namespace']}/{meta['name']}" for meta in mine if meta["name"] != "kube-root-ca.crt"]
 
 
 class Scene:
@@ -108,13 +108,13 @@ class Scene:
 
     def is_copy(self, namespace: str, name: str = "db", source: str = "team") -> bool:
         """True if the copy equals its source except for metadata and has the marks."""
-        have, wanted = self.get(namespace, name), self.get(source, name)
+        actual, wanted = self.get(namespace, name), self.get(source, name)
         return (
-            have is not None
+            actual is not None
             and wanted is not None
-            and _content(have) == _content(wanted)
-            and metadata_of(have).get(FROM) == f"{source}/{name}"
-            and FROM in metadata_of(have, "labels")
+            and _content(actual) == _content(wanted)
+            and metadata_of(actual).get(FROM) == f"{source}/{name}"
+            and FROM in metadata_of(actual, "labels")
         )
 
     def until_copied(self, *namespaces: str, name: str = "db", source: str = "team", deadline: float = 20.0) -> None:
@@ -207,8 +207,8 @@ def test_rule_1_a_copy_with_sync_to_is_not_a_source(scene: Scene) -> None:
 
 def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene, config_maps: Scene) -> None:
     secrets.stage.namespace("a")
-    for each in (secrets, config_maps):
-        each.make(asked=to("a"))
+    for scene in (secrets, config_maps):
+        scene.make(asked=to("a"))
     secrets.operator(kinds=["v1/ConfigMap"])
     config_maps.until_copied("a")
     assert secrets.get("a") is None
@@ -253,9 +253,9 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name_and_re
     scene.make(asked=to("a", "kube-system"))
     scene.operator()
     scene.until_copied("a")
-    told = scene.until_told("Refused")
-    assert "kube-system" in told
-    assert "protected" in told
+    message = scene.until_told("Refused")
+    assert "kube-system" in message
+    assert "protected" in message
     assert scene.get("kube-system") is None
 
 
@@ -493,7 +493,7 @@ def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: 
     secrets.until_gone("a", "default", "admin")
     assert secrets.is_copy("b")
     conditions = [event.request["preconditions"] for event in secrets.writes(mark)]
-    assert all(each.get("uid") and each.get("resourceVersion") for each in conditions)
+    assert all(condition.get("uid") and condition.get("resourceVersion") for condition in conditions)
 
 
 def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Scene) -> None:
@@ -602,13 +602,14 @@ def test_rule_7_the_older_of_two_sources_wins_and_the_other_is_reported_until_th
 ) -> None:
     scene.stage.namespace("a", "early")
     first = scene.make(asked=to("a"), **scene.data(value="older"))["metadata"]["creationTimestamp"]
-    asked = to("a", "early")
+    annotations = to("a", "early")
 
     def is_younger() -> bool:
         """Creation times have whole seconds: recreates the object until its second is a later one."""
         scene.stage.api.gone(scene.path("early"))
         return bool(
-            scene.make("early", asked=asked, **scene.data(value="other"))["metadata"]["creationTimestamp"] != first
+            scene.make("early", asked=annotations, **scene.data(value="other"))["metadata"]["creationTimestamp"]
+            != first
         )
 
     eventually(is_younger, every=0.2)

@@ -127,8 +127,8 @@ def sub_body(name: str, spec: Json | None = None, **meta: Any) -> Json:
 
 
 def is_ending(stage: Stage, path: str) -> bool:
-    found = stage.api.find(path)
-    return found is None or "deletionTimestamp" in found["metadata"]
+    live = stage.api.find(path)
+    return live is None or "deletionTimestamp" in live["metadata"]
 
 
 # refusals and defaults
@@ -138,13 +138,13 @@ def test_namespaces_are_validated_when_created_changed_and_deleted(stage: Stage,
     a_namespace(stage, "top", {TYPE: "root"})
     a_namespace(stage, "below", {PARENT: "top"})
     hooks.sees("top", "below")
-    told = refused(stage, lambda: a_namespace(stage, "lost", {PARENT: "nowhere"}))
-    assert told.startswith('403 Forbidden admission webhook "namespaces.samara.dev" denied the request: ')
-    assert "namespace does not exist: nowhere" in told
+    refusal = refused(stage, lambda: a_namespace(stage, "lost", {PARENT: "nowhere"}))
+    assert refusal.startswith('403 Forbidden admission webhook "namespaces.samara.dev" denied the request: ')
+    assert "namespace does not exist: nowhere" in refusal
     assert "there are sub-namespaces under top" in refused(stage, lambda: label(stage, "top", {TYPE: None}))
-    told = refused(stage, lambda: stage.api.delete(f"{NAMESPACES}/top"))
-    assert told.startswith("403 Forbidden")
-    assert "child namespaces exist" in told
+    refusal = refused(stage, lambda: stage.api.delete(f"{NAMESPACES}/top"))
+    assert refusal.startswith("403 Forbidden")
+    assert "child namespaces exist" in refusal
     assert not is_ending(stage, f"{NAMESPACES}/top")
     label(stage, "below", {PARENT: None})  # which the cache does not know yet
     label(stage, "top", {TYPE: None})
@@ -168,9 +168,9 @@ def test_a_sub_namespace_is_validated_and_gets_the_finalizer_beside_the_users_ow
     assert made["metadata"]["finalizers"] == [FINALIZER]
     made = stage.api.create(subs("top"), sub_body("two", finalizers=["mine.dev/guard"]))
     assert made["metadata"]["finalizers"] == ["mine.dev/guard", FINALIZER]
-    told = refused(stage, lambda: stage.api.create(subs("plain"), sub_body("three")))
-    assert told.startswith('403 Forbidden admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied')
-    assert "namespace plain is neither a root nor a sub namespace" in told
+    refusal = refused(stage, lambda: stage.api.create(subs("plain"), sub_body("three")))
+    assert refusal.startswith('403 Forbidden admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied')
+    assert "namespace plain is neither a root nor a sub namespace" in refusal
     assert "reserved" in refused(stage, lambda: stage.api.create(subs("top"), sub_body("kube-three")))
     bad = {"spec": {"labels": {"a b": "c"}}}
     assert 'spec.labels: Invalid value: "a b"' in refused(stage, lambda: stage.api.patch(f"{subs('top')}/one", bad))
@@ -272,7 +272,7 @@ def serve_every_version(stage: Stage) -> None:
     for version in definition["spec"]["versions"]:
         version["served"] = True
     stage.api.patch(CRD_PATH, {"spec": {"versions": definition["spec"]["versions"]}})
-    eventually(lambda: all(is_answered(stage, of_version(each)) for each in ("v1", "v2alpha1", "v2")))
+    eventually(lambda: all(is_answered(stage, of_version(version)) for version in ("v1", "v2alpha1", "v2")))
 
 
 def is_answered(stage: Stage, path: str) -> bool:
@@ -292,7 +292,7 @@ STALLED = {
     "lastTransitionTime": "2026-01-01T00:00:00Z",
     "observedGeneration": 1,
 }
-OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{each}" for each in ("observed-generation", "conditions"))
+OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{suffix}" for suffix in ("observed-generation", "conditions"))
 
 
 @pytest.mark.parametrize("version", ["v1", "v2alpha1"])
@@ -341,9 +341,9 @@ def test_2_2_an_annotation_that_cannot_be_read_is_refused_by_its_name(stage: Sta
     stage.api.create(of_version("v1"), {**sub_body("one"), "apiVersion": "accurate.cybozu.com/v1"})
     for key in (OBSERVED, CONDITIONS):
         bad = {"metadata": {"annotations": {key: "hunter2"}}}
-        told = refused(stage, lambda bad=bad: stage.api.patch(of_version("v1", "one"), bad))  # type: ignore[misc]
-        assert key in told
-        assert "hunter2" not in told
+        refusal = refused(stage, lambda bad=bad: stage.api.patch(of_version("v1", "one"), bad))  # type: ignore[misc]
+        assert key in refusal
+        assert "hunter2" not in refusal
 
 
 # registration

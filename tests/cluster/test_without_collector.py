@@ -72,7 +72,7 @@ def test_after_half_a_minute_we_delete_our_copies_of_a_deleted_distribution_and_
     (owner,) = (distributor.copy("a", "again") or {})["metadata"]["ownerReferences"]
     assert owner["uid"] == distributor.get("again")["metadata"]["uid"] != old
     assert distributor.condition("again", "ConflictOccurred")["status"] == "False"
-    assert sorted((each.verb, each.address) for each in stage.audit.writes(mark)) == [
+    assert sorted((event.verb, event.address) for event in stage.audit.writes(mark)) == [
         ("create", ("a", "again")),
         ("delete", ("a", "again")),
         ("delete", ("a", "db")),
@@ -95,8 +95,8 @@ def test_while_its_definition_is_being_deleted_no_copies_of_a_distribution_are_d
     eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None)
     never(lambda: stage.audit.writes(mark), LATE + 3.0)
     assert "deletionTimestamp" in stage.api.get(f"{DEFINITIONS}/{DEFINITION}")["metadata"]
-    asked = [each for each in stage.audit.ours(mark) if each.resource == "customresourcedefinitions"]
-    assert [each.name for each in asked if each.verb == "get"]
+    reads = [event for event in stage.audit.ours(mark) if event.resource == "customresourcedefinitions"]
+    assert [event.name for event in reads if event.verb == "get"]
     stage.api.patch(f"{DISTRIBUTIONS}/held", {"metadata": {"finalizers": None}})
     eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
     assert distributor.copy("a", "db")

@@ -57,7 +57,7 @@ RESOURCES = EVERYTHING.resources
 """The custom resources, real ones and a toy."""
 MADE = tuple(kind for kind in EVERYTHING.kinds if kind not in (NAMESPACE, *RESOURCES))
 """The kinds of which copies are made."""
-GUARDS = frozenset(each.finalizer for each in EVERYTHING.source_types if each.finalizer)
+GUARDS = frozenset(source_type.finalizer for source_type in EVERYTHING.source_types if source_type.finalizer)
 Order = Callable[[list[Key]], list[Key]]
 
 
@@ -85,7 +85,7 @@ def test_held_removals_are_replaced_and_refused_ones_stay_refused(
     }
 
 
-@pytest.mark.parametrize("name", [each.name for each in toys.full_registry().source_types])
+@pytest.mark.parametrize("name", [source_type.name for source_type in toys.full_registry().source_types])
 @pytest.mark.parametrize("there", [False, True])
 def test_many_removals_at_once_are_held_unless_the_source_was_deleted_explicitly(name: str, there: bool) -> None:
     clock, registry = Clock(), toys.full_registry()
@@ -172,7 +172,7 @@ def test_a_copy_that_accurate_created_once_belongs_to_its_namespace_for_other_vo
     settle(world, check=assert_lawful)
     key = Key("secret-copy", source.ref)
     assert world.objects[created.ref] is created
-    assert [each.reason for each in plan_of(key, world, RULES).blocked] == ["conflict"]
+    assert [blocked_copy.reason for blocked_copy in plan_of(key, world, RULES).blocked] == ["conflict"]
     assert not is_ours(world, key, created)
 
 
@@ -224,7 +224,10 @@ def test_a_source_type_that_ignores_events_of_namespaces_fails_the_test_above(na
     """The test above can fail: this shows it for every source type."""
     vocabulary = vocabulary_of(name)
     types = examples.registry_for(vocabulary).source_types
-    forgetful = tuple(replace(each, affected_by=toys.unaffected) if each.name == name else each for each in types)
+    forgetful = tuple(
+        replace(source_type, affected_by=toys.unaffected) if source_type.name == name else source_type
+        for source_type in types
+    )
     left, _ = left_to_do(vocabulary, Registry(forgetful))
     assert left
 
@@ -234,8 +237,10 @@ def test_a_vocabulary_lists_every_metadata_key_of_its_source_types(vocabulary: s
     """Else these keys would be copied, and a copy could be taken for a source or for a copy of another source."""
     settings = Settings()
     named = next(each.metadata_keys for each in VOCABULARIES if each.name == vocabulary)
-    types = [each for each in registry_of(settings).source_types if each.vocabulary == vocabulary]
-    assert named == frozenset().union(*(each.ownership.marks | each.source.metadata_keys for each in types))
+    types = [source_type for source_type in registry_of(settings).source_types if source_type.vocabulary == vocabulary]
+    assert named == frozenset().union(
+        *(source_type.ownership.marks | source_type.source.metadata_keys for source_type in types)
+    )
 
 
 @given(strategies.worlds())
@@ -439,7 +444,7 @@ def _prunes(key: Key, world: World) -> bool:
 def _stands(planned: Plan, ref: Ref, rules: ClusterPolicy) -> bool:
     """True if a plan may have an address, even if a pause or an immutable field prevents the write."""
     bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
-    barred = {each.ref for each in planned.blocked if each.reason in bars}
+    barred = {blocked_copy.ref for blocked_copy in planned.blocked if blocked_copy.reason in bars}
     return ref in planned.desired and ref not in barred
 
 
@@ -571,7 +576,7 @@ def test_a_deleted_definition_deletes_no_copies_and_keeps_no_finalizers(
 
 
 def _source_type_of(kind: Kind) -> SourceType:
-    return next(each for each in EVERYTHING.source_types if each.resource == kind)
+    return next(source_type for source_type in EVERYTHING.source_types if source_type.resource == kind)
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -666,9 +671,11 @@ def test_a_toy_source_type_takes_few_lines(toy: Callable[..., object]) -> None:
 
 
 CORE_FILES = sorted(CORE.glob("*.py"))
-SPELLED = frozenset(text.lower() for each in VOCABULARIES for text in (each.name, each.name.replace("-", "_")))
-GROUPS = frozenset(kind.group for each in VOCABULARIES for kind in each.custom_resources)
-PREFIXES = frozenset(key.partition("/")[0] for each in VOCABULARIES for key in each.metadata_keys)
+SPELLED = frozenset(
+    text.lower() for vocabulary in VOCABULARIES for text in (vocabulary.name, vocabulary.name.replace("-", "_"))
+)
+GROUPS = frozenset(kind.group for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
+PREFIXES = frozenset(key.partition("/")[0] for vocabulary in VOCABULARIES for key in vocabulary.metadata_keys)
 WORDS = sorted({*SPELLED, *GROUPS, *PREFIXES})
 
 
@@ -691,7 +698,7 @@ def test_the_core_imports_no_clock_no_loop_and_no_third_party(file: Path) -> Non
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
+            found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(node.module or "")
     outside = {name for name in found if not name.startswith("samara.core") and name.split(".")[0] not in PURE}

@@ -24,8 +24,8 @@ def counted(*steps: Step) -> CopyCounts:
 
 
 def shown(tally: CopyCounts) -> dict[str, dict[Ref, str]]:
-    found = tally.by_reason().items()
-    return {reason: {ref: missing.shown(ref) for ref, missing in places.items()} for reason, places in found}
+    by_reason = tally.by_reason().items()
+    return {reason: {ref: missing.shown(ref) for ref, missing in places.items()} for reason, places in by_reason}
 
 
 def figures(tally: CopyCounts) -> tuple[int, int, int, int]:

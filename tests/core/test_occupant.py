@@ -107,7 +107,9 @@ def ask_for_consent(world: World, key: Key) -> None:
 
 def change(world: World, key: Key, **changes: Any) -> None:
     types = world.registry.source_types
-    changed = tuple(replace(each, **changes) if each.name == key.source_type else each for each in types)
+    changed = tuple(
+        replace(source_type, **changes) if source_type.name == key.source_type else source_type for source_type in types
+    )
     world.registry = Registry(changed)
 
 

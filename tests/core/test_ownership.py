@@ -92,7 +92,7 @@ def test_a_copy_whose_owner_reference_differs_is_updated() -> None:
 def test_an_identical_object_without_the_reference_is_a_conflict() -> None:
     world = a_world("a")
     world.put(at("a", "x"), secret(), annotations={MARK: "m"}, by="samara")
-    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+    assert [blocked_copy.reason for blocked_copy in planned(world).blocked] == ["conflict"]
 
 
 @pytest.mark.parametrize("wanted", [("a",), ()])
@@ -107,8 +107,8 @@ def test_a_copy_of_an_earlier_source_of_the_same_name_is_deleted_after_a_delay(w
 def test_a_copy_of_an_earlier_source_of_the_same_name_is_reported_as_a_conflict() -> None:
     world = a_world("a")
     put(world, "an earlier uid")
-    found = CopyCounts.of(planned(world))
-    assert (found.wanted, found.in_sync, list(found.by_reason())) == (1, 0, ["conflict"])
+    counts = CopyCounts.of(planned(world))
+    assert (counts.wanted, counts.in_sync, list(counts.by_reason())) == (1, 0, ["conflict"])
 
 
 def test_a_new_source_of_the_same_name_replaces_the_copy_of_the_earlier_one() -> None:
@@ -122,16 +122,16 @@ def test_a_new_source_of_the_same_name_replaces_the_copy_of_the_earlier_one() ->
 def test_an_object_of_another_field_manager_that_names_an_earlier_source_stays(wanted: tuple[str, ...]) -> None:
     world = a_world(*wanted)
     put(world, "an earlier uid", by="")
-    found = planned(world)
-    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"] * len(wanted), ())
+    result = planned(world)
+    assert ([blocked_copy.reason for blocked_copy in result.blocked], result.writes) == (["conflict"] * len(wanted), ())
 
 
 def test_a_copy_newer_than_its_source_is_not_taken_for_one_of_an_earlier_source() -> None:
     """Another replica has already seen the newer source and created the copy for it."""
     world = a_world("a")
     put(world, "a later uid", created="2027")
-    found = planned(world)
-    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"], ())
+    result = planned(world)
+    assert ([blocked_copy.reason for blocked_copy in result.blocked], result.writes) == (["conflict"], ())
 
 
 def test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted() -> None:

@@ -121,8 +121,8 @@ def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_
     world.put(source, content(spec={"resource": body, "targets": targets}), generation=1)
     settle(world)
     del world.objects[source]
-    asked = plan(Key("resource-distribution", source), world, world.registry, RULES).reads
-    assert asked == (CrdExists(kind), IsGone(source))
+    reads = plan(Key("resource-distribution", source), world, world.registry, RULES).reads
+    assert reads == (CrdExists(kind), IsGone(source))
     world.values |= {CrdExists(kind): True, IsGone(source): absent}
     planned = plan(Key("resource-distribution", source), world, world.registry, RULES)
     assert [type(write) for write in planned.writes] == ([Delete] if absent else [])

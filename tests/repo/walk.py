@@ -42,9 +42,9 @@ def dialogue(text: str) -> list[tuple[str, str]]:
     return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts[1:])]
 
 
-def is_as_shown(said: str, shown: str) -> bool:
+def is_as_shown(output: str, shown: str) -> bool:
     """True if the output equals the shown text except for column widths and ages, or if no text is shown."""
-    return not shown or _words(said) == _words(shown)
+    return not shown or _words(output) == _words(shown)
 
 
 def _words(text: str) -> list[list[str]]:
@@ -119,9 +119,9 @@ class Walk:
 
     def apply(self, text: str) -> None:
         """Applies a manifest. Creates the namespaces it refers to first."""
-        documents = [each for each in yaml.safe_load_all(text) if each]
-        named = {each["metadata"].get("namespace") for each in documents} - {None}
-        own = {each["metadata"]["name"] for each in documents if each["kind"] == "Namespace"}
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        named = {document["metadata"].get("namespace") for document in documents} - {None}
+        own = {document["metadata"]["name"] for document in documents if document["kind"] == "Namespace"}
         self.namespaces(*sorted(named - own))
         file = self.folder / f"{documents[-1]['metadata']['name']}.yaml"
         file.write_text(text)
@@ -137,13 +137,13 @@ class Walk:
         if command.startswith("samara run"):
             self._start(command)
             return
-        end, told = time.monotonic() + PATIENCE, []
+        end, attempts = time.monotonic() + PATIENCE, []
         while True:
             done = self.shell(command)
             if done.returncode == 0 and is_as_shown(done.stdout, shown):
                 return
-            told.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
-            assert time.monotonic() < end, "\n".join((told[0], told[-1], f"expected:\n{shown}", self.log()))
+            attempts.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
+            assert time.monotonic() < end, "\n".join((attempts[0], attempts[-1], f"expected:\n{shown}", self.log()))
             time.sleep(POLL)
 
     def shell(self, command: str) -> subprocess.CompletedProcess[str]:
@@ -204,9 +204,11 @@ class Slate:
     def _read(self) -> dict[str, str]:
         """Every key and its value, as etcd's gateway writes them; the server's own leases are left to it."""
         everything = {"key": _encoded(b"/registry/"), "range_end": _encoded(b"/registry0")}
-        found = self._cluster.etcd_call("/v3/kv/range", everything)["kvs"]
+        entries = self._cluster.etcd_call("/v3/kv/range", everything)["kvs"]
         servers = (b"/registry/leases/kube-system/", b"/registry/masterleases/")
-        return {each["key"]: each["value"] for each in found if not base64.b64decode(each["key"]).startswith(servers)}
+        return {
+            entry["key"]: entry["value"] for entry in entries if not base64.b64decode(entry["key"]).startswith(servers)
+        }
 
 
 def _encoded(key: bytes) -> str:
