@@ -1,4 +1,4 @@
-"""Runs helm as people do, and brings objects of the chart and of `samara manifests` into a form to compare."""
+"""Runs helm, and normalizes the objects of the chart and of `samara manifests` for comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Helm:
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
         self._folder = folder
-        homes = {f"HELM_{each}_HOME": str(folder / each.lower()) for each in ("CACHE", "CONFIG", "DATA")}
+        homes = {f"HELM_{variable}_HOME": str(folder / variable.lower()) for variable in ("CACHE", "CONFIG", "DATA")}
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM", "KUBE"))}
         self._env = {**kept, **homes, "KUBECONFIG": str(folder / "none")}
 
@@ -66,9 +66,9 @@ def is_hook(obj: Json) -> bool:
 
 def comparable(objects: list[Json]) -> dict[tuple[str, str], Json]:
     """By kind and name, with rules as a set of rights and settings as parsed YAML."""
-    found = {(each["kind"], each["metadata"]["name"]): _comparable(each) for each in objects}
-    assert len(found) == len(objects), "an object comes twice"
-    return found
+    by_name = {(obj["kind"], obj["metadata"]["name"]): _comparable(obj) for obj in objects}
+    assert len(by_name) == len(objects), "an object comes twice"
+    return by_name
 
 
 def _comparable(obj: Json) -> Json:

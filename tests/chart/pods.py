@@ -33,7 +33,7 @@ _numbers = itertools.count(1)
 
 
 def by_kind(objects: list[Json]) -> dict[str, Json]:
-    return {each["kind"]: each for each in objects}
+    return {obj["kind"]: obj for obj in objects}
 
 
 class Account:
@@ -65,13 +65,13 @@ class Pod(Operator):
     """The container of the rendered Deployment, with the settings of the rendered ConfigMap."""
 
     def __init__(self, stage: Stage, objects: list[Json], webhook_port: int) -> None:
-        found = by_kind(objects)
-        spec = found["Deployment"]["spec"]["template"]["spec"]
+        by_name = by_kind(objects)
+        spec = by_name["Deployment"]["spec"]["template"]["spec"]
         self.account = Account(stage, spec["serviceAccountName"])
         self.port = free_port()
         self.log_file = stage.folder / f"pod-{next(_numbers)}.log"
         settings = stage.folder / "config.yaml"
-        settings.write_text(found["ConfigMap"]["data"]["config.yaml"])
+        settings.write_text(by_name["ConfigMap"]["data"]["config.yaml"])
         args = [arg.replace("/etc/samara/config.yaml", str(settings)) for arg in spec["containers"][0]["args"]]
         here = {
             "SAMARA_HTTP_ADDRESS": f"127.0.0.1:{self.port}",

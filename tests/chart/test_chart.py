@@ -69,13 +69,13 @@ def printed(values: Json, more: Json) -> list[Json]:
     """The output of `samara manifests` for the same settings, without the namespace, which helm creates."""
     config = yaml.safe_dump({"tenancy": "strict", **values.get("settings", {})})
     made = objects(Installation(parse(config, "test"), config, "ops", **more))
-    return [each for each in made if each["kind"] != "Namespace"]
+    return [obj for obj in made if obj["kind"] != "Namespace"]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_chart_and_the_manifests_are_the_same_objects(helm: Helm, case: str) -> None:
     values, more = CASES[case]
-    rendered = comparable([each for each in helm.template(values) if not is_hook(each)])
+    rendered = comparable([obj for obj in helm.template(values) if not is_hook(obj)])
     wanted = comparable(printed(values, more))
     assert rendered.keys() == wanted.keys()
     for key, obj in wanted.items():
@@ -115,8 +115,8 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: 
     values = helm.values({"settings": {"vocabularies": {"sync-to": {}, "twin": {"kinds": ["v1/Secret"]}}}})
     done = helm.run("template", "samara", folder, "--values", values)
     assert done.code == 0, done.err
-    (made,) = [each for each in documents(done.out) if each["kind"] == "ValidatingWebhookConfiguration"]
-    hooks = {each["name"]: each for each in made["webhooks"]}
+    (made,) = [document for document in documents(done.out) if document["kind"] == "ValidatingWebhookConfiguration"]
+    hooks = {hook["name"]: hook for hook in made["webhooks"]}
     assert set(hooks) == {"configmaps.samara.dev", "secrets.samara.dev"}
     parts = [each["kinds"]["validating"][0]["matchConditions"][0]["expression"] for each in (own, twin)]
     (condition,) = hooks["secrets.samara.dev"]["matchConditions"]
@@ -134,10 +134,10 @@ def test_the_checksum_annotation_changes_with_the_settings(helm: Helm) -> None:
     seen = set()
     opened: Json = {"settings": {"tenancy": "open"}}
     for values in ({}, opened):
-        made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
-        told = made["Deployment"]["spec"]["template"]["metadata"]["annotations"][CHECKSUM]
-        assert told == hashlib.sha256(made["ConfigMap"]["data"][FILE].encode()).hexdigest()
-        seen.add(told)
+        made = {obj["kind"]: obj for obj in helm.template(values) if not is_hook(obj)}
+        checksum_annotation = made["Deployment"]["spec"]["template"]["metadata"]["annotations"][CHECKSUM]
+        assert checksum_annotation == hashlib.sha256(made["ConfigMap"]["data"][FILE].encode()).hexdigest()
+        seen.add(checksum_annotation)
     assert len(seen) == 2
 
 
@@ -145,7 +145,7 @@ def test_the_operator_reads_the_settings_of_the_chart(helm: Helm, tmp_path: Path
     values: Json = {
         "settings": {"massDelete": None, "vocabularies": {"secret-copy": None, "sync-to": {"kinds": ["v1/Secret"]}}}
     }
-    made = {each["kind"]: each for each in helm.template(values) if not is_hook(each)}
+    made = {obj["kind"]: obj for obj in helm.template(values) if not is_hook(obj)}
     settings = parse(made["ConfigMap"]["data"][FILE], "the chart")
     assert settings.tenancy == "strict"
     assert settings.mass_delete is None
@@ -155,23 +155,23 @@ def test_the_operator_reads_the_settings_of_the_chart(helm: Helm, tmp_path: Path
 def test_no_webhook_is_registered_if_no_operator_would_answer(helm: Helm) -> None:
     alone: Json = {"settings": {"vocabularies": {"secret-copy": {}}}}
     for values in ({"observe": True}, alone):
-        kinds = [each["kind"] for each in helm.template(values) if not is_hook(each)]
+        kinds = [obj["kind"] for obj in helm.template(values) if not is_hook(obj)]
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
 
 
 def test_crds_stay_when_the_chart_is_uninstalled(helm: Helm) -> None:
-    found = [each for each in helm.template() if each["kind"] == "CustomResourceDefinition"]
-    assert found
-    assert {each["metadata"]["annotations"]["helm.sh/resource-policy"] for each in found} == {"keep"}
+    crds = [obj for obj in helm.template() if obj["kind"] == "CustomResourceDefinition"]
+    assert crds
+    assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in crds} == {"keep"}
 
 
 def test_a_job_runs_samara_uninstall_before_the_chart_is_deleted(helm: Helm) -> None:
-    hooks = [each for each in helm.template() if is_hook(each)]
-    assert {each["metadata"]["annotations"]["helm.sh/hook"] for each in hooks} == {"pre-delete"}
-    [job] = [each for each in hooks if each["kind"] == "Job"]
+    hooks = [obj for obj in helm.template() if is_hook(obj)]
+    assert {hook["metadata"]["annotations"]["helm.sh/hook"] for hook in hooks} == {"pre-delete"}
+    [job] = [hook for hook in hooks if hook["kind"] == "Job"]
     [container] = job["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["uninstall", "--yes", "--namespace=ops"]
-    assert not [each for each in helm.template({"uninstall": {"hook": False}}) if is_hook(each)]
+    assert not [obj for obj in helm.template({"uninstall": {"hook": False}}) if is_hook(obj)]
 
 
 REFUSED: dict[str, tuple[Json, str]] = {

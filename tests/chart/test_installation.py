@@ -66,10 +66,8 @@ class Installed:
     def _is_asked(self) -> bool:
         """The API server uses a new configuration with a delay, and may still call an earlier operator."""
         path = "/apis/accurate.cybozu.com/v2/namespaces/default/subnamespaces"
-        asked = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}
-        return is_refused(
-            lambda: self.stage.api.create(path, asked, dryRun="All"), "neither a root nor a sub namespace"
-        )
+        sub = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}
+        return is_refused(lambda: self.stage.api.create(path, sub, dryRun="All"), "neither a root nor a sub namespace")
 
     @property
     def refused(self) -> list[str]:
@@ -80,8 +78,8 @@ class Installed:
 def installed(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
     made = Installed(stage, helm, settings)
     stage.namespace(NAMESPACE)
-    definitions = [each for each in made.objects if each["kind"] == "CustomResourceDefinition"]
-    others = [each for each in made.objects if not is_hook(each) and each not in definitions]
+    definitions = [obj for obj in made.objects if obj["kind"] == "CustomResourceDefinition"]
+    others = [obj for obj in made.objects if not is_hook(obj) and obj not in definitions]
     text = yaml.safe_dump_all(others)
     stage.cluster.kubectl("apply", "--server-side", "--filename=-", input=yaml.safe_dump_all([*definitions, *others]))
     established(stage, definitions)
@@ -95,8 +93,8 @@ def installed(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
 
 def established(stage: Stage, definitions: list[Json]) -> None:
     """The CRDs stay on the API server for later tests, as they stay in real clusters."""
-    for each in definitions:
-        name = f"crd/{each['metadata']['name']}"
+    for definition in definitions:
+        name = f"crd/{definition['metadata']['name']}"
         stage.cluster.kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
 
 
@@ -106,8 +104,8 @@ def apply(stage: Stage, folder: str, *names: str) -> None:
 
 
 def data(stage: Stage, namespace: str, name: str, plural: str = "secrets") -> Json | None:
-    found = stage.api.find(f"{SPACES}/{namespace}/{plural}/{name}")
-    return None if found is None else found["data"]
+    live = stage.api.find(f"{SPACES}/{namespace}/{plural}/{name}")
+    return None if live is None else live["data"]
 
 
 def is_refused(act: Callable[[], object], word: str) -> bool:
@@ -254,15 +252,15 @@ def test_the_api_server_accepts_every_field_of_the_manifests(stage: Stage) -> No
     config = "tenancy: strict\n"
     made = objects(Installation(parse(config, "test"), config, NAMESPACE))
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump(made[0]))
-    for each in made:
-        if each["kind"] not in KINDS_OF_OTHERS:
+    for obj in made:
+        if obj["kind"] not in KINDS_OF_OTHERS:
             stage.cluster.kubectl(
                 "apply",
                 "--server-side",
                 "--dry-run=server",
                 "--validate=strict",
                 "--filename=-",
-                input=json.dumps(each),
+                input=json.dumps(obj),
             )
 
 
@@ -299,9 +297,9 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
     stage.api.create(
         SPACES, {"metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     )
-    found = {(each["kind"], is_hook(each)): each for each in helm.template({}, NAMESPACE)}
+    by_kind = {(obj["kind"], is_hook(obj)): obj for obj in helm.template({}, NAMESPACE)}
     for kind in (("Deployment", False), ("Job", True)):
-        spec = found[kind]["spec"]["template"]["spec"]
+        spec = by_kind[kind]["spec"]["template"]["spec"]
         # The classes and accounts are the installation's; here it is about the pod alone.
         spec = {**spec, "serviceAccountName": "default", "automountServiceAccountToken": False}
         spec.pop("priorityClassName", None)
@@ -324,7 +322,7 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
     flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
     done = helm.run("install", "samara", CHART, *flags)
     assert done.code == 0, done.err
-    established(stage, [each for each in made.objects if each["kind"] == "CustomResourceDefinition"])
+    established(stage, [obj for obj in made.objects if obj["kind"] == "CustomResourceDefinition"])
     try:
         made.start()
         yield made
@@ -336,7 +334,7 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
 
 def uninstall(stage: Stage, running: Installed) -> str:
     """Runs the command of the rendered job with its account, and stops the operator like a kubelet would."""
-    hooks = [each for each in running.objects if is_hook(each)]
+    hooks = [obj for obj in running.objects if is_hook(obj)]
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump_all([h for h in hooks if h["kind"] != "Job"]))
     spec = by_kind(hooks)["Job"]["spec"]["template"]["spec"]
     account = Account(stage, spec["serviceAccountName"])
@@ -344,18 +342,18 @@ def uninstall(stage: Stage, running: Installed) -> str:
         if running.pod.running:
             eventually(lambda: stage.api.get(DEPLOYMENT)["spec"]["replicas"] == 0)
             running.pod.stop()
-        told, _ = job.communicate(timeout=60)
-    assert job.returncode == 0, told
+        output, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, output
     assert refused(stage.cluster, account.user) == []
-    for each in hooks:
-        if each["kind"] != "Job":
-            stage.cluster.kubectl("delete", "--ignore-not-found", "--filename=-", input=json.dumps(each))
-    return str(told)
+    for hook in hooks:
+        if hook["kind"] != "Job":
+            stage.cluster.kubectl("delete", "--ignore-not-found", "--filename=-", input=json.dumps(hook))
+    return str(output)
 
 
 def guarded(stage: Stage) -> list[Json]:
-    found = stage.api.items(f"{SUB_NAMESPACES}/subnamespaces")
-    return [each for each in found if each["metadata"].get("finalizers")]
+    subs = stage.api.items(f"{SUB_NAMESPACES}/subnamespaces")
+    return [sub for sub in subs if sub["metadata"].get("finalizers")]
 
 
 def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage, helm: Helm) -> None:
@@ -364,10 +362,10 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
         eventually(lambda: data(stage, "acme-shop", "acme-registry"))
         eventually(lambda: _converts(stage, "subnamespaces.accurate.cybozu.com"))
         assert len(guarded(stage)) == 2
-        told = uninstall(stage, running)
-        assert f"Stops the Deployment {NAMESPACE}/samara." in told
-        assert "Takes our finalizer off 2 SubNamespaces." in told
-        assert told.index("Validating") < told.index("converted by no webhook") < told.index("finalizer")
+        output = uninstall(stage, running)
+        assert f"Stops the Deployment {NAMESPACE}/samara." in output
+        assert "Takes our finalizer off 2 SubNamespaces." in output
+        assert output.index("Validating") < output.index("converted by no webhook") < output.index("finalizer")
         for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             assert stage.api.items(f"{HOOKS}/{plural}") == []
         for name in ("subnamespaces.accurate.cybozu.com", "resourcedistributions.apps.kruise.io"):
@@ -408,7 +406,7 @@ def test_a_second_uninstall_job_finishes_an_interrupted_one(stage: Stage, helm: 
         for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             stage.api.delete(f"{HOOKS}/{plural}/samara")
         stage.api.patch(DEPLOYMENT, {"spec": {"replicas": 0}})
-        told = uninstall(stage, running)
-        assert "Stops" not in told
+        output = uninstall(stage, running)
+        assert "Stops" not in output
         assert guarded(stage) == []
         assert not _converts(stage, "subnamespaces.accurate.cybozu.com")

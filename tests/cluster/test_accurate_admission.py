@@ -1,4 +1,4 @@
-"""Admission of namespace trees by a running operator on the real server: every rule, in its words, by kubectl."""
+"""Admission of namespace trees by a running operator on the real server: every rule and its message, with kubectl."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Oper
 
 
 def until_in_force(trees: Trees) -> None:
-    """The server hears of the two configurations, and of the conversion, each by itself."""
+    """True once the server calls the webhooks of both configurations and the conversion."""
     eventually(
         lambda: (
             CIRCULAR in said(trees, "new", {PARENT: "new"})
@@ -98,7 +98,7 @@ def is_converted(trees: Trees) -> bool:
 
 
 def said(trees: Trees, name: str, labels: Labels) -> str:
-    """What a try to create a namespace is answered, empty where it would be made; nothing is stored."""
+    """The refusal of a dry-run create of a namespace, or an empty text."""
     try:
         trees.api.create(SPACES, {"metadata": {"name": name, "labels": labels}}, dryRun="All")
     except ApiFault as fault:
@@ -107,7 +107,7 @@ def said(trees: Trees, name: str, labels: Labels) -> str:
 
 
 def refusal(trees: Trees, *args: str, body: Json | None = None) -> str:
-    """What kubectl prints where the server refuses; nothing is stored either way."""
+    """The error of kubectl in a dry run, or an empty text."""
     try:
         trees.kubectl(*args, "--dry-run=server", input=None if body is None else json.dumps(body))
     except DevclusterError as fault:
@@ -131,7 +131,7 @@ def relabel(trees: Trees, name: str, labels: Labels) -> str:
 
 
 def landscape(trees: Trees) -> None:
-    """root ─ web ─ deep, an instance of gold, and a namespace of nobody."""
+    """root ─ web ─ deep, an instance of gold, and a namespace outside of trees."""
     trees.root()
     trees.hang("web", "root")
     trees.hang("deep", "web")
@@ -147,7 +147,7 @@ def landscape(trees: Trees) -> None:
 def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
     landscape(trees)
     guard(trees)
-    for labels, told in (
+    for labels, message in (
         ({"parent": "new"}, CIRCULAR),
         ({"parent": "root", "template": "gold"}, "a sub-namespace cannot have a template"),
         ({"parent": "root", "type": "template"}, "a sub-namespace cannot be a root or a template"),
@@ -161,8 +161,8 @@ def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
         ({"parent": ""}, f"{PARENT} is empty: name a namespace or remove the label"),
         ({"template": ""}, f"{TEMPLATE} is empty: name a namespace or remove the label"),
     ):
-        found = refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels))
-        assert found.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {told}'), labels
+        error = refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels))
+        assert error.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {message}'), labels
     for labels in ({"parent": "web"}, {"template": "gold"}, {"type": "root", "template": "gold"}, {"type": "odd"}, {}):
         assert refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels)) == "", labels
     assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
@@ -187,8 +187,8 @@ def test_a_namespace_is_validated_when_its_labels_change(trees: Trees) -> None:
         ("plain", {PARENT: "gold"}, "gold is not a valid root namespace"),
         ("deep", {TYPE: "root"}, "a sub-namespace cannot be a root or a template"),
     ]
-    for name, labels, told in cases:
-        assert relabel(trees, name, labels).endswith(f"denied the request: {told}"), (name, labels)
+    for name, labels, message in cases:
+        assert relabel(trees, name, labels).endswith(f"denied the request: {message}"), (name, labels)
     allowed: list[tuple[str, Labels]] = [
         ("web", {PARENT: None, TYPE: "root"}),
         ("deep", {PARENT: None}),
@@ -233,7 +233,7 @@ def test_a_sub_namespace_is_validated_when_it_is_created_and_when_its_spec_chang
     trees.until_well("sub", "root")
     denied = 'admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied the request: '
     named = "target=sub root=strict1 denied policy - root=^(?P<team>strict) match=^${team}-"
-    for holder, name, told in (
+    for holder, name, message in (
         ("plain", "sub", "namespace plain is neither a root nor a sub namespace"),
         ("gold", "sub", "namespace gold is neither a root nor a sub namespace"),
         ("lost", "sub", "namespace nowhere is not found"),
@@ -241,14 +241,14 @@ def test_a_sub_namespace_is_validated_when_it_is_created_and_when_its_spec_chang
         ("root", "kube-sub", "namespace kube-sub is reserved: a sub-namespace cannot have this name"),
         ("web", "default", "namespace default is reserved: a sub-namespace cannot have this name"),
     ):
-        assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder)).endswith(denied + told), (holder, name)
+        assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder)).endswith(denied + message), (holder, name)
     bad: Json = {"labels": {"a b": "c", "d": "e f"}, "annotations": {"g h": "i"}}
-    for found in (
+    for error in (
         refusal(trees, "create", "-f", "-", body=a_sub("new", "root", **bad)),
         refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", **bad)),
     ):
         for word in ('spec.labels: Invalid value: "a b"', '"e f"', 'spec.annotations: Invalid value: "g h"'):
-            assert word in found
+            assert word in error
     for holder, name in (("root", "new"), ("web", "new"), ("strict1", "strict-new")):
         assert refusal(trees, "create", "-f", "-", body=a_sub(name, holder, labels={"app": "x"})) == ""
     assert refusal(trees, "apply", "-f", "-", body=a_sub("sub", "root", labels={"app": "x"})) == ""
@@ -268,9 +268,9 @@ def test_3_2_the_naming_policy_applies_to_a_new_sub_namespace_and_not_to_namespa
 def test_3_2_an_expansion_that_is_not_a_regular_expression_is_an_internal_error(trees: Trees) -> None:
     trees.root("strict1")
     guard(trees, accurate={"namingPolicies": [{"root": "^strict", "match": "("}]})
-    told = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
-    assert "(InternalError)" in told
-    assert "naming policy root=^strict match=(" in told
+    error = refusal(trees, "create", "-f", "-", body=a_sub("web", "strict1"))
+    assert "(InternalError)" in error
+    assert "naming policy root=^strict match=(" in error
 
 
 def test_the_finalizer_is_added_beside_the_users_own_before_the_operator_has_seen_it(trees: Trees) -> None:
@@ -339,14 +339,14 @@ def test_7_the_plugin_prints_what_is_refused_and_changes_nothing(trees: Trees) -
         (("sub", "graft", "root", "other"), "there are sub-namespaces under root"),
         (("sub", "graft", "gold", "root"), "there are namespaces referencing gold"),
     ]
-    for args, told in cases:
-        assert told in plugin(trees, *args).fault, args
+    for args, message in cases:
+        assert message in plugin(trees, *args).fault, args
     words = ("--labels=app=no good,b=x y", "--annotations=a b=1")
-    found = plugin(trees, "sub", "create", "new", "root", *words).fault
-    assert found.count("spec.labels: Invalid value: …: the value of a label was expected.") == 2
-    assert "spec.annotations: Invalid value: …: the key of an annotation was expected." in found
+    fault = plugin(trees, "sub", "create", "new", "root", *words).fault
+    assert fault.count("spec.labels: Invalid value: …: the value of a label was expected.") == 2
+    assert "spec.annotations: Invalid value: …: the key of an annotation was expected." in fault
     assert {name: trees.labels(name) for name in before} == before
-    assert [each["metadata"]["name"] for each in trees.api.items(trees.path("subnamespaces", "other"))] == []
+    assert [sub["metadata"]["name"] for sub in trees.api.items(trees.path("subnamespaces", "other"))] == []
 
 
 def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees) -> None:
@@ -380,7 +380,7 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
     eventually(lambda: trees.there("new") is None and trees.sub_namespace("new", "web") is None)
 
 
-# When nobody answers
+# Without a webhook server
 
 
 def test_without_an_operator_only_writes_to_objects_with_our_labels_fail(trees: Trees) -> None:
@@ -462,7 +462,7 @@ def test_2_2_an_object_stored_in_the_oldest_version_is_converted_served_and_dele
 
 @pytest.mark.usefixtures("stored_in_v1")
 def test_2_2_an_object_stored_in_the_oldest_version_is_served_and_deleted_without_conversion(trees: Trees) -> None:
-    """The server hands it out with the one word that it was stored with, and takes no other status over it."""
+    """The server returns the status with its single stored field and accepts no other one."""
     trees.serve()
     eventually(lambda: trees.labels("web").get("app") == "x")
     assert (trees.sub_namespace("web", "root") or {})["status"] == "ok"

@@ -1,4 +1,4 @@
-"""The settings of Accurate and what the commands answer for its objects, on the real server."""
+"""The settings of Accurate and the output of the commands for its objects, on the real server."""
 
 from __future__ import annotations
 
@@ -114,20 +114,20 @@ def planted(trees: Trees) -> None:
 def test_plan_shows_the_writes_and_writes_nothing(trees: Trees, stage: Stage) -> None:
     planted(trees)
     trees.ask("new", "root", finalizers=[FINALIZER])
-    told = trees.samara("plan", f"--config={trees.settings()}", "-o", "json")
-    found = {
-        (each["verb"], each["kind"], each["namespace"], each["name"], each["vocabulary"])
-        for each in told.json["writes"]
+    done = trees.samara("plan", f"--config={trees.settings()}", "-o", "json")
+    answer = {
+        (write["verb"], write["kind"], write["namespace"], write["name"], write["vocabulary"])
+        for write in done.json["writes"]
     }
-    assert found >= {
+    assert answer >= {
         ("create", "v1/Secret", "web", "db", "accurate"),
         ("overlay", "v1/Namespace", "", "web", "accurate"),
         ("create", "v1/Namespace", "", "new", "accurate"),
     }
-    assert told.json["summary"]["delete"] == 0
+    assert done.json["summary"]["delete"] == 0
     table = trees.samara("plan", f"--config={trees.settings()}", "--diff").out
     assert "hunter2" not in table
-    assert [each for each in stage.audit.events() if each.ours and each.mutating and not each.dry_run] == []
+    assert [event for event in stage.audit.events() if event.ours and event.mutating and not event.dry_run] == []
 
 
 def test_plan_with_a_file_shows_the_writes_that_it_would_cause(trees: Trees, stage: Stage) -> None:
@@ -139,9 +139,9 @@ def test_plan_with_a_file_shows_the_writes_that_it_would_cause(trees: Trees, sta
     meta = {"name": "web", "labels": {PARENT: "other"}}
     moved = written(stage, json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": meta}), "moved.yaml")
     mark = stage.audit.mark()
-    told = trees.samara("plan", f"--config={trees.settings()}", "-f", str(moved), "-o", "json")
-    found = [(each["verb"], each["kind"], each["namespace"], each["name"]) for each in told.json["writes"]]
-    assert sorted(found) == [("delete", "v1/Secret", "web", "db"), ("overlay", "v1/Namespace", "", "web")], told.err
+    done = trees.samara("plan", f"--config={trees.settings()}", "-f", str(moved), "-o", "json")
+    answer = [(write["verb"], write["kind"], write["namespace"], write["name"]) for write in done.json["writes"]]
+    assert sorted(answer) == [("delete", "v1/Secret", "web", "db"), ("overlay", "v1/Namespace", "", "web")], done.err
     assert trees.sent(mark) == []
 
 
@@ -149,14 +149,14 @@ def test_why_names_the_source_and_the_rule(trees: Trees) -> None:
     planted(trees)
     trees.serve()
     trees.until_copied("db", "root", "web")
-    told = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
-    assert (told["present"], told["wanted"]) == (True, True)
-    answers = {(each["vocabulary"], each["source"], each["wanted"]) for each in told["answers"]}
+    inspected = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
+    assert (inspected["present"], inspected["wanted"]) == (True, True)
+    answers = {(answer["vocabulary"], answer["source"], answer["wanted"]) for answer in inspected["answers"]}
     assert ("accurate", "root/db", True) in answers
     shown = trees.samara("why", "secret/db", "-n", "web", f"--config={trees.settings()}").out
     assert f"{GROUP}/propagate on Secret root/db" in shown
-    told = trees.samara("why", "secret/none", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
-    assert (told["present"], told["wanted"], told["answers"]) == (False, False, [])
+    inspected = trees.samara("why", "secret/none", "-n", "web", f"--config={trees.settings()}", "-o", "json").json
+    assert (inspected["present"], inspected["wanted"], inspected["answers"]) == (False, False, [])
 
 
 def test_why_answers_for_a_namespace(trees: Trees) -> None:
@@ -164,9 +164,9 @@ def test_why_answers_for_a_namespace(trees: Trees) -> None:
     trees.ask("sub", "root")
     trees.serve()
     trees.until_well("sub", "root")
-    told = trees.samara("why", "namespace/sub", f"--config={trees.settings()}", "-o", "json").json
-    assert (told["present"], told["wanted"]) == (True, True)
-    assert ("accurate", "root/sub") in {(each["vocabulary"], each["source"]) for each in told["answers"]}
+    inspected = trees.samara("why", "namespace/sub", f"--config={trees.settings()}", "-o", "json").json
+    assert (inspected["present"], inspected["wanted"]) == (True, True)
+    assert ("accurate", "root/sub") in {(answer["vocabulary"], answer["source"]) for answer in inspected["answers"]}
 
 
 def test_status_counts_each_source_and_reports_what_blocks_it(trees: Trees, stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_status_counts_each_source_and_reports_what_blocks_it(trees: Trees, stag
     taken = by_name[f"{GROUP}/v2/SubNamespace", "root", "taken"]
     assert taken["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["taken"]}]
     refused = by_name[f"{GROUP}/v2/SubNamespace", "root", "default"]
-    assert [each["reason"] for each in refused["reasons"]] == ["refused"]
+    assert [reason["reason"] for reason in refused["reasons"]] == ["refused"]
     lost = by_name["v1/Namespace", "", "lost"]
     assert lost["reasons"][0]["sample"] == ["parent namespace does not exist: nowhere"]
 
@@ -203,8 +203,8 @@ def test_orphans_lists_orphaned_copies_and_deletes_ours(trees: Trees, stage: Sta
     operator.stop()
     trees.api.delete(trees.path("secrets", "root", "db"))
     settings = f"--config={trees.settings()}"
-    (found,) = trees.samara("orphans", settings, "-o", "json").json["orphans"]
-    assert (found["namespace"], found["name"], found["origin"], found["ours"]) == ("web", "db", "root/db", True)
+    (orphan,) = trees.samara("orphans", settings, "-o", "json").json["orphans"]
+    assert (orphan["namespace"], orphan["name"], orphan["origin"], orphan["ours"]) == ("web", "db", "root/db", True)
     assert trees.samara("orphans", settings, "--delete", "--yes").code == 0
     trees.until_gone("db", "web")
     assert trees.get("secrets", "web", "seed") is not None
@@ -223,8 +223,8 @@ def test_a_copy_created_once_is_no_orphan_in_any_configuration(trees: Trees, wit
     )
     file = trees.stage.folder / "fewer.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": fewer}))
-    found = trees.samara("orphans", f"--config={file}", "-o", "json").json["orphans"]
-    assert [each["name"] for each in found if each["kind"] == "v1/ResourceQuota"] == ["kept"]
+    orphans = trees.samara("orphans", f"--config={file}", "-o", "json").json["orphans"]
+    assert [each["name"] for each in orphans if each["kind"] == "v1/ResourceQuota"] == ["kept"]
     assert trees.samara("orphans", f"--config={file}", "--delete", "--yes").code == 0
     assert trees.get("resourcequotas", "web", "kept") is None
     assert trees.get("resourcequotas", "web", "seed") is not None
@@ -258,11 +258,11 @@ apiVersion: v1
 kind: Namespace
 metadata: {{name: a, labels: {{{PARENT}: a, {TEMPLATE}: b}}}}
 """
-    told = trees.samara(
+    done = trees.samara(
         "lint", str(written(stage, manifests, "bad.yaml")), f"--config={trees.settings()}", "-o", "json"
     )
-    assert told.code == 1
-    assert {each["key"] for each in told.json["findings"]} >= {f"{GROUP}/propagate", PARENT}
+    assert done.code == 1
+    assert {finding["key"] for finding in done.json["findings"]} >= {f"{GROUP}/propagate", PARENT}
     good = f"""
 apiVersion: v1
 kind: Secret

@@ -1,4 +1,4 @@
-"""What people meet beside the rules of trees: pauses, Events, rights, and others who write the same objects."""
+"""Pauses, Events and rights with namespace trees, and other tools that write the same objects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_paused_namespace_is_not_written_while_its_siblings_are_served(trees: 
     for name in ("web", "api"):
         trees.until_copied("db", "root", name)
         trees.until_copied("old", "root", name)
-        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+        eventually(lambda sub=name: trees.labels(sub).get("team") == "a")  # type: ignore[misc]
     trees.note("web", {PAUSED: "true"})
     trees.stage.until_seen()
     trees.label("root", {"team": "b"})
@@ -67,9 +67,13 @@ def test_a_paused_namespace_is_not_written_while_its_siblings_are_served(trees: 
     never(lambda: trees.labels("web")["team"] != "a" or trees.data("web", "db") != {"k": "mine"}, SETTLED)
     assert trees.get("secrets", "web", "old") is not None
     assert trees.get("secrets", "web", "new") is None
-    told = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
-    (db,) = [each for each in told if (each["kind"], each["namespace"], each["name"]) == ("v1/Secret", "root", "db")]
-    assert [(each["reason"], each["sample"]) for each in db["reasons"]] == [("held", ["web"])]
+    sources = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
+    (db,) = [
+        source
+        for source in sources
+        if (source["kind"], source["namespace"], source["name"]) == ("v1/Secret", "root", "db")
+    ]
+    assert [(reason["reason"], reason["sample"]) for reason in db["reasons"]] == [("held", ["web"])]
     trees.note("web", {PAUSED: None})
     trees.until_copied("db", "root", "web")
     trees.until_copied("new", "root", "web")
@@ -145,12 +149,12 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
     trees.until_gone("db", "web", "deep", "api")
     assert told(stage, "Removed").startswith("removed in ")
     assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
-    assert {each["type"] for each in stage.events("root", about="db")} == {"Normal"}
+    assert {event["type"] for event in stage.events("root", about="db")} == {"Normal"}
     assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
 
 
 def told(stage: Stage, reason: str) -> str:
-    """The Event on the first source, which tells of namespaces of its whole tree."""
+    """The Event on the first source, which names namespaces of its entire tree."""
     message: str = stage.until_event(reason, "root", "db")["message"]
     assert any(name in message for name in ("web", "api", "deep"))
     return message
@@ -173,8 +177,8 @@ def test_a_repaired_copy_gets_an_event_in_its_own_namespace(trees: Trees, stage:
     trees.serve()
     trees.until_copied("db", "root", "web", "deep")
     trees.edit("deep", "db", {"data": encoded({"k": "mine"})})
-    told = stage.until_event("Updated", "deep", "db")["message"]
-    assert told.startswith("put back to what Secret web/db says")
+    message = stage.until_event("Updated", "deep", "db")["message"]
+    assert message.startswith("put back to what Secret web/db says")
 
 
 # Rights
@@ -190,13 +194,13 @@ def missing(kinds: dict[str, str], *verbs: str) -> list[str]:
 def test_row_30_every_missing_verb_on_a_watched_kind_is_named_and_stops_the_start(
     trees: Trees, stage: Stage, lacking: tuple[str, ...]
 ) -> None:
-    """All six are asked for, and patch is not."""
+    """The operator checks all six verbs and never `patch`."""
     granted = [verb for verb in VERBS if verb not in lacking]
     allow(stage, "", "services", *(granted or ["patch"]))
     operator = trees.serve(accurate={"watches": [{"version": "v1", "kind": "Service"}]}, wait="started")
     assert operator.wait() == 1
-    told = missing({"/v1": "services"}, *lacking)
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    error = missing({"/v1": "services"}, *lacking)
+    listed = error[0] if len(error) == 1 else f"[{', '.join(error)}]"
     assert f"when validating RBAC to support configuration: {listed}\n" in operator.log
 
 
@@ -212,18 +216,20 @@ def test_row_30_the_six_verbs_are_enough(trees: Trees, stage: Stage) -> None:
     rooted(trees, "root", "web")
     allow(stage, "", "endpoints", *VERBS)
     trees.serve(accurate={"watches": [{"version": "v1", "kind": "Endpoints"}]})
-    home = "/api/v1/namespaces/{}/endpoints"
+    collection = "/api/v1/namespaces/{}/endpoints"
     body = {"metadata": {"name": "one", "annotations": {PROPAGATE: "update"}}, "subsets": []}
-    stage.api.create(home.format("root"), body)
-    eventually(lambda: metadata_of(stage.api.find(f"{home.format('web')}/one") or {"metadata": {}}).get(FROM) == "root")
+    stage.api.create(collection.format("root"), body)
+    eventually(
+        lambda: metadata_of(stage.api.find(f"{collection.format('web')}/one") or {"metadata": {}}).get(FROM) == "root"
+    )
     subsets = {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]}
-    stage.api.patch(f"{home.format('root')}/one", subsets)
-    eventually(lambda: (stage.api.find(f"{home.format('web')}/one") or {}).get("subsets"))
-    stage.api.delete(f"{home.format('root')}/one")
-    eventually(lambda: stage.api.find(f"{home.format('web')}/one") is None)
+    stage.api.patch(f"{collection.format('root')}/one", subsets)
+    eventually(lambda: (stage.api.find(f"{collection.format('web')}/one") or {}).get("subsets"))
+    stage.api.delete(f"{collection.format('root')}/one")
+    eventually(lambda: stage.api.find(f"{collection.format('web')}/one") is None)
 
 
-# Others who write
+# Other writers
 
 
 def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns_it_too(trees: Trees) -> None:
@@ -245,9 +251,13 @@ def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns
 
 
 def owners(trees: Trees, name: str, label: str) -> set[str]:
-    found = (trees.there(name) or {})["metadata"]["managedFields"]
+    managed_fields = (trees.there(name) or {})["metadata"]["managedFields"]
     field = f"f:{label}"
-    return {each["manager"] for each in found if field in each["fieldsV1"].get("f:metadata", {}).get("f:labels", {})}
+    return {
+        entry["manager"]
+        for entry in managed_fields
+        if field in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+    }
 
 
 def test_1_3_inherited_keys_are_applied_under_the_originals_field_manager(trees: Trees) -> None:
@@ -260,7 +270,7 @@ def test_1_3_inherited_keys_are_applied_under_the_originals_field_manager(trees:
 
 @contextmanager
 def refusing(trees: Trees, operation: str, name: str, probe: Callable[[], object]) -> Iterator[None]:
-    """Somebody's admission that does not have it; the probe tells when it is in force."""
+    """Installs an admission policy that refuses the operation; the probe shows when it is in force."""
     where = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["namespaces"]}
     judged = "oldObject" if operation == "DELETE" else "object"
     spec = {
@@ -327,7 +337,7 @@ def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not
 
 
 def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(trees: Trees, stage: Stage) -> None:
-    """Somebody was faster, between our decision and our request."""
+    """Another client changes the object between our plan and our request."""
     proxy = stage.proxy()
     stage.operator(config={"vocabularies": {"accurate": CONFIG}}, through=proxy)
     trees.root()
@@ -347,7 +357,7 @@ def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(t
     trees.api.delete(trees.path("subnamespaces", "root", "fleeting"))
     eventually(lambda: trees.sub_namespace("fleeting", "root") is None)
     assert rule.hits == 1
-    deleted = [each for each in trees.writes(mark) if (each.verb, each.resource) == ("delete", "namespaces")]
+    deleted = [event for event in trees.writes(mark) if (event.verb, event.resource) == ("delete", "namespaces")]
     assert [each.code for each in deleted] == [404]
     assert trees.there("fleeting") is None
 

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.oracle_off("O4", reason="it knows the rules of Secret c
 Json = dict[str, Any]
 REVERSALS = 5
 MISSED = 1
-"""A change that is heard before our write has its answer counts as its echo."""
+"""A change that arrives before the response to our write counts as the event of that write."""
 NEW_VALUE = 2
-"""What is new is told at once, and put back once more."""
+"""A new value is reported at once and reverted once more."""
 
 
 class Tool(threading.Thread):
@@ -63,14 +63,14 @@ def child(trees: Trees) -> str:
 
 def overlays(trees: Trees, namespace: str, mark: int) -> list[Event]:
     return [
-        each
-        for each in trees.writes(mark)
-        if (each.resource, each.verb, each.name, each.code) == ("namespaces", "patch", namespace, 200)
+        event
+        for event in trees.writes(mark)
+        if (event.resource, event.verb, event.name, event.code) == ("namespaces", "patch", namespace, 200)
     ]
 
 
 def is_of_an_earlier_second(trees: Trees, namespace: str) -> bool:
-    """The server notes whole seconds, and who wrote within one of them cannot be told apart."""
+    """managedFields have times in whole seconds, so writers within one second are indistinguishable."""
     made: str = trees.api.get(f"{SPACES}/{namespace}")["metadata"]["creationTimestamp"]
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") > made
 
@@ -86,7 +86,7 @@ def test_a_label_that_another_tool_keeps_reverting_is_given_up_and_reported_with
     mark = trees.stage.audit.mark()
     with Tool(trees, child, wanted) as tool:
         event = trees.stage.until_event("Fought", "default", about="child")
-        who = "other-tool" if wanted else "somebody"  # who takes away leaves no name behind
+        who = "other-tool" if wanted else "somebody"  # managedFields do not record who removed a field
         assert f"{who} changes what is inherited here again and again" in event["message"]
         assert event["involvedObject"]["kind"] == "Namespace"
         assert event["type"] == "Warning"

@@ -25,7 +25,7 @@ SPACES = ("root", "web", "deep")
 
 @pytest.fixture
 def cleared(stage: Stage) -> Iterator[None]:
-    """Claims have a finalizer that nobody takes off here."""
+    """Removes the finalizer of claims, because no controller runs that would."""
     yield
     for operator in stage.operators:
         operator.stop()
@@ -48,18 +48,18 @@ def put(trees: Trees, plural: str, **body: Any) -> None:
 def copy(trees: Trees, plural: str, namespace: str) -> Json:
     """The copy there, once it is there."""
     above = {"web": "root", "deep": "web"}[namespace]
-    found = eventually(lambda: trees.api.find(path(plural, namespace))) or {}
-    assert metadata_of(found)[FROM] == above
-    return found
+    live = eventually(lambda: trees.api.find(path(plural, namespace))) or {}
+    assert metadata_of(live)[FROM] == above
+    return live
 
 
 def test_5_1_a_service_account_is_propagated_with_its_pull_secrets_and_without_its_secrets(trees: Trees) -> None:
     pulls = [{"name": "registry"}]
     put(trees, "serviceaccounts", secrets=[{"name": "token"}], imagePullSecrets=pulls)
     for name in ("web", "deep"):
-        found = copy(trees, "serviceaccounts", name)
-        assert found["imagePullSecrets"] == pulls
-        assert "secrets" not in found
+        account = copy(trees, "serviceaccounts", name)
+        assert account["imagePullSecrets"] == pulls
+        assert "secrets" not in account
     more = {"imagePullSecrets": [*pulls, {"name": "mirror"}], "secrets": [{"name": "other"}]}
     trees.api.patch(path("serviceaccounts", "root"), more)
     eventually(lambda: len(copy(trees, "serviceaccounts", "deep")["imagePullSecrets"]) == 2)
@@ -69,7 +69,7 @@ def test_5_1_a_service_account_is_propagated_with_its_pull_secrets_and_without_i
 
 
 def test_5_1_a_copied_service_account_gets_secrets_of_its_own(trees: Trees) -> None:
-    """Somebody else fills them in: that is no difference, and they are still there after a change."""
+    """Another controller adds them. They are no difference, and an update keeps them."""
     put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
     for name in ("web", "deep"):
         copy(trees, "serviceaccounts", name)
@@ -88,8 +88,8 @@ def test_5_1_a_service_is_propagated_and_has_its_own_address_or_none(trees: Tree
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}
     put(trees, "services", spec={**spec, **({"clusterIP": "None"} if headless else {})})
     spaces = {name: copy(trees, "services", name)["spec"] for name in ("web", "deep")}
-    assert all({**each, **spec} == each for each in spaces.values())
-    addresses = {each["clusterIP"] for each in spaces.values()} | {
+    assert all({**namespace, **spec} == namespace for namespace in spaces.values())
+    addresses = {namespace["clusterIP"] for namespace in spaces.values()} | {
         trees.api.get(path("services", "root"))["spec"]["clusterIP"]
     }
     assert addresses == {"None"} if headless else len(addresses) == 3

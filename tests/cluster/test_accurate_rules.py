@@ -44,20 +44,23 @@ def rooted(trees: Trees, *names: str) -> None:
 
 
 def modes(trees: Trees, name: str, *namespaces: str) -> set[str | None]:
-    return {metadata_of(trees.get("secrets", each, name) or {"metadata": {}}).get(PROPAGATE) for each in namespaces}
+    return {
+        metadata_of(trees.get("secrets", namespace, name) or {"metadata": {}}).get(PROPAGATE)
+        for namespace in namespaces
+    }
 
 
 def in_order(events: list[Event]) -> list[str]:
-    return [short(each) for each in sorted(events, key=lambda each: each.received)]
+    return [short(event) for event in sorted(events, key=lambda event: event.received)]
 
 
 def waits(events: list[Event]) -> list[float]:
-    """How long after each answer the next request came, along a chain."""
-    ordered = sorted(events, key=lambda each: each.received)
+    """The pauses between a response and the next request along a chain."""
+    ordered = sorted(events, key=lambda event: event.received)
     return [after.received - before.answered for before, after in pairwise(ordered)]
 
 
-# What namespaces inherit
+# Inherited labels and annotations
 
 
 def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_removed_at_every_depth(
@@ -152,7 +155,7 @@ def test_one_change_of_a_label_costs_one_request_per_namespace_below_and_no_hop_
     eventually(lambda: trees.labels("s5").get("team") == "a")
     never(lambda: len(trees.sent(mark)) > 6, SETTLED)
     assert trees.sent(mark) == sorted(f"patch namespaces {name}" for name in (*SIX[1:], "aside"))
-    chain = [each for each in trees.writes(mark) if each.name != "aside"]
+    chain = [event for event in trees.writes(mark) if event.name != "aside"]
     assert in_order(chain) == [f"patch namespaces {name}" for name in SIX[1:]]
     assert max(waits(chain)) < HOP
     mark = stage.audit.mark()
@@ -197,7 +200,7 @@ def test_a_new_secret_needs_one_create_per_namespace_of_a_chain_of_six_and_its_d
     assert max(waits(taken)) < HOP
 
 
-# What is copied
+# Copies
 
 
 def test_a_copy_has_the_content_and_the_copyable_metadata_and_names_its_source(trees: Trees) -> None:
@@ -209,11 +212,11 @@ def test_a_copy_has_the_content_and_the_copyable_metadata_and_names_its_source(t
     meta = {"name": "db", "namespace": "root", "labels": labels, "annotations": annotations}
     trees.kubectl("apply", "-f", "-", input=json.dumps({**secret, "metadata": meta}))
     trees.until_copied("db", "root", "web", "deep")
-    have = trees.get("secrets", "deep", "db") or {}
-    assert (have["data"], have["type"]) == (encoded({"k": "1"}), "Opaque")
-    assert metadata_of(have, "labels") == {"l": "1", CREATED_BY: "accurate"}
-    assert metadata_of(have) == {PROPAGATE: "update", FROM: "web", "a": "1"}
-    assert not {"ownerReferences", "finalizers"} & have["metadata"].keys()
+    live = trees.get("secrets", "deep", "db") or {}
+    assert (live["data"], live["type"]) == (encoded({"k": "1"}), "Opaque")
+    assert metadata_of(live, "labels") == {"l": "1", CREATED_BY: "accurate"}
+    assert metadata_of(live) == {PROPAGATE: "update", FROM: "web", "a": "1"}
+    assert not {"ownerReferences", "finalizers"} & live["metadata"].keys()
 
 
 def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_still_follows_its_source(trees: Trees) -> None:
@@ -221,16 +224,16 @@ def test_3_1_excluding_our_own_keys_strips_propagate_and_the_copy_still_follows_
     trees.put("root", "db")
     trees.serve(accurate={"propagateAnnotationKeyExcludes": ["accurate.cybozu.com/*"]})
     trees.until_copied("db", "root", "web")
-    have = trees.get("secrets", "web", "db") or {}
-    assert metadata_of(have) == {FROM: "root"}
-    assert metadata_of(have, "labels") == {CREATED_BY: "accurate"}
+    live = trees.get("secrets", "web", "db") or {}
+    assert metadata_of(live) == {FROM: "root"}
+    assert metadata_of(live, "labels") == {CREATED_BY: "accurate"}
     trees.edit("web", "db", {"data": encoded({"k": "x"})})
     eventually(lambda: trees.data("web", "db") == {"k": "1"})
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
     eventually(lambda: trees.data("web", "db") == {"k": "2"})
     trees.kubectl("delete", "secret", "db", "-n", "web")
     trees.until_copied("db", "root", "web")
-    assert trees.get("secrets", "deep", "db") is None  # what does not say `propagate` is no source
+    assert trees.get("secrets", "deep", "db") is None  # an object without `propagate` is not a source
 
 
 RIGHT = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
@@ -385,8 +388,8 @@ def test_a_create_copy_belongs_to_its_namespace_and_stays_when_its_source_is_del
     mark = trees.stage.audit.mark()
     trees.api.delete(trees.path("secrets", "root", "seed"))
     never(lambda: trees.sent(mark), SETTLED)
-    found = [trees.data(name, "seed") for name in ("web", "deep", "early")]
-    assert found == [{"k": "mine"}, {"k": "1"}, {"mine": "1"}]
+    data = [trees.data(name, "seed") for name in ("web", "deep", "early")]
+    assert data == [{"k": "mine"}, {"k": "1"}, {"mine": "1"}]
 
 
 def test_a_change_from_create_to_update_overwrites_copies_and_the_reverse_leaves_them_in_the_new_mode(
@@ -435,10 +438,10 @@ def test_a_moved_sub_tree_gets_the_copies_of_its_new_parent_and_keeps_only_creat
 ) -> None:
     rooted(trees, "root", "web", "deep")
     trees.root("other")
-    for home in ("root", "other"):
-        trees.put(home, f"db-{home}")
-        trees.put(home, f"seed-{home}", "create")
-        trees.put(home, "both", data=encoded({"of": home}))
+    for namespace in ("root", "other"):
+        trees.put(namespace, f"db-{namespace}")
+        trees.put(namespace, f"seed-{namespace}", "create")
+        trees.put(namespace, "both", data=encoded({"of": namespace}))
     trees.serve()
     trees.until_copied("seed-root", "root", "web", "deep")
     trees.until_copied("both", "root", "web", "deep")
@@ -470,9 +473,9 @@ def test_an_instance_gets_copies_of_its_template_and_loses_them_when_it_changes_
     trees.template("gold")
     trees.template("tin")
     trees.space("web", {TEMPLATE: "gold"})
-    for home in ("gold", "tin"):
-        trees.put(home, f"db-{home}")
-        trees.put(home, f"seed-{home}", "create")
+    for template in ("gold", "tin"):
+        trees.put(template, f"db-{template}")
+        trees.put(template, f"seed-{template}", "create")
     trees.serve()
     trees.until_copied("db-gold", "gold", "web")
     trees.until_copied("seed-gold", "gold", "web")
@@ -513,7 +516,7 @@ def test_the_brake_holds_the_copies_of_a_source_that_vanished_and_those_below_th
     mark = stage.audit.mark()
     trees.api.delete(trees.path("secrets", "root", "db"))
     assert "samara release accurate/Secret/root/db" in stage.until_event("Held", OWN, "root")["message"]
-    assert [each for each in trees.sent(mark) if "samara-holds" not in each] == []
+    assert [write for write in trees.sent(mark) if "samara-holds" not in write] == []
     trees.put("root", "db", data=encoded({"k": "2"}))
     for name in names:
         trees.until_copied("db", "root", name, f"{name}-deep")
@@ -597,8 +600,8 @@ def test_a_watched_kind_that_the_server_does_not_know_is_reported_and_served_onc
     watches = [*CONFIG["watches"], {"group": "toys.dev", "version": "v1", "kind": "Thing"}]
     operator = trees.serve(accurate={"watches": watches})
     trees.until_copied("db", "root", "web")
-    told = json.loads(operator.answer("/readyz")[1])
-    assert "toys.dev/v1/Thing" in json.dumps(told["waiting"])
+    answer = json.loads(operator.answer("/readyz")[1])
+    assert "toys.dev/v1/Thing" in json.dumps(answer["waiting"])
     stage.also_remove(f"{DEFINITIONS}/things.toys.dev")
     stage.api.create(DEFINITIONS, toys)
     things = "/apis/toys.dev/v1/namespaces/{}/things"
@@ -645,15 +648,15 @@ def test_an_escalation_that_the_server_refuses_is_reported_and_all_others_are_se
     operator = trees.serve(wait="ready")
     trees.until_copied("mild", "root", "web", "deep", plural="roles")
     trees.until_copied("db", "root", "web", "deep")
-    told = stage.until_event("Refused", "root", "mighty")["message"]
-    assert "attempting to grant RBAC permissions not currently held" in told
+    message = stage.until_event("Refused", "root", "mighty")["message"]
+    assert "attempting to grant RBAC permissions not currently held" in message
     assert trees.get("roles", "web", "mighty") is None
     assert operator.metrics()['samara_copies{state="blocked",vocabulary="accurate"}'] == 1
     trees.edit("root", "mighty", {"rules": [RIGHT]}, "roles")
     trees.until_copied("mighty", "root", "web", "deep", plural="roles")
 
 
-# What cannot be meant
+# Invalid values
 
 
 def test_loops_missing_parents_and_empty_labels_are_reported_and_affect_no_other_namespace(
@@ -675,12 +678,12 @@ def test_loops_missing_parents_and_empty_labels_are_reported_and_affect_no_other
     trees.serve()
     trees.until_copied("right", "root", "web")
     for name in ("a", "b", "c", "self"):
-        told = stage.until_event("Invalid", OWN, name)["message"]
-        assert "circular reference is not permitted" in told
+        message = stage.until_event("Invalid", OWN, name)["message"]
+        assert "circular reference is not permitted" in message
     for name in ("lost", "lone"):
         assert "parent namespace does not exist: nowhere" in stage.until_event("Invalid", OWN, name)["message"]
     assert {name: (trees.there(name) or {})["metadata"]["resourceVersion"] for name in spaces} == before
-    assert not [each for each in trees.sent() if "/of-" in each]
+    assert not [write for write in trees.sent() if "/of-" in write]
     trees.root("nowhere", team="n")
     eventually(lambda: trees.labels("lost").get("team") == "n")
     trees.label("c", {PARENT: "root"})
@@ -704,18 +707,21 @@ def test_a_forged_from_annotation_copies_nothing(trees: Trees, stage: Stage) -> 
     trees.space("stranger")
     trees.root("tenant")
     trees.hang("below", "tenant")
-    for home in ("stranger", "tenant", "below"):
+    for namespace in ("stranger", "tenant", "below"):
         meta = {"name": "db", "annotations": {FROM: "root", PROPAGATE: "update"}}
-        stage.foreign(home, "db", {"mine": home}, metadata=meta)
+        stage.foreign(namespace, "db", {"mine": namespace}, metadata=meta)
     trees.serve()
     trees.until_copied("db", "root", "web")
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
     trees.until_copied("db", "root", "web")
-    never(lambda: [each for each in trees.sent() if " web/" not in each and " namespaces " not in each], SETTLED)
-    assert [trees.data(home, "db") for home in ("stranger", "tenant")] == [{"mine": "stranger"}, {"mine": "tenant"}]
+    never(lambda: [write for write in trees.sent() if " web/" not in write and " namespaces " not in write], SETTLED)
+    assert [trees.data(namespace, "db") for namespace in ("stranger", "tenant")] == [
+        {"mine": "stranger"},
+        {"mine": "tenant"},
+    ]
     assert trees.data("below", "db") == {"mine": "below"}
-    found = trees.samara("orphans", f"--config={trees.settings()}", "-o", "json").json["orphans"]
-    listed = {(each["namespace"], each["ours"]) for each in found if each["name"] == "db"}
+    orphans = trees.samara("orphans", f"--config={trees.settings()}", "-o", "json").json["orphans"]
+    listed = {(orphan["namespace"], orphan["ours"]) for orphan in orphans if orphan["name"] == "db"}
     assert ("stranger", False) in listed
 
 
@@ -732,8 +738,8 @@ def test_a_foreign_object_of_the_same_name_is_left_alone_and_reported_in_update_
     trees.until_copied("db", "root", "other")
     if mode == "update":
         assert "that is not ours" in stage.until_event("Conflict", "root", "db")["message"]
-    have = trees.get("secrets", "web", "db") or {}
-    assert have["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    live = trees.get("secrets", "web", "db") or {}
+    assert live["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     trees.api.delete(trees.path("secrets", "root", "db"))
     eventually(lambda: (trees.get("secrets", "other", "db") is None) == (mode == "update"))
     assert trees.data("web", "db") == {"mine": "1"}
@@ -796,7 +802,7 @@ def test_row_3_overwrite_takes_over_a_childs_own_source_of_the_same_name(trees: 
 
 
 def generated(trees: Trees, stage: Stage, name: str, says: str, **annotations: str) -> None:
-    """A Secret that a controller has made for a ConfigMap that says something, or nothing."""
+    """A Secret that a controller created for a ConfigMap with or without annotations."""
     noted = {"metadata": {"annotations": {f"{GROUP}/propagate-generated": says}}} if says else {}
     owner = trees.put("root", name, None, "configmaps")
     trees.edit("root", name, noted, "configmaps")
@@ -840,7 +846,7 @@ def test_operator_2_switching_propagate_generated_off_deletes_nothing_and_removi
     trees.edit("root", "silent", {"metadata": {"annotations": {f"{GROUP}/propagate": None}}})
     eventually(lambda: trees.get("secrets", "s1", "silent") is None)
     never(lambda: trees.get("secrets", "s1", "asks") is None, SETTLED)
-    deleted = [each.name for each in trees.writes(mark) if each.verb == "delete"]
+    deleted = [event.name for event in trees.writes(mark) if event.verb == "delete"]
     assert deleted == ["silent"]
     trees.api.delete(trees.path("secrets", "root", "asks"))
     eventually(lambda: trees.get("secrets", "s1", "asks") is None)

@@ -1,4 +1,4 @@
-"""SubNamespaces on the real server: what they make, what they take away, and what they leave alone."""
+"""SubNamespaces on the real server: the namespaces they create, delete and leave alone."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def manifest(name: str, holder: str, **spec: Json) -> str:
 
 
 def patches(trees: Trees, name: str) -> list[Event]:
-    """What the operator tried to write onto a namespace."""
-    return [each for each in trees.writes() if short(each) == f"patch namespaces {name}"]
+    """The patches of a namespace that the operator tried."""
+    return [event for event in trees.writes() if short(event) == f"patch namespaces {name}"]
 
 
 def deletions(trees: Trees, mark: int) -> list[str]:
     """The namespaces that the operator has deleted since."""
-    return [each.name for each in trees.writes(mark) if (each.verb, each.resource) == ("delete", "namespaces")]
+    return [event.name for event in trees.writes(mark) if (event.verb, event.resource) == ("delete", "namespaces")]
 
 
 def let_go(trees: Trees, name: str, holder: str) -> None:
     trees.api.delete(trees.path("subnamespaces", holder, name))
 
 
-# What it makes
+# Creation
 
 
 def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees: Trees) -> None:
@@ -62,16 +62,16 @@ def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees:
     trees.kubectl("apply", "-f", "-", input=manifest("web", "root"))
     trees.until_well("web", "root")
     assert trees.labels("web") == {PARENT: "root", CREATED_BY: "accurate"}
-    asked = trees.sub_namespace("web", "root") or {}
-    assert asked["status"] == {"observedGeneration": 1}
-    assert asked["metadata"]["finalizers"] == [FINALIZER]
+    sub = trees.sub_namespace("web", "root") or {}
+    assert sub["status"] == {"observedGeneration": 1}
+    assert sub["metadata"]["finalizers"] == [FINALIZER]
     trees.kubectl("wait", "subnamespace/web", "-n", "root", "--for=jsonpath={.status.observedGeneration}=1")
     head, line = trees.kubectl("get", "subnamespaces", "-n", "root").strip().splitlines()
     assert (head.split(), line.split()[0]) == (["NAME", "AGE"], "web")
 
 
 def test_kubectl_explains_every_field(trees: Trees) -> None:
-    trees.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
+    trees.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
 
     def explained(path: str) -> str:
         return trees.stage.explained(path, f"{GROUP}/v2")
@@ -131,7 +131,7 @@ def test_a_label_that_the_server_refuses_is_reported_and_retried_when_it_changes
     tried = until_recorded(lambda: patches(trees, "odd"), 3)
     trees.edit("root", "odd", {"spec": {"labels": {"app": "fine"}}}, "subnamespaces")
     eventually(lambda: trees.labels("odd").get("app") == "fine")
-    patched = until_recorded(lambda: [each for each in patches(trees, "odd") if each.done], 1)
+    patched = until_recorded(lambda: [event for event in patches(trees, "odd") if event.done], 1)
     assert patched[-1].received < due_again(tried), "by itself it would wait longer"
     let_go(trees, "a.b", "root")
     eventually(lambda: trees.sub_namespace("a.b", "root") is None)
@@ -171,18 +171,18 @@ def test_conditions_of_others_stay_while_ours_are_added_and_removed(trees: Trees
     mark = trees.stage.audit.mark()
 
     def reports() -> list[Event]:
-        """One that was planned before their condition was heard is refused, and made anew."""
-        return [each for each in trees.writes(mark) if each.subresource == "status" and not each.overtaken]
+        """Status updates except those refused because they were planned before the other condition arrived."""
+        return [event for event in trees.writes(mark) if event.subresource == "status" and not event.overtaken]
 
     trees.label("web", {PARENT: None, TYPE: "root"})
     eventually(lambda: trees.reason("web", "root") in ("SeenConflict", "ConflictSeen"))
     trees.label("web", {PARENT: "root", TYPE: None})
     eventually(lambda: trees.status("web", "root") == {"observedGeneration": 1, "conditions": [theirs]})
-    told = ["patch subnamespaces/status root/web"] * 2
-    assert [short(each) for each in until_recorded(reports, 2)] == told
+    expected = ["patch subnamespaces/status root/web"] * 2
+    assert [short(event) for event in until_recorded(reports, 2)] == expected
     trees.stage.operators[0].stop()
     trees.stage.operators[0].start().synced()
-    assert [short(each) for each in reports()] == told
+    assert [short(event) for event in reports()] == expected
 
 
 def test_a_conflict_ends_when_the_namespace_gets_the_parent_label_and_starts_when_it_loses_it(trees: Trees) -> None:
@@ -221,7 +221,7 @@ def test_reserved_names_are_refused_with_a_reason_and_nothing_is_written(trees: 
     eventually(lambda: trees.reason(name, "root") == "Reserved")
     let_go(trees, name, "root")
     eventually(lambda: trees.sub_namespace(name, "root") is None)
-    assert [each for each in trees.sent(mark) if " namespaces " in each] == []
+    assert [write for write in trees.sent(mark) if " namespaces " in write] == []
 
 
 @pytest.mark.parametrize("held", ["plain", "template"])
@@ -231,8 +231,8 @@ def test_a_sub_namespace_outside_of_a_tree_creates_nothing_until_its_namespace_i
     trees.space("plain", {TYPE: "template"} if held == "template" else {})
     trees.serve()
     trees.ask("web", "plain")
-    told = trees.stage.until_event("Refused", "plain", "web")["message"]
-    assert "namespace plain is neither a root nor a sub namespace" in told
+    message = trees.stage.until_event("Refused", "plain", "web")["message"]
+    assert "namespace plain is neither a root nor a sub namespace" in message
     assert trees.there("web") is None
     trees.label("plain", {TYPE: "root"})
     trees.until_well("web", "plain")
@@ -264,7 +264,7 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_is_deleted_at_once(tree
     mark = trees.stage.audit.mark()
     let_go(trees, "odd", "root")
     eventually(lambda: trees.there("odd") is None and trees.sub_namespace("odd", "root") is None)
-    deleted = until_recorded(lambda: [each for each in trees.writes(mark) if each.verb == "delete"], 1)
+    deleted = until_recorded(lambda: [event for event in trees.writes(mark) if event.verb == "delete"], 1)
     assert deleted[0].received < due_again(tried)
 
 
@@ -383,12 +383,16 @@ def test_under_deletion_with_only_a_foreign_finalizer_nothing_is_deleted(trees: 
     assert trees.there("web") is not None
 
 
-# What must not happen at scale
+# Mass deletion
 
 
 def held(stage: Stage) -> dict[str, Json]:
-    found = (stage.api.find(HOLDS) or {}).get("data") or {}
-    return {entry["key"]: entry for name, entry in ((each, json.loads(found[each])) for each in found) if name != ENDED}
+    holds = (stage.api.find(HOLDS) or {}).get("data") or {}
+    return {
+        entry["key"]: entry
+        for name, entry in ((entry_name, json.loads(holds[entry_name])) for entry_name in holds)
+        if name != ENDED
+    }
 
 
 def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_released(
@@ -416,8 +420,8 @@ def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_rel
     operator.stop()
     operator.start().synced()
     never(lambda: trees.there("web3") is None, SETTLED)
-    (told,) = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["held"]
-    assert (told["key"], told["count"]) == (key, 1)
+    (held_set,) = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["held"]
+    assert (held_set["key"], held_set["count"]) == (key, 1)
     assert trees.samara("release", key).code == 0
     eventually(lambda: trees.there("web3") is None and trees.sub_namespace("web3", "root") is None)
 
@@ -478,7 +482,7 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
     try:
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
         never(lambda: deletions(trees, mark), SETTLED)
-        assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # nobody asked for less
+        assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # the labels are unchanged
     finally:
         undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
         define(stage.cluster, stage.api)

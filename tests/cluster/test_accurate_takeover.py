@@ -1,4 +1,4 @@
-"""Taking over from the original: what it has written is right as it is, and from then on everything works."""
+"""A takeover from the original: its objects are in sync, and all later changes are served."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Original:
         self.api.create(SPACES, {"metadata": {"name": name, "labels": labels}})
 
     def lay(self, name: str, labels: Json, annotations: Json | None = None) -> None:
-        """What a namespace inherits."""
+        """The inherited labels and annotations of a namespace."""
         meta = {"name": name, "labels": labels, "annotations": annotations or {}}
         self._apply(f"{SPACES}/{name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
 
@@ -116,7 +116,7 @@ def settled(trees: Trees, original: Original) -> None:
 
 @pytest.mark.usefixtures("settled")
 def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: Trees) -> None:
-    managers = {each["manager"] for each in (trees.get("secrets", "deep", "db") or {})["metadata"]["managedFields"]}
+    managers = {entry["manager"] for entry in (trees.get("secrets", "deep", "db") or {})["metadata"]["managedFields"]}
     assert managers == {ORIGINAL}
     trees.serve(massDelete=None)
     never(lambda: trees.sent(), SETTLED)
@@ -128,8 +128,8 @@ def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: T
     eventually(lambda: metadata_of(trees.there("deep") or {}) == {})
     trees.edit("root", "db", {"data": {"old": None}, "metadata": {"labels": {"l": None}}})
     trees.until_copied("db", *TREE)
-    have = trees.get("secrets", "deep", "db") or {}
-    assert (have["data"], metadata_of(have, "labels")) == (encoded({"k": "1"}), {CREATED_BY: "accurate"})
+    live = trees.get("secrets", "deep", "db") or {}
+    assert (live["data"], metadata_of(live, "labels")) == (encoded({"k": "1"}), {CREATED_BY: "accurate"})
     trees.edit("root", "settings", {"data": {"k": None, "new": "1"}}, "configmaps")
     trees.until_copied("settings", *TREE, plural="configmaps")
     trees.label("gold", {"team": None})
@@ -165,8 +165,8 @@ def test_copies_of_the_original_in_a_cut_namespace_are_deleted_and_a_pasted_one_
     trees.serve()
     trees.until_gone("db", "web", "plain")
     never(lambda: trees.get("secrets", "plain", "pasted") is None, SETTLED)
-    (found,) = trees.samara("orphans", f"--config={trees.settings()}", "-o", "json").json["orphans"]
-    assert (found["namespace"], found["name"], found["origin"], found["ours"]) == (
+    (orphan,) = trees.samara("orphans", f"--config={trees.settings()}", "-o", "json").json["orphans"]
+    assert (orphan["namespace"], orphan["name"], orphan["origin"], orphan["ours"]) == (
         "plain",
         "pasted",
         "root/pasted",

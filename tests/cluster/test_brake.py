@@ -1,6 +1,6 @@
 """The brake against mass deletion, specs/operator.md §5, and row 44 of the catalogue as far as a selector can cause it.
 
-The tests' brake: more than 5 deletes and more than 30 % of what a source has.
+The limits in these tests: more than 5 deletes and more than 30 % of the copies of a source.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ HOLDS = f"/api/v1/namespaces/{OWN}/configmaps/samara-holds"
 
 
 def held(stage: Stage) -> dict[str, Json]:
-    """What the ConfigMap says, by key."""
-    found = stage.api.find(HOLDS) or {}
-    return {entry["key"]: entry for entry in map(json.loads, (found.get("data") or {}).values())}
+    """The content of the ConfigMap, by key."""
+    holds = stage.api.find(HOLDS) or {}
+    return {entry["key"]: entry for entry in map(json.loads, (holds.get("data") or {}).values())}
 
 
 def filled(stage: Stage, config: Json | None = None) -> None:
@@ -180,7 +180,7 @@ def test_a_restart_holds_again_and_deletes_nothing(stage: Stage, how: str) -> No
 
 
 def test_a_restart_starts_the_hold_time_again_and_never_shortens_it(stage: Stage) -> None:
-    """Held for 4 s; the operator is away until that time is over, and then still waits its whole 4 s."""
+    """The removals are held for 4 s. The operator is down for that time and still waits 4 s after its start."""
     filled(stage, brake(hold="4s"))
     shrink(stage)
     until = held(stage)[KEY]["until"]

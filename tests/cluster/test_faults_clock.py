@@ -1,4 +1,4 @@
-"""Row 36 of the fault catalogue: the time of day jumps, or runs too fast; what is timed is timed by other clocks."""
+"""Row 36 of the fault catalogue: the wall clock jumps or runs too fast; all timers use monotonic clocks."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def clocks(stage: Stage) -> Clocks:
 
 def stamp_is_off_by(stage: Stage) -> float:
     """How far the time that the leader wrote into its Lease is from the right one."""
-    told = datetime.fromisoformat(stage.api.get(LEASE)["spec"]["renewTime"])
-    return (told - datetime.now(UTC)).total_seconds()
+    renewed = datetime.fromisoformat(stage.api.get(LEASE)["spec"]["renewTime"])
+    return (renewed - datetime.now(UTC)).total_seconds()
 
 
 def renewals(stage: Stage, user: str) -> list[Event]:
     """The writes to the lease that were done."""
-    written = [each for each in stage.audit.ours() if each.resource == "leases" and each.mutating and each.done]
+    written = [event for event in stage.audit.ours() if event.resource == "leases" and event.mutating and event.done]
     return [each for each in written if each.user == user]
 
 
@@ -92,13 +92,13 @@ def test_fault_36_a_hold_of_the_brake_has_its_full_length_for_any_wall_clock(
     operator = stage.operator(config={"massDelete": {"hold": "4s"}}, program=clock.program)
     stage.until_copied("db", *names)
     mark = stage.audit.mark()
-    asked = time.time()
+    started = time.time()
     stage.retarget("db", ",")
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 10, every=0.01)
     clock.set(jump)
     eventually(lambda: not any(stage.secret(name, "db") for name in names))  # not an hour later
     removed = until_recorded(lambda: stage.audit.writes(mark), 10)
-    assert all(event.received - asked >= 4.0 for event in removed), "sooner than it says"
+    assert all(event.received - started >= 4.0 for event in removed), "sooner than it says"
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
@@ -176,7 +176,7 @@ def test_fault_36_an_operator_with_a_wrong_clock_sees_that_the_original_runs_and
         operator = trees.serve(program=clocks(off).program)
 
         def served() -> bool:
-            status, body = operator.answer("/readyz")  # nobody answers while it begins anew
+            status, body = operator.answer("/readyz")  # no answer during a restart
             return status == 200 and "accurate" not in json.loads(body)["waiting"]
 
         never(lambda: served() or trees.sent(), 7.0)

@@ -50,7 +50,7 @@ HOT = 10
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """The operator's users may also write the kinds of these tests."""
+    """Grants the users of the operator the rights for the kinds of these tests."""
     rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
     with granted(cluster, "fault-kinds", rules, USER, SECOND):
         yield
@@ -90,16 +90,18 @@ class Scene:
         """A source; its copies go with the test, since a stage sweeps Secrets only."""
         for namespace in ("team", "a", "b"):
             self.stage.also_remove(self.path(plural, namespace, name))
-        asked = {ASK: "namespaces", LIST: "a;b", **annotations}
-        return self.api.create(self.path(plural, "team"), {"metadata": {"name": name, "annotations": asked}, **body})
+        all_annotations = {ASK: "namespaces", LIST: "a;b", **annotations}
+        return self.api.create(
+            self.path(plural, "team"), {"metadata": {"name": name, "annotations": all_annotations}, **body}
+        )
 
     def find(self, plural: str, namespace: str, name: str) -> Json | None:
         return self.api.find(self.path(plural, namespace, name))
 
     def has(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> bool:
         """True where all copies carry the mark and hold this."""
-        found = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
-        return all(each is not None and each.get(field) == value and FROM in metadata_of(each) for each in found)
+        copies = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
+        return all(copy is not None and copy.get(field) == value and FROM in metadata_of(copy) for copy in copies)
 
     def until_there(self, name: str) -> None:
         eventually(lambda: all(self.find(CONFIG_MAPS, namespace, name) is not None for namespace in ("a", "b")))
@@ -122,10 +124,10 @@ class Scene:
 
     def wrote(self, mark: int = 0) -> dict[str, list[str]]:
         """By namespace: the verbs of the writes there."""
-        found: dict[str, list[str]] = {}
+        verbs: dict[str, list[str]] = {}
         for event in self.writes(mark):
-            found.setdefault(event.namespace, []).append(event.verb)
-        return found
+            verbs.setdefault(event.namespace, []).append(event.verb)
+        return verbs
 
 
 @pytest.fixture
@@ -149,11 +151,11 @@ def a_widget(size: int, version: str) -> Json:
 
 
 def waiting(operator: Operator) -> dict[str, str]:
-    """What the operator says it does not serve; the rest is served, so the answer is 200."""
+    """The kinds under `waiting` of /readyz. The rest is served, so the status is 200."""
     status, body = operator.answer("/readyz")
     assert status == 200, body
-    found: dict[str, str] = json.loads(body)["waiting"]
-    return found
+    answer: dict[str, str] = json.loads(body)["waiting"]
+    return answer
 
 
 def until_waiting(operator: Operator, kind: str) -> None:
@@ -178,7 +180,7 @@ def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_a
     until_served(operator, f"{LATE}/v1/Widget")
     until_recorded(scene.writes, 4)
     assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
-    never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # whoever listened before it began anew is gone
+    never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # the restart closed the earlier listeners
 
 
 def test_fault_11_a_kind_deleted_while_watched_waits_until_it_is_back_while_the_others_are_served(scene: Scene) -> None:
@@ -210,8 +212,8 @@ def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_reco
     until_waiting(operator, f"{UNSERVED}/v1/Widget")
     stored = f"/apis/{UNSERVED}/v2/namespaces/team/widgets/w"
     scene.api.patch(stored, {"spec": {"size": 2}})
-    copies = [f"/apis/{UNSERVED}/v2/namespaces/{each}/widgets/w" for each in ("a", "b")]
-    assert [scene.api.get(each)["spec"] for each in copies] == [{"size": 1}] * 2, "what cannot be seen stays"
+    copies = [f"/apis/{UNSERVED}/v2/namespaces/{namespace}/widgets/w" for namespace in ("a", "b")]
+    assert [scene.api.get(copy)["spec"] for copy in copies] == [{"size": 1}] * 2, "what cannot be seen stays"
     scene.make(CONFIG_MAPS, "other", {"data": {"n": "1"}})
     scene.until(CONFIG_MAPS, "other", "data", {"n": "1"})
     serve(scene, UNSERVED, "v1", served=True)
@@ -221,10 +223,10 @@ def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_reco
 
 def serve(scene: Scene, group: str, version: str, *, served: bool) -> None:
     path = f"{DEFINITIONS}/widgets.{group}"
-    found = scene.api.get(path)
-    for each in found["spec"]["versions"]:
+    live = scene.api.get(path)
+    for each in live["spec"]["versions"]:
         each["served"] = served or each["name"] != version
-    scene.api.patch(path, {"spec": {"versions": found["spec"]["versions"]}})
+    scene.api.patch(path, {"spec": {"versions": live["spec"]["versions"]}})
 
 
 # 12
@@ -252,8 +254,8 @@ def test_fault_12_an_aggregated_api_that_is_down_waits_and_leaves_the_others_alo
 
 
 def _is_down(service: Json) -> bool:
-    told = (service.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Available", "False") for each in told)
+    conditions = (service.get("status") or {}).get("conditions") or ()
+    return any((condition["type"], condition["status"]) == ("Available", "False") for condition in conditions)
 
 
 # 23
@@ -291,9 +293,9 @@ def test_fault_23_a_webhook_that_is_down_slow_or_refuses_degrades_only_its_own_n
         scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
         scene.until(CONFIG_MAPS, "x", "data", {"n": "1"}, "b")
         eventually(lambda: "a" in scene.wrote())
-        told = scene.stage.until_event("Refused", "team", "x")["message"]
-        assert SAYS[what] in told
-        assert told.endswith("in 1 namespace: a")
+        message = scene.stage.until_event("Refused", "team", "x")["message"]
+        assert SAYS[what] in message
+        assert message.endswith("in 1 namespace: a")
         eventually(lambda: operator.metrics()[BLOCKED] == 1)
         never(lambda: len(scene.wrote()["a"]) > HOT, 1.5)
         scene.api.patch(scene.path(CONFIG_MAPS, "team", "x"), {"data": {"n": "2"}})
@@ -327,14 +329,14 @@ def test_fault_30_an_object_of_the_maximum_size_is_copied_unchanged(
 
 
 def test_fault_30_a_copy_that_would_be_too_large_is_reported_and_delays_no_other(scene: Scene) -> None:
-    """The mark on a copy can be longer than what asks for it: annotations filled to the brim then do not fit."""
+    """The mark of a copy can be longer than the request of its source, so full annotations do not fit."""
     most, brim = 256 * 1024, f"brim-{'x' * 60}"
-    asked = {ASK: "namespaces", LIST: "a;b"}
-    left = most - sum(len(key) + len(value) for key, value in asked.items()) - len("note")
+    annotations = {ASK: "namespaces", LIST: "a;b"}
+    left = most - sum(len(key) + len(value) for key, value in annotations.items()) - len("note")
     operator = scene.operator()
     scene.make(CONFIG_MAPS, brim, {"data": {"n": "1"}}, note="x" * left)
-    told = scene.stage.until_event("Refused", "team", brim)["message"]
-    assert str(most) in told
+    message = scene.stage.until_event("Refused", "team", brim)["message"]
+    assert str(most) in message
     scene.make(CONFIG_MAPS, "fits", {"data": {"n": "1"}}, note="x" * (left - 100))
     scene.make(CONFIG_MAPS, "bare", {})
     scene.make(CONFIG_MAPS, "raw", {"binaryData": {"raw": base64.b64encode(bytes(range(256))).decode()}})
@@ -403,7 +405,12 @@ def problem(scene: Scene, name: str, kind: str) -> Json | None:
     """A condition that is true, if it is."""
     status = scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}
     return next(
-        (each for each in status.get("conditions") or () if (each["type"], each["status"]) == (kind, "True")), None
+        (
+            condition
+            for condition in status.get("conditions") or ()
+            if (condition["type"], condition["status"]) == (kind, "True")
+        ),
+        None,
     )
 
 
@@ -472,14 +479,14 @@ def test_a_service_and_a_network_policy_are_copied_and_never_written_again(scene
 
 
 def services(scene: Scene, name: str) -> list[Json]:
-    found = [scene.find(SERVICES, namespace, name) for namespace in ("team", "a", "b")]
-    return [each for each in found if each is not None]
+    live_or_none = [scene.find(SERVICES, namespace, name) for namespace in ("team", "a", "b")]
+    return [service for service in live_or_none if service is not None]
 
 
 def addresses(scene: Scene, name: str) -> set[str]:
-    found = services(scene, name)
-    return {each["spec"]["clusterIP"] for each in found} if len(found) == 3 else set()
+    live_services = services(scene, name)
+    return {service["spec"]["clusterIP"] for service in live_services} if len(live_services) == 3 else set()
 
 
 def targets(scene: Scene, name: str) -> set[int]:
-    return {each["spec"]["ports"][0]["targetPort"] for each in services(scene, name)}
+    return {service["spec"]["ports"][0]["targetPort"] for service in services(scene, name)}

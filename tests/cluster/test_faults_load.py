@@ -56,7 +56,7 @@ def test_fault_39_a_burst_of_new_namespaces_is_filled_with_one_request_per_copy(
 
 
 def seconds_for(do: Callable[[str], object], names: list[str]) -> float:
-    """How long this machine takes for as much, just now: what a fixed number of seconds cannot know."""
+    """The time that this machine needs for the same calls now, as a reference for the operator."""
     began = time.monotonic()
     in_parallel(do, names, threads=16)
     return time.monotonic() - began
@@ -68,10 +68,10 @@ def copies_made(stage: Stage, mark: int) -> list[Event]:
 
 def born(stage: Stage, names: list[str]) -> dict[str, float]:
     """When each namespace was created."""
-    creates = [each for each in stage.audit.events() if (each.resource, each.verb) == ("namespaces", "create")]
-    found = {event.name: event.answered for event in creates}
-    assert set(names) <= set(found)
-    return found
+    creates = [event for event in stage.audit.events() if (event.resource, event.verb) == ("namespaces", "create")]
+    times = {event.name: event.answered for event in creates}
+    assert set(names) <= set(times)
+    return times
 
 
 # 40
@@ -109,15 +109,15 @@ def test_fault_40_a_burst_of_deleted_namespaces_causes_few_errors_and_the_queue_
 
 
 def left_of(stage: Stage, names: list[str]) -> set[str]:
-    return {each["metadata"]["name"] for each in stage.api.items("/api/v1/namespaces")} & set(names)
+    return {namespace["metadata"]["name"] for namespace in stage.api.items("/api/v1/namespaces")} & set(names)
 
 
 def has_drained(operator: Operator) -> bool:
-    told = operator.metrics()
+    metrics = operator.metrics()
     return not (
-        told["samara_queue_depth"]
-        or told["samara_oldest_pending_seconds"]
-        or told['samara_copies{state="pending",vocabulary="secret-copy"}']
+        metrics["samara_queue_depth"]
+        or metrics["samara_oldest_pending_seconds"]
+        or metrics['samara_copies{state="pending",vocabulary="secret-copy"}']
     )
 
 
@@ -141,7 +141,7 @@ def test_fault_41_a_flapping_source_is_coalesced_and_its_last_value_is_everywher
     stage.until_copied("db", *names)
     written = stage.audit.writes(mark)
     measured("writes for 300 changes to 50 targets:", len(written))
-    changes = [each.received for each in stage.audit.since(mark) if not each.ours and each.verb == "patch"]
+    changes = [event.received for event in stage.audit.since(mark) if not event.ours and event.verb == "patch"]
     took = changes[-1] - changes[0]
     assert len(written) <= 200 * (took + 0.5) + 16 + 50, "as many as are allowed meanwhile, and then the last value"
     after = [event for event in stage.audit.writes(still) if decoded(event.request).get("n") == decoded(last)["n"]]
@@ -167,9 +167,9 @@ class Noise(threading.Thread):
 
 @pytest.mark.timeout(300)
 def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, measured: Measured) -> None:
-    """300 targets at 100 writes per second: one round of the noisy source takes 3 s; nobody waits for it.
+    """One round of the noisy source takes 3 s: 300 targets at 100 writes per second. No other source waits for it.
 
-    Waiting is counted in writes of the noisy one that go first, not in seconds: on a slow machine all are late.
+    The test counts the writes of the noisy source that come first, because seconds depend on the machine.
     """
     names = many("n", 300)
     stage.namespace(*names, "small")
@@ -188,7 +188,7 @@ def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, meas
     finally:
         noise.over.set()
         noise.join(10)
-    until_recorded(lambda: [each for each in stage.audit.writes(mark) if each.namespace == "small"], len(small))
+    until_recorded(lambda: [event for event in stage.audit.writes(mark) if event.namespace == "small"], len(small))
     before = [noisy_before(stage, mark, name) for name in small]
     measured("writes of the noisy source before a small one's, at most:", max(before))
     assert max(before) < 200, f"a small source waited for {max(before)} writes of a noisy one"
@@ -196,10 +196,12 @@ def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, meas
 
 def noisy_before(stage: Stage, mark: int, name: str) -> int:
     """How many writes of the noisy source were sent between the change of a small one and the write of its copy."""
-    of_small = [each for each in stage.audit.since(mark) if each.name == name and each.verb in ("patch", "update")]
+    of_small = [event for event in stage.audit.since(mark) if event.name == name and event.verb in ("patch", "update")]
     changed = next(each.answered for each in of_small if not each.ours)
     copied = next(each.received for each in of_small if each.ours)
-    return len([each for each in stage.audit.writes(mark) if changed < each.received < copied and each.name == "noisy"])
+    return len(
+        [event for event in stage.audit.writes(mark) if changed < event.received < copied and event.name == "noisy"]
+    )
 
 
 # 44

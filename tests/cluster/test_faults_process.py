@@ -52,16 +52,16 @@ def before_the_crash(stage: Stage) -> None:
 
 
 def end_state(stage: Stage) -> dict[str, Any]:
-    """What O3 compares: every Secret outside the home namespace, without what differs from run to run."""
+    """The state that O3 compares: every Secret outside the home namespace, without fields that differ between runs."""
     return {
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}": (
-            each["type"],
-            sorted(decoded(each)),
-            metadata_of(each),
-            metadata_of(each, "labels"),
+        f"{secret['metadata']['namespace']}/{secret['metadata']['name']}": (
+            secret["type"],
+            sorted(decoded(secret)),
+            metadata_of(secret),
+            metadata_of(secret, "labels"),
         )
-        for each in stage.api.items("/api/v1/secrets")
-        if each["metadata"]["namespace"] != "admin"
+        for secret in stage.api.items("/api/v1/secrets")
+        if secret["metadata"]["namespace"] != "admin"
     }
 
 
@@ -77,10 +77,10 @@ AFTER = {
 
 
 def is_as_without_the_fault(stage: Stage) -> bool:
-    found = {
+    state = {
         address: (type_, marks.get("secret-copy/origin")) for address, (type_, _, marks, _) in end_state(stage).items()
     }
-    return found == AFTER
+    return state == AFTER
 
 
 def test_fault_31_the_scenario_of_the_sweep_has_eight_writes(stage: Stage) -> None:
@@ -208,7 +208,7 @@ def test_fault_33_a_leader_that_was_suspended_beyond_its_lease_makes_no_stale_wr
     stage.bump("db")
     stage.api.delete(stage.path(names[39], "db"))
     stage.until_copied("db", *names)
-    proxy.rules = []  # what it sends now goes through at once; its watch stays frozen
+    proxy.rules = []  # its requests pass again; its watch stays frozen
     woken = time.monotonic()
     leader.resume()
     assert leader.wait() != 0, "the old leader ends; it does not limp on"

@@ -68,10 +68,10 @@ def address(seen: Seen) -> Address:
 
 def by_address(proxy: Proxy) -> dict[Address, list[Seen]]:
     """Every read and write of a single Secret, in order."""
-    found: defaultdict[Address, list[Seen]] = defaultdict(list)
+    by_name: defaultdict[Address, list[Seen]] = defaultdict(list)
     for seen in proxy.requests(lambda seen: is_write(seen) or is_read(seen)):
-        found[address(seen)].append(seen)
-    return found
+        by_name[address(seen)].append(seen)
+    return by_name
 
 
 def done(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
@@ -200,7 +200,7 @@ def _give_one_seat(stage: Stage) -> None:
 
 @contextmanager
 def _seat_taken(stage: Stage) -> Iterator[None]:
-    """A request that never finishes its body sits there until the end; begun anew until the server knows the level."""
+    """Occupies the only seat with a request whose body never ends. Retries until the server knows the level."""
     path = "/api/v1/namespaces/default/secrets?dryRun=All"
     context = client_context(stage.kubeconfig(), stage.folder)
     probe = Api(stage.cluster.url, context)
@@ -350,7 +350,7 @@ def test_fault_16_already_exists_for_our_own_create_is_success(stage: Stage) -> 
     stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
-    proxy.freeze("secrets")  # else the watch would tell of the copy before it is asked for again
+    proxy.freeze("secrets")  # otherwise the watch would deliver the copy before the retry
     proxy.on_request(to("a"), answer_lost, times=1)
     unread = proxy.on_request(is_read, answered(503, "ServiceUnavailable"), times=1)
     stage.namespace("a")
@@ -512,7 +512,7 @@ def test_fault_18_a_new_certificate_authority_is_trusted_once_it_is_in_the_file(
     stage.until_copied("db", "a")
     proxy.rotate()
     stage.bump("db")
-    ca.write_bytes(b"")  # as whoever replaces it may leave it for a moment
+    ca.write_bytes(b"")  # as during a replacement that is not atomic
     refused = operator.log.count("CERTIFICATE_VERIFY_FAILED")
     eventually(lambda: operator.log.count("CERTIFICATE_VERIFY_FAILED") > refused + 1)
     ca.write_bytes(proxy.authority)
@@ -535,8 +535,12 @@ def _service_account(stage: Stage) -> str:
             meta = {"metadata": {"name": "account"}}
             stage.api.create(f"{rbac}/{path}", {**meta, "roleRef": binding, "subjects": subjects})
             stage.also_remove(f"{rbac}/{path}/account")
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    return str(stage.api.create(f"{_ACCOUNT}/token", asked)["status"]["token"])
+    token_request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 3600},
+    }
+    return str(stage.api.create(f"{_ACCOUNT}/token", token_request)["status"]["token"])
 
 
 def _kubeconfig(stage: Stage, token: Path, through: Proxy | None = None, ca: Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Row 19 of the fault catalogue: etcd has no room left, and takes nothing until somebody has made some."""
+"""Row 19 of the fault catalogue: etcd has no space left and refuses all writes until an administrator frees some."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def alarms(cluster: Devcluster) -> list[Json]:
 
 @contextlib.contextmanager
 def full(cluster: Devcluster) -> Iterator[None]:
-    """While it lasts etcd has no room; afterwards somebody has tidied up as its manual says."""
+    """Fills etcd within this context. Afterwards frees the space as the etcd manual says."""
     try:
         fill(cluster)
-        assert [each["alarm"] for each in alarms(cluster)] == ["NOSPACE"]
+        assert [alarm["alarm"] for alarm in alarms(cluster)] == ["NOSPACE"]
         yield
     finally:
         make_room(cluster)
@@ -56,7 +56,7 @@ def full(cluster: Devcluster) -> Iterator[None]:
 
 
 def fill(cluster: Devcluster) -> None:
-    """Beside what the API server keeps there, block by block until one is refused."""
+    """Writes blocks beside the keys of the API server until etcd refuses one."""
     block = coded(b"x" * MIB)
     with contextlib.suppress(DevclusterError):
         for number in range(QUOTA // MIB):
@@ -75,8 +75,8 @@ def make_room(cluster: Devcluster) -> None:
 def waiting(operator: Operator) -> Json:
     status, body = operator.answer("/readyz")
     assert status == 200, body
-    found: Json = json.loads(body)["waiting"]
-    return found
+    answer: Json = json.loads(body)["waiting"]
+    return answer
 
 
 def test_fault_19_while_the_store_is_full_writes_pause_and_are_made_up_later(stage: Stage) -> None:

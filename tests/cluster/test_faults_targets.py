@@ -1,4 +1,4 @@
-"""Rows 20–22 and 24–29 of the fault catalogue: what can be wrong with one target must stay with that target."""
+"""Rows 20–22 and 24–29 of the fault catalogue: the faults of one target must not affect others."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def is_full(stage: Stage, namespace: str) -> bool:
 
 def posts(stage: Stage, namespace: str, mark: int = 0) -> list[int]:
     """The answers to our attempts to create something in a namespace."""
-    return [each.code for each in attempts(stage, namespace, mark)]
+    return [attempt.code for attempt in attempts(stage, namespace, mark)]
 
 
 def attempts(stage: Stage, namespace: str, mark: int = 0) -> list[Event]:
-    return [each for each in stage.audit.writes(mark) if each.verb == "create" and each.namespace == namespace]
+    return [event for event in stage.audit.writes(mark) if event.verb == "create" and event.namespace == namespace]
 
 
 # 20
 
 
 def test_fault_20_a_refusal_for_a_terminating_namespace_is_not_an_error(stage: Stage) -> None:
-    """The operator does not know yet: its watch of Namespaces says nothing, so it runs into the 403."""
+    """The watch of Namespaces is frozen, so the operator does not know yet and gets a 403."""
     stage.namespace("a", "ending-20")
     stage.api.patch("/api/v1/namespaces/ending-20", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
     proxy = stage.proxy()
@@ -113,7 +113,7 @@ def test_fault_21_the_copy_is_created_at_once_when_the_quota_is_raised(stage: St
     tried = until_recorded(lambda: attempts(stage, "full", mark), 3)  # the next try is some 8 s away
     stage.api.patch(path, {"spec": {"hard": {"count/secrets": "5"}}})
     stage.until_copied("db", "full")
-    made = until_recorded(lambda: [each for each in attempts(stage, "full", mark) if each.done], 1)
+    made = until_recorded(lambda: [attempt for attempt in attempts(stage, "full", mark) if attempt.done], 1)
     assert made[0].received < due_again(tried)
 
 
@@ -147,7 +147,7 @@ def bind(stage: Stage, namespace: str) -> None:
 
 
 def narrow(stage: Stage) -> None:
-    """A user that may read everywhere and write only where a RoleBinding says so."""
+    """A user that may read everywhere and write only in namespaces with a RoleBinding."""
     subject = [{"kind": "User", "name": "narrow", "apiGroup": "rbac.authorization.k8s.io"}]
     for name, rules in (("narrow-read", [*READ_ALL, *READ_SECRETS, *OWN_THINGS]), ("narrow-write", WRITE_SECRETS)):
         stage.api.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
@@ -286,8 +286,8 @@ def test_fault_25_a_recreated_copy_keeps_the_metadata_of_others_and_their_owners
     stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
 
     def has_theirs() -> bool:
-        have = stage.secret("a", "db") or {"metadata": {}}
-        return metadata_of(have, "labels").get("mine") == "1" and metadata_of(have).get("note") == "n"
+        live = stage.secret("a", "db") or {"metadata": {}}
+        return metadata_of(live, "labels").get("mine") == "1" and metadata_of(live).get("note") == "n"
 
     eventually(lambda: stage.has_copy("a", "db") and (stage.secret("a", "db") or {})["metadata"]["uid"] != uid)
     eventually(has_theirs)
@@ -320,11 +320,11 @@ def test_fault_26_a_foreign_object_is_reported_and_never_overwritten_for_any_num
     again = stage.operator()
     eventually(lambda: again.copies("blocked") == 1)
     assert stage.secret("taken", "db") == mine
-    assert not [each for each in stage.audit.writes() if each.namespace == "taken" and each.done]
+    assert not [event for event in stage.audit.writes() if event.namespace == "taken" and event.done]
 
 
 def test_fault_26_an_object_that_appears_between_plan_and_write_is_never_overwritten(stage: Stage) -> None:
-    """The watch of Secrets is frozen, so the operator plans a create where somebody was faster."""
+    """The watch of Secrets is frozen, so the operator plans a create although another client has created the object."""
     stage.namespace("a", "b")
     proxy = stage.proxy()
     stage.operator(through=proxy)
@@ -354,10 +354,10 @@ class Mutator(threading.Thread):
     def run(self) -> None:
         wanted = encoded({"n": "0", "theirs": "1"})
         while not self.over.wait(0.02):
-            have = self._api.find(self._path)
-            if have is not None and have["data"] != wanted:
+            live = self._api.find(self._path)
+            if live is not None and live["data"] != wanted:
                 with contextlib.suppress(ApiFault):  # Samara was faster; then once more
-                    self._api.replace(self._path, {**have, "data": wanted}, fieldManager="gitops")
+                    self._api.replace(self._path, {**live, "data": wanted}, fieldManager="gitops")
                     self.edits += 1
         self._api.close()
 
@@ -376,9 +376,11 @@ def test_fault_27_a_fight_over_a_copy_is_given_up_after_five_reversals_and_repor
         event = stage.until_event("Fought", about="db")
         assert "gitops" in event["message"]
         assert operator.copies("blocked") == 1
-        repairs = [each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]
+        repairs = [event for event in stage.audit.writes(mark) if event.namespace == "a" and event.done]
         assert len(repairs) in (5, 6), "a change that comes before the answer to a repair counts as our own"
-        never(lambda: len([each for each in stage.audit.writes(mark) if each.namespace == "a" and each.done]) > 6, 1.5)
+        never(
+            lambda: len([event for event in stage.audit.writes(mark) if event.namespace == "a" and event.done]) > 6, 1.5
+        )
         stage.bump("db")
         stage.until_copied("db", "b")
     finally:
@@ -435,7 +437,7 @@ def test_fault_28_forged_ownership_never_deletes_an_object_and_never_reveals_con
     stage.api.delete(stage.path("admin", "db"))
     stage.until_gone("a", "db")
     stage.api.delete(stage.path("admin", "private"))
-    never(lambda: any(stage.secret(*place(each)) != each for each in forged), SETTLED)
+    never(lambda: any(stage.secret(*place(obj)) != obj for obj in forged), SETTLED)
     assert operator.metrics()['samara_writes_total{result="done",verb="delete",vocabulary="secret-copy"}'] == 1
 
 
@@ -472,7 +474,7 @@ def test_fault_29_a_copy_whose_deletion_a_finalizer_blocks_delays_no_other(stage
     stage.until_copied("other", "a", "stuck")
     stage.bump("db")
     stage.until_copied("db", "a")
-    deletes = [each for each in stage.audit.writes(mark) if each.verb == "delete" and each.namespace == "stuck"]
+    deletes = [event for event in stage.audit.writes(mark) if event.verb == "delete" and event.namespace == "stuck"]
     assert len(deletes) == 1, "asked once; what is being deleted is not deleted again"
     stage.retarget("db", "a,stuck")
     eventually(lambda: operator.copies("blocked") == 1)

@@ -36,7 +36,7 @@ SAYS = (
     ),
     Edit("vocabularies/fishysecret/__init__.py", "frozenset({READY})", 'frozenset({READY, "Fresh"})'),
 )
-"""Other words for the same, one more condition, and one more field."""
+"""Other messages, a further condition and a further field."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def later(stage: Stage, env: dict[str, str], *flags: str, **more: Any) -> Operat
 
 
 def by(version: str, events: list[Event]) -> list[Event]:
-    return [each for each in events if each.agent == f"{OPERATOR}{version}"]
+    return [event for event in events if event.agent == f"{OPERATOR}{version}"]
 
 
 def marked(stage: Stage) -> set[str]:
@@ -117,7 +117,7 @@ def test_fault_38_without_the_lease_two_running_versions_settle_and_do_not_alter
     for _ in range(5):
         stage.bump("db")
     stage.until_copied("db", *NAMES)
-    done = [event for event in stage.audit.writes(mark) if event.done]  # who came second in a race wrote nothing
+    done = [event for event in stage.audit.writes(mark) if event.done]  # the loser of a race wrote nothing
     assert len(done) <= 2 * 5 * len(NAMES), "each change once by each"
     mark = stage.audit.mark()
     never(lambda: [str(event) for event in stage.audit.writes(mark) if event.done], 5.0, every=0.2)
@@ -146,17 +146,17 @@ def test_fault_38_versions_with_different_desired_states_give_up_soon_and_report
 
 
 def conditions(fishy: Fishy) -> dict[str, str]:
-    return {each["type"]: each["message"] for each in fishy.status("db").get("conditions") or ()}
+    return {condition["type"]: condition["message"] for condition in fishy.status("db").get("conditions") or ()}
 
 
 @pytest.fixture
 def wider(fishy: Fishy, stage: Stage) -> None:
     """The definition of the next version, which has one field more; of the test's own module, so it may stay."""
     path = f"{DEFINITIONS}/{DEFINITION}"
-    found = stage.api.get(path)
-    for version in found["spec"]["versions"]:
+    live = stage.api.get(path)
+    for version in live["spec"]["versions"]:
         version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["reads"] = {"type": "integer"}
-    stage.api.patch(path, {"spec": {"versions": found["spec"]["versions"]}})
+    stage.api.patch(path, {"spec": {"versions": live["spec"]["versions"]}})
 
 
 @pytest.mark.usefixtures("wider")

@@ -1,4 +1,4 @@
-"""Rows 1–10 of the fault catalogue: what may go wrong with a watch and with what is cached from it."""
+"""Rows 1–10 of the fault catalogue: faults of a watch and of the cache that it fills."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def is_list(plural: str = "secrets") -> When:
 
 
 def tells_of(namespace: str, name: str) -> WhenEvent:
-    """The line of a watch that tells of this Secret."""
+    """Matches the lines of a watch about this Secret."""
 
-    def told(seen: Seen, event: Json) -> bool:
+    def is_about(seen: Seen, event: Json) -> bool:
         meta = event["object"].get("metadata") or {}
         return seen.plural == "secrets" and (meta.get("namespace"), meta.get("name")) == (namespace, name)
 
-    return told
+    return is_about
 
 
 def ends_list(seen: Seen, event: Json) -> bool:
@@ -72,7 +72,7 @@ def blinded(proxy: Proxy, then: Fault | None = None, plural: str = "secrets") ->
 
 
 gone = body(EXPIRED)
-"""A watch that says 410 and ends: the version that it was to go on from has been forgotten."""
+"""A watch that ends with 410: the server no longer has the resource version to resume from."""
 
 
 def restarts(operator: Operator, reason: str, kind: str = "v1/Secret") -> float:
@@ -84,13 +84,13 @@ def warnings(operator: Operator) -> list[str]:
 
 
 def announced(operator: Operator, fault: str) -> list[float]:
-    """The pauses that the log tells of, in tenths of seconds, after this fault of a watch."""
+    """The pauses that the log states after this fault of a watch."""
     lines = [line for line in operator.log.splitlines() if "watch.failed" in line and fault in line]
     return [float(line.rpartition("again_in=")[2].removesuffix("s")) for line in lines]
 
 
 def written(stage: Stage, mark: int = 0) -> Counter[tuple[str, str, str]]:
-    """How often each copy was created, updated or deleted, also where that was refused."""
+    """The number of creates, updates and deletes of each copy, including refused ones."""
     return Counter((event.verb, *event.address) for event in stage.audit.writes(mark))
 
 
@@ -258,7 +258,7 @@ def test_fault_04_a_server_that_always_answers_410_is_not_listed_in_a_hot_loop(s
 
 
 async def _ends_after_list(exchange: Exchange) -> Any:
-    """A streamed list that is whole, and then the stream ends."""
+    """Ends the stream after a complete streamed list."""
     exchange.proxy.on_event(ends_list, _ended, times=1)
     return await exchange.forward()
 
@@ -381,8 +381,8 @@ def test_fault_07_after_a_restart_a_lagging_server_causes_no_stale_write(
     link.flow()
     second.synced()
     assert written(stage, mark) == {}
-    asked = [event.uri for event in stage.audit.ours() if "resourceVersion=0" in event.uri.replace("&", "?").split("?")]
-    assert not asked
+    uris = [event.uri for event in stage.audit.ours() if "resourceVersion=0" in event.uri.replace("&", "?").split("?")]
+    assert not uris
     assert not [seen for seen in proxy.requests() if seen.query.get("resourceVersion") == "0"]
 
 
@@ -393,8 +393,8 @@ def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
         items = other.items("/api/v1/secrets", resourceVersion="0")
     finally:
         other.close()
-    found = [each for each in items if (each["metadata"]["namespace"], each["metadata"]["name"]) == (namespace, name)]
-    return decoded(found[0])["n"] if found else None
+    matches = [item for item in items if (item["metadata"]["namespace"], item["metadata"]["name"]) == (namespace, name)]
+    return decoded(matches[0])["n"] if matches else None
 
 
 # 8
@@ -428,13 +428,13 @@ def test_fault_08_errors_and_invalid_data_in_the_stream_lose_no_event_and_end_no
 
 def test_fault_08_events_of_an_unknown_type_and_bookmarks_are_ignored(stage: Stage) -> None:
     stage.namespace("a")
-    have = stage.source("db", "a")["metadata"]["resourceVersion"]
+    version = stage.source("db", "a")["metadata"]["resourceVersion"]
     proxy = stage.proxy()
     stage.operator(through=proxy)
     stage.until_copied("db", "a")
     before = len(proxy.requests(is_watch()))
     for type_ in ("RENAMED", "BOOKMARK"):
-        line = {"type": type_, "object": {"kind": "Secret", "metadata": {"resourceVersion": have}}}
+        line = {"type": type_, "object": {"kind": "Secret", "metadata": {"resourceVersion": version}}}
         proxy.on_event(tells_of("admin", "db"), preceded_by(line, line), times=1)
         stage.bump("db")
         stage.until_copied("db", "a")
@@ -470,9 +470,9 @@ def test_fault_08_a_429_in_the_stream_is_waited_out_for_retry_after(stage: Stage
     proxy = stage.proxy()
     stage.operator(through=proxy)
     stage.until_copied("db", "a")
-    told = error_event(429, "TooManyRequests")
-    told["object"]["details"] = {"retryAfterSeconds": 2}
-    rule = proxy.on_request(is_watch(), body(json.dumps(told).encode() + b"\n"), times=1)
+    error = error_event(429, "TooManyRequests")
+    error["object"]["details"] = {"retryAfterSeconds": 2}
+    rule = proxy.on_request(is_watch(), body(json.dumps(error).encode() + b"\n"), times=1)
     proxy.cut("secrets")
     eventually(lambda: rule.hits)
     stage.bump("db")
@@ -499,8 +499,8 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     assert rule.hits >= 20
     assert warnings(operator) == []
     assert {event.code for event in stage.audit.writes()} == {200, 201}
-    told = operator.metrics()
-    assert not [name for name in told if name.startswith("samara_writes_total") and 'result="done"' not in name]
+    metrics = operator.metrics()
+    assert not [name for name in metrics if name.startswith("samara_writes_total") and 'result="done"' not in name]
 
 
 def _every(k: int, when: When) -> Callable[[Seen], bool]:
@@ -519,7 +519,7 @@ def _every(k: int, when: When) -> Callable[[Seen], bool]:
 
 
 async def _doubled_and_late(stream: Stream, line: bytes) -> list[bytes]:
-    """Namespaces are told of long after Secrets, and everything twice."""
+    """Events of Namespaces arrive long after those of Secrets, and all events arrive twice."""
     return [line, *await late(0.15 if stream.seen.plural == "namespaces" else 0.01)(stream, line)]
 
 
@@ -546,8 +546,8 @@ def test_fault_10_duplicate_late_and_reordered_events_lead_to_the_same_state(
 
 
 def _busy_minutes(stage: Stage, tag: str) -> None:
-    """A little of everything, as fast as it goes; all names carry the tag."""
-    names = [f"{tag}-{each}" for each in "abc"]
+    """Makes a few changes of every type as fast as possible. All names contain the tag."""
+    names = [f"{tag}-{namespace}" for namespace in "abc"]
     a, b, c = names
     stage.namespace(a)
     stage.source(f"{tag}-db", f"{a},{b}", {"step": "1"})
@@ -567,12 +567,12 @@ def _busy_minutes(stage: Stage, tag: str) -> None:
 
 
 def _state(stage: Stage, tag: str) -> dict[tuple[str, str], Json]:
-    """Every Secret of a tag without the tag, and without what differs between any two runs."""
-    found = {}
+    """Every Secret of a tag, without the tag and without fields that differ between runs."""
+    state = {}
     for secret in stage.api.items("/api/v1/secrets"):
         meta = secret["metadata"]
         if meta["name"].startswith(tag):
             data = {key: value for key, value in decoded(secret).items() if key != "n"}
             words = {key: (meta.get("annotations") or {}).get(key, "").replace(tag, "") for key in (ORIGIN, TARGETS)}
-            found[meta["namespace"].replace(tag, ""), meta["name"].replace(tag, "")] = {**data, **words}
-    return found
+            state[meta["namespace"].replace(tag, ""), meta["name"].replace(tag, "")] = {**data, **words}
+    return state

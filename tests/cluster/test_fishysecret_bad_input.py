@@ -29,7 +29,7 @@ def spec(**changes: Any) -> Json:
     return {"target": {"name": "db", "namespace": TARGET}, "data": [ITEM], **changes}
 
 
-# What the server refuses
+# Refused by the server
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_fault_50_a_binary_value_arrives_byte_by_byte_and_nothing_in_a_value_is_
     fishy.serve()
     fishy.ask("db", {key: key.lower() for key in raw})
     fishy.until("db")
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert {key: base64.b64decode(value) for key, value in found["data"].items()} == raw
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == raw
 
 
 def test_fault_50_a_value_of_more_than_a_mebibyte_is_refused_and_the_last_good_one_stays(fishy: Fishy) -> None:
@@ -182,7 +182,7 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
         ("http://127.0.0.1:80/", "http"),
         ("\n\n", ""),
     ],
-    ids=lambda each: "",
+    ids=lambda secret: "",
 )
 def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, told: str) -> None:
     fishy.configure(url, token=f"{CANARY}-token")
@@ -207,7 +207,7 @@ def test_an_invalid_configuration_deletes_nothing_and_a_corrected_one_recovers(f
     fishy.until("db")
 
 
-# What the commands say
+# Output of the commands
 
 
 def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, stage: Stage) -> None:
@@ -224,7 +224,7 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
         assert done.code == 0, done.err
         assert CANARY not in done.out + done.err
         assert "Traceback" not in done.err
-        assert "store." not in done.err  # what an operator logs is nothing for a person at a terminal
+        assert "store." not in done.err  # the log format of the operator is not for terminals
     (source,) = status.json["sources"]
     assert (source["vocabulary"], source["namespace"], source["name"]) == ("fishysecret", TEAM, "db")
     assert f"{TEAM}/db" in why.out

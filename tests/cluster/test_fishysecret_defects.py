@@ -1,4 +1,4 @@
-"""What the original operator gets wrong in ownership, 1–9, and Samara does not; each name gives its number."""
+"""Defects 1–9 of the original operator in ownership, which Samara does not have; each name has its number."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_defect_04_a_target_in_a_protected_namespace_or_of_the_operator_is_refus
     fishy.until("db", "Refused")
     fishy.let_go("db")
     fishy.until_gone("db")
-    assert [each for each in fishy.sent(mark) if " secrets " in each] == []
+    assert [write for write in fishy.sent(mark) if " secrets " in write] == []
     assert stage.secret(OWN, CONFIG) is not None
 
 
@@ -114,8 +114,8 @@ def test_defect_04_a_target_in_a_protected_namespace_or_of_the_operator_is_refus
 def test_defect_04_sync_to_refuses_an_object_of_the_operator_too(fishy: Fishy, stage: Stage, target: str) -> None:
     namespace, name = target.split("/")
     fishy.serve(vocabularies={"sync-to": {}})
-    asked = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
-    stage.foreign(TEAM, name, {"url": "file:///elsewhere"}, metadata={"annotations": asked})
+    annotations = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
+    stage.foreign(TEAM, name, {"url": "file:///elsewhere"}, metadata={"annotations": annotations})
     assert "the operator's own" in stage.until_event("Refused", TEAM, name)["message"]
     eventually(lambda: stage.secret(TARGET, name))
     assert stage.secret(namespace, name) is None
@@ -176,9 +176,9 @@ def test_defect_05_when_the_older_is_deleted_the_other_gets_the_target(fishy: Fi
     fishy.until_data("older", {"B": f"{CANARY}-b"})
     fishy.until("younger")
     fishy.until_gone("older")
-    found = stage.secret(TARGET, "older")
-    assert found is not None
-    assert metadata_of(found, "labels") == marks("younger")
+    secret = stage.secret(TARGET, "older")
+    assert secret is not None
+    assert metadata_of(secret, "labels") == marks("younger")
 
 
 def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> None:
@@ -188,11 +188,11 @@ def test_defect_06_names_of_253_characters_work(fishy: Fishy, stage: Stage) -> N
     operator = fishy.serve(lastSynced="change")
     fishy.ask(LONG, {"A": "a"})
     fishy.until(LONG)
-    found = stage.secret(TARGET, LONG)
-    assert found is not None
-    labels = metadata_of(found, "labels")
+    secret = stage.secret(TARGET, LONG)
+    assert secret is not None
+    labels = metadata_of(secret, "labels")
     assert (len(labels[OWNER_NAME]) <= 63, labels[OWNER_NAMESPACE]) == (True, TEAM)
-    assert metadata_of(found)[OWNER_NAME] == LONG
+    assert metadata_of(secret)[OWNER_NAME] == LONG
     operator.stop()
     mark = stage.audit.mark()
     operator.start().synced()
@@ -208,9 +208,9 @@ def test_defect_07_stripped_labels_are_restored(fishy: Fishy, stage: Stage) -> N
     gone = {OWNER_NAME: None, OWNER_NAMESPACE: None}
     stage.api.patch(stage.path(TARGET, "db"), {"metadata": {"labels": gone}, "data": encoded({"A": "edited"})})
     fishy.until_data("db", {"A": f"{CANARY}-a"})
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert metadata_of(found, "labels") == marks("db")
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert metadata_of(secret, "labels") == marks("db")
     assert until_recorded(lambda: fishy.sent(mark), 1) == [f"update secrets {TARGET}/db"]
 
 
@@ -231,9 +231,9 @@ def test_defect_08_our_own_status_updates_cause_no_read_even_of_a_slow_manager(f
         fishy.serve(refreshInterval=SELDOM)
         fishy.ask("db", {"A": "app#A"})
         fishy.until("db")
-        mark, asked = stage.audit.mark(), vault.count()
+        mark, reads = stage.audit.mark(), vault.count()
         never(lambda: fishy.writes(mark), 2.5)
-        assert vault.count() == asked == 1
+        assert vault.count() == reads == 1
 
 
 def test_defect_08_the_last_synced_time_is_written_once_per_interval(fishy: Fishy, stage: Stage) -> None:
@@ -251,7 +251,7 @@ def test_defect_08_with_an_interval_of_one_second_the_status_is_still_written_ev
     mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
     fishy.change("db", refreshInterval="1s")
     reports = until_recorded(lambda: fishy.reports(mark), 3)  # the first is of the new generation
-    times = [datetime.fromisoformat(each.request["status"]["lastSyncedTime"]) for each in reports]
+    times = [datetime.fromisoformat(event.request["status"]["lastSyncedTime"]) for event in reports]
     assert all(after - before >= timedelta(seconds=5) for before, after in itertools.pairwise(times))
     assert fishy.calls(operator) >= began + 4
     fishy.put("a", f"{CANARY}-2")
@@ -285,11 +285,11 @@ def test_defect_09_without_our_finalizer_a_deletion_deletes_nothing(fishy: Fishy
     operator.start().synced()
     never(lambda: fishy.sent(mark), SETTLED)
     assert fishy.data("db") == {"A": f"{CANARY}-a"}
-    found = fishy.get("db")
-    assert found is not None
-    assert FINALIZER not in found["metadata"]["finalizers"]
+    fishysecret = fishy.get("db")
+    assert fishysecret is not None
+    assert FINALIZER not in fishysecret["metadata"]["finalizers"]
 
 
-def _created(found: Json | None) -> float:
-    assert found is not None
-    return datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+def _created(fishysecret: Json | None) -> float:
+    assert fishysecret is not None
+    return datetime.fromisoformat(fishysecret["metadata"]["creationTimestamp"]).timestamp()

@@ -1,4 +1,4 @@
-"""What the original gets wrong in reading and telling, 10–17, and Samara does not; each name gives its number."""
+"""Defects 10–17 of the original in reading and reporting, which Samara does not have; each name has its number."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fi
 
 
 def times(vault: Vault, document: str) -> list[float]:
-    """When a document was asked for."""
+    """The times of the requests for a document."""
     return [at for at, each in vault.requests if each == document]
 
 

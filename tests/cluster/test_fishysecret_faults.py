@@ -1,4 +1,4 @@
-"""Rows 45–48 of the fault catalogue, and what starts, take-overs and a vanishing definition do to FishySecrets."""
+"""Rows 45–48 of the fault catalogue, and the effects of starts, takeovers and a deleted definition on FishySecrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 ORIGINAL = "manager/v0.0.0 (linux/amd64)"
-"""As the original's program is called; the first word is its field manager."""
+"""The user agent of the original. Its first part is the field manager."""
 MANAGER = "manager"
 
 
@@ -86,7 +86,7 @@ def test_fault_45_an_overloaded_manager_gets_no_requests_from_any_fishysecret(fi
         eventually(lambda: fishy.calls(operator, "unavailable", "vault"))
         eventually(lambda: all(fishy.reason(name) == "FetchError" for name in documents))
         mark = vault.count()
-        never(lambda: vault.count() > mark + 1, 2.0)  # one asks for all whether it is over
+        never(lambda: vault.count() > mark + 1, 2.0)  # a single request probes whether the overload is over
         vault.codes = {}
         for name in documents:
             fishy.until(name)
@@ -129,7 +129,7 @@ def test_fault_47_nothing_is_written_from_a_partial_answer(fishy: Fishy, stage: 
     fishy.put("d", f"{CANARY}-d")
     fishy.put("e", f"{CANARY}-e")
     fishy.until_data("db", {name.upper(): f"{CANARY}-{name}" for name in "abcde"})
-    sent = until_recorded(lambda: [each for each in fishy.sent() if " secrets " in each], 1)
+    sent = until_recorded(lambda: [write for write in fishy.sent() if " secrets " in write], 1)
     assert sent == [f"create secrets {TARGET}/db"]
 
 
@@ -144,10 +144,10 @@ def test_fault_48_all_fields_of_a_document_come_from_the_same_read(fishy: Fishy,
         fishy.until("db")
         for number in range(1, 300):
             vault.documents["app"] = document(number)
-            have = fishy.data("db") or {}
-            assert have.get("user", "").rpartition("-")[2] == have.get("pass", "").rpartition("-")[2]
+            data = fishy.data("db") or {}
+            assert data.get("user", "").rpartition("-")[2] == data.get("pass", "").rpartition("-")[2]
         fishy.until_data("db", document(299))
-        written = [each.response for each in fishy.writes() if each.resource == "secrets"]
+        written = [event.response for event in fishy.writes() if event.resource == "secrets"]
         numbers = [{value.rpartition("-")[2] for value in _texts(each)} for each in written]
         assert all(len(each) == 1 for each in numbers)
 
@@ -178,7 +178,7 @@ def test_a_restart_within_the_interval_writes_nothing_at_all(fishy: Fishy, stage
     operator.start().synced()
     eventually(lambda: fishy.calls(operator) >= 1)
     eventually(lambda: fishy.calls(operator, "absent") >= 1)
-    never(lambda: [str(each) for each in fishy.writes(mark)], 1.0)
+    never(lambda: [str(event) for event in fishy.writes(mark)], 1.0)
 
 
 # Taking over
@@ -257,7 +257,7 @@ def test_a_deleted_definition_deletes_no_secret_and_a_restored_one_is_served_aga
     stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
     try:
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
-        never(lambda: [each for each in fishy.sent(mark) if " secrets " in each], 2.0)
+        never(lambda: [write for write in fishy.sent(mark) if " secrets " in write], 2.0)
     finally:
         undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
         define(stage.cluster, stage.api)
@@ -275,9 +275,9 @@ def test_a_secret_whose_owner_was_deleted_without_its_finalizer_stays_and_is_lis
     fishy.until_gone("db")
     operator.resume()
     eventually(lambda: operator.metrics().get('samara_orphans{vocabulary="fishysecret"}') == 1.0)
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert metadata_of(found, "labels") == marks("db")
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert metadata_of(secret, "labels") == marks("db")
     assert stage.secret(OWN, "fishysecret-config") is not None
 
 

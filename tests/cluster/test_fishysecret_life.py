@@ -1,4 +1,4 @@
-"""What the post about FishySecrets promises, 18–27, and what Samara adds to it: consent, paths, chains."""
+"""Promises 18–27 of the post about FishySecrets, and the additions of Samara: consent, paths, chains."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_promise_19_a_deleted_secret_is_recreated_within_seconds(fishy: Fishy, s
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     stage.api.delete(stage.path(TARGET, "db"))
     fishy.until_data("db", {"A": f"{CANARY}-a"})
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert metadata_of(found, "labels") == marks("db")
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert metadata_of(secret, "labels") == marks("db")
 
 
 @pytest.mark.parametrize("edit", [{"A": "edited"}, {"B": "added"}, {"A": None}], ids=str)
@@ -70,7 +70,7 @@ def test_promise_21_a_secret_without_both_labels_is_ignored(fishy: Fishy, stage:
     for name, labels in (("none", {}), ("one", {OWNER_NAME: "db"}), ("both", marks("db"))):
         stage.foreign(TARGET, name, metadata={"labels": labels})
         stage.api.patch(stage.path(TARGET, name), {"data": encoded({"mine": "2"})})
-    never(lambda: [str(each) for each in fishy.writes(mark)], SETTLED)
+    never(lambda: [str(event) for event in fishy.writes(mark)], SETTLED)
     for name in ("none", "one", "both"):
         assert fishy.data(name) == {"mine": "2"}
 
@@ -81,7 +81,7 @@ def test_promise_22_repeated_events_change_nothing(fishy: Fishy, stage: Stage) -
     for number in range(20):
         fishy.api.patch(fishy.path("db"), {"metadata": {"annotations": {"note": str(number)}}})
         stage.annotate(stage.path(TARGET, "db"), {"note": str(number)})
-    never(lambda: [str(each) for each in fishy.writes(mark)], SETTLED)
+    never(lambda: [str(event) for event in fishy.writes(mark)], SETTLED)
     assert fishy.calls(operator) == calls
 
 
@@ -106,12 +106,12 @@ def test_promise_24_only_deleting_its_owner_deletes_the_secret(fishy: Fishy, sta
     eventually(lambda: stage.secret(TARGET, "db") is None)
 
 
-# What people see
+# Output for users
 
 
 def test_promise_25_kubectl_shows_the_status(fishy: Fishy) -> None:
     fishy.served({"A": "a"})
-    fishy.kubectl("api-resources", f"--api-group={GROUP}")  # what kubectl remembers may be older
+    fishy.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
     head, line = fishy.kubectl("get", "fishysecret", "-n", TEAM).strip().splitlines()
     assert head.split() == ["NAME", "READY", "REASON", "TARGET", "LAST", "SYNC", "AGE"]
     assert line.split()[:3] == ["db", "True", "SecretSynced"]
@@ -127,8 +127,8 @@ def test_promise_26_kubectl_explains_every_field(fishy: Fishy, stage: Stage) -> 
     fields = ("target.name", "target.namespace", "target.type", "data.secretPath", "data.secretKeyName")
     more = ("data.optional", "refreshInterval", "suspend")
     for path in ("", "spec", *(f"spec.{field}" for field in (*fields, *more)), "status.lastSyncedTime"):
-        told = stage.explained(f"fishysecret.{path}".rstrip("."), f"{GROUP}/v1alpha1")
-        description = told.partition("DESCRIPTION:")[2].partition("FIELDS:")[0].strip()
+        explanation = stage.explained(f"fishysecret.{path}".rstrip("."), f"{GROUP}/v1alpha1")
+        description = explanation.partition("DESCRIPTION:")[2].partition("FIELDS:")[0].strip()
         assert len(description) > 20, path
         assert "<empty>" not in description, path
 
@@ -141,7 +141,7 @@ def test_promise_27_two_operators_elect_a_leader_and_the_other_takes_over(fishy:
     fishy.ask("db", {"n": "number"})
     fishy.until("db")
     assert (first.leads, second.leads) == (True, False)
-    assert {each.user for each in fishy.writes()} == {"samara"}
+    assert {event.user for event in fishy.writes()} == {"samara"}
     assert fishy.calls(second) == 0
     first.stop()
     number = stage.rising()
@@ -234,16 +234,16 @@ def test_a_secret_of_a_fishysecret_can_be_a_source_of_sync_to(fishy: Fishy, stag
     wanted = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": "far"}
     stage.annotate(stage.path(TARGET, "db"), wanted)
     fishy.until_data("db", {"A": f"{CANARY}-a"}, "far")
-    found = stage.secret("far", "db")
-    assert found is not None
-    assert not marks("db").items() & metadata_of(found, "labels").items()
+    secret = stage.secret("far", "db")
+    assert secret is not None
+    assert not marks("db").items() & metadata_of(secret, "labels").items()
     fishy.put("a", f"{CANARY}-2")
     fishy.until_data("db", {"A": f"{CANARY}-2"}, "far")
     source = stage.secret(TARGET, "db")
     assert source is not None
     assert metadata_of(source) == wanted
     fishy.let_go("db")
-    eventually(lambda: not any(stage.secret(each, "db") for each in (TARGET, "far")))
+    eventually(lambda: not any(stage.secret(namespace, "db") for namespace in (TARGET, "far")))
 
 
 @pytest.mark.oracle_off("O4", reason="the source of the copies is itself written here, in their home")

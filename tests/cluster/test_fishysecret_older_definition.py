@@ -27,10 +27,10 @@ STORED = [
 @pytest.fixture
 def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
     """The definition as an older one may have been, which lets everything in."""
-    found = stage.api.get(f"{DEFINITIONS}/{DEFINITION}")
+    live = stage.api.get(f"{DEFINITIONS}/{DEFINITION}")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    found["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
-    stage.api.patch(f"{DEFINITIONS}/{DEFINITION}", {"spec": {"versions": found["spec"]["versions"]}})
+    live["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    stage.api.patch(f"{DEFINITIONS}/{DEFINITION}", {"spec": {"versions": live["spec"]["versions"]}})
 
     def is_loose() -> bool:
         with suppress(ApiFault):

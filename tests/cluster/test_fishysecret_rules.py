@@ -1,4 +1,4 @@
-"""What the post about FishySecrets promises, 1–17, against the real server; each name gives its number."""
+"""Promises 1–17 of the post about FishySecrets on the real server; each name has its number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_delete(seen: Seen) -> bool:
 
 
 def of_secrets(events: list[Event]) -> list[str]:
-    return [short(each) for each in events if each.resource == "secrets"]
+    return [short(event) for event in events if event.resource == "secrets"]
 
 
 # Creating
@@ -45,9 +45,9 @@ def test_promise_01_a_new_fishysecret_creates_an_opaque_secret_with_one_key_per_
     fishy.serve()
     fishy.ask("db", {"USER": "app/user", "PASS": "/app/pass"}, "target/credentials")
     fishy.until("db")
-    found = stage.secret(TARGET, "credentials")
-    assert found is not None
-    assert (found["type"], found["data"]) == ("Opaque", encoded({"USER": "somebody", "PASS": f"{CANARY}-1"}))
+    secret = stage.secret(TARGET, "credentials")
+    assert secret is not None
+    assert (secret["type"], secret["data"]) == ("Opaque", encoded({"USER": "somebody", "PASS": f"{CANARY}-1"}))
 
 
 def test_promise_02_the_sample_of_the_post_creates_its_two_keys(fishy: Fishy, stage: Stage) -> None:
@@ -96,9 +96,9 @@ def test_promise_05_the_finalizer_is_added_first_and_in_its_own_request(fishy: F
     assert first.subresource == ""
     assert set(first.request) - {"apiVersion", "kind"} == {"metadata"}
     assert first.answered <= second.received
-    found = fishy.get("db")
-    assert found is not None
-    assert found["metadata"]["finalizers"] == [FINALIZER]
+    fishysecret = fishy.get("db")
+    assert fishysecret is not None
+    assert fishysecret["metadata"]["finalizers"] == [FINALIZER]
     assert operator.running
 
 
@@ -111,7 +111,7 @@ def test_promise_06_an_already_deleted_fishysecret_is_no_error(fishy: Fishy, sta
     operator.resume()
     fishy.ask("next", {"A": "a"})
     fishy.until("next")
-    assert [short(each) for each in fishy.writes(mark) if each.name == "late" and each.done] == []
+    assert [short(event) for event in fishy.writes(mark) if event.name == "late" and event.done] == []
     assert not [line for line in operator.log.splitlines() if "Traceback" in line or " error " in line.lower()]
 
 
@@ -130,8 +130,8 @@ def test_promise_07_a_deletion_deletes_the_secret_then_removes_the_finalizer_and
     fishy.until_gone("db")
 
     def written() -> list[Event]:
-        """A delete that was planned on the Secret before the edit is refused, and decided anew."""
-        sent = [each for each in fishy.writes(mark) if each.subresource != "status" and each.verb != "update"]
+        """A delete planned before the edit is refused and planned again."""
+        sent = [event for event in fishy.writes(mark) if event.subresource != "status" and event.verb != "update"]
         return [each for each in sent if not each.overtaken]
 
     deleted, released = until_recorded(written, 2)
@@ -169,9 +169,9 @@ def test_promise_09_while_the_secret_cannot_be_deleted_the_finalizer_stays(fishy
     fishy.let_go("db")
     eventually(lambda: refused.hits)
     never(lambda: fishy.get("db") is None, SETTLED)
-    found = fishy.get("db")
-    assert found is not None
-    assert found["metadata"]["finalizers"] == [FINALIZER]
+    fishysecret = fishy.get("db")
+    assert fishysecret is not None
+    assert fishysecret["metadata"]["finalizers"] == [FINALIZER]
     proxy.clear()
     fishy.until_gone("db")
     assert stage.secret(TARGET, "db") is None
@@ -231,11 +231,11 @@ def test_promise_12_a_failure_is_reported_unchanged_even_if_the_first_status_upd
 
 def test_promise_13_the_secret_carries_both_owner_labels_and_nothing_else(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
-    found = stage.secret(TARGET, "db")
-    assert found is not None
-    assert metadata_of(found, "labels") == marks("db")
-    assert metadata_of(found) == {}
-    assert "ownerReferences" not in found["metadata"]
+    secret = stage.secret(TARGET, "db")
+    assert secret is not None
+    assert metadata_of(secret, "labels") == marks("db")
+    assert metadata_of(secret) == {}
+    assert "ownerReferences" not in secret["metadata"]
 
 
 def test_promise_14_unchanged_data_cause_no_write_at_a_refresh_or_at_a_restart(fishy: Fishy, stage: Stage) -> None:
@@ -245,7 +245,7 @@ def test_promise_14_unchanged_data_cause_no_write_at_a_refresh_or_at_a_restart(f
     operator.stop()
     operator.start().synced()
     eventually(lambda: fishy.calls(operator) >= 4)
-    assert [short(each) for each in fishy.writes(mark)] == []
+    assert [short(event) for event in fishy.writes(mark)] == []
 
 
 def test_promise_15_changed_data_replace_the_data_of_the_secret_completely(fishy: Fishy, stage: Stage) -> None:
@@ -262,11 +262,11 @@ def test_promise_15_changed_data_replace_the_data_of_the_secret_completely(fishy
 
 def test_promise_16_success_is_reported_with_its_time(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"A": "a"})
-    (created,) = [each for each in fishy.writes() if each.resource == "secrets"]
+    (created,) = [event for event in fishy.writes() if event.resource == "secrets"]
     status = fishy.status("db")
     ready = status["conditions"][0]
-    told = {key: ready[key] for key in ("type", "status", "reason", "message", "observedGeneration")}
-    assert told == {
+    condition = {key: ready[key] for key in ("type", "status", "reason", "message", "observedGeneration")}
+    assert condition == {
         "type": "Ready",
         "status": "True",
         "reason": "SecretSynced",

@@ -1,4 +1,4 @@
-"""The promises of specs/operator.md: the guarantees of §4, the controls of §2 and §6, and what §3 tells people."""
+"""The promises of specs/operator.md: the guarantees of §4, the controls of §2 and §6, and the output of §3."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_paused_stops_all_writes_including_deletes_until_it_is_unset(stage: Stag
     stage.api.patch(stage.path("a", "db"), {"data": encoded({"n": "0"})})
     if what == "namespace":
         stage.until_copied("db", "b")
-    never(lambda: [each for each in stage.audit.writes(mark) if each.namespace in "ac"], SETTLED)
+    never(lambda: [event for event in stage.audit.writes(mark) if event.namespace in "ac"], SETTLED)
     for path in paths:
         stage.annotate(path, {"samara.dev/paused": None})
     stage.until_copied("db", "b", "c")
@@ -267,7 +267,7 @@ def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
     assert fastest >= 30, "in no second as many as half of what is allowed"
 
 
-# §3: what it tells people
+# §3: Events, metrics and log
 
 
 def test_events_are_merged_one_per_source_and_reason_with_a_count_and_a_sample(stage: Stage) -> None:
@@ -294,8 +294,8 @@ def test_every_documented_metric_exists_and_no_label_grows_with_the_cluster(stag
     stage.source("source-in-no-label", "namespace-in-no-label,b")
     operator = stage.operator()
     stage.until_copied("source-in-no-label", "namespace-in-no-label")
-    told = operator.metrics()
-    families = {name.partition("{")[0] for name in told}
+    metrics = operator.metrics()
+    families = {name.partition("{")[0] for name in metrics}
     assert {
         "samara_copies",
         "samara_sources",
@@ -310,8 +310,8 @@ def test_every_documented_metric_exists_and_no_label_grows_with_the_cluster(stag
         "samara_synced",
         "samara_mass_delete_held",
     } <= families
-    assert told['samara_writes_total{result="done",verb="create",vocabulary="secret-copy"}'] == 1
-    assert not [name for name in told if "in-no-label" in name]
+    assert metrics['samara_writes_total{result="done",verb="create",vocabulary="secret-copy"}'] == 1
+    assert not [name for name in metrics if "in-no-label" in name]
 
 
 def test_readyz_syncz_and_healthz_answer_in_json(stage: Stage) -> None:
@@ -347,7 +347,7 @@ def test_a_kind_that_cannot_be_listed_is_named_under_waiting_and_served_once_it_
 def test_no_value_of_a_secret_appears_anywhere_at_log_level_debug(stage: Stage) -> None:
     """Canaries through every way a copy can take: copied, changed, refused, in conflict, recreated, held, removed."""
     canaries = [f"canary-{word}-7f3a9" for word in ("one", "two", "three", "key")]
-    forms = [form for each in canaries for form in (each, base64.b64encode(each.encode()).decode()[:-4])]
+    forms = [form for canary in canaries for form in (canary, base64.b64encode(canary.encode()).decode()[:-4])]
     names = [f"t{number}" for number in range(8)]
     stage.namespace(*names, "full", "taken")
     stage.api.create(
@@ -372,15 +372,15 @@ def test_no_value_of_a_secret_appears_anywhere_at_log_level_debug(stage: Stage) 
     stage.retarget("db", names[0])
     stage.expect.kept = {(name, "db") for name in names[1:]}
     stage.until_event("Held", about="db")
-    told = [
+    texts = [
         operator.log,
         *(operator.answer(path)[1].decode() for path in ("/metrics", "/readyz", "/syncz", "/healthz")),
     ]
-    told += [json.dumps(event) for event in stage.api.items("/api/v1/events")]
-    told += [json.dumps(each) for each in stage.api.items("/api/v1/configmaps")]
-    told += [json.dumps(each) for each in stage.api.items("/apis/coordination.k8s.io/v1/leases")]
-    assert not [form for form in forms for text in told if form in text]
-    copies = [each for each in stage.api.items("/api/v1/secrets") if each["metadata"]["namespace"] in names]
-    assert not [form for form in forms for each in copies if form in json.dumps(each["metadata"])]
+    texts += [json.dumps(event) for event in stage.api.items("/api/v1/events")]
+    texts += [json.dumps(config_map) for config_map in stage.api.items("/api/v1/configmaps")]
+    texts += [json.dumps(lease) for lease in stage.api.items("/apis/coordination.k8s.io/v1/leases")]
+    assert not [form for form in forms for text in texts if form in text]
+    copies = [secret for secret in stage.api.items("/api/v1/secrets") if secret["metadata"]["namespace"] in names]
+    assert not [form for form in forms for copy in copies if form in json.dumps(copy["metadata"])]
     assert len(operator.log.splitlines()) > 20
-    assert all(metadata_of(each) for each in copies)
+    assert all(metadata_of(copy) for copy in copies)

@@ -43,9 +43,9 @@ def test_oracle_o1_sees_a_missing_copy(stage: Stage, judge: Judge) -> None:
 @pytest.mark.oracle_off("O4", reason="the test shows that O4 fails")
 def test_oracle_o4_sees_an_unsafe_write_to_a_foreign_object(stage: Stage, judge: Judge) -> None:
     stage.namespace("a")
-    have = stage.foreign("a", "db")
+    live = stage.foreign("a", "db")
     forger = stage.api.as_agent(OPERATOR)
-    forger.replace(stage.path("a", "db"), {**have, "data": encoded({"x": "y"})})
+    forger.replace(stage.path("a", "db"), {**live, "data": encoded({"x": "y"})})
     forger.close()
     with pytest.raises(AssertionError, match="overwrites an object that we did not make"):
         judge.o4()
@@ -56,8 +56,8 @@ def test_oracle_o4_sees_a_value_that_goes_back_in_time(stage: Stage, judge: Judg
     stage.namespace("a")
     forger = stage.api.as_agent(OPERATOR)
     body = {"metadata": {"name": "db", "annotations": {ORIGIN: "admin/db"}}, "data": encoded({"n": "2"})}
-    have = forger.create("/api/v1/namespaces/a/secrets", body)
-    forger.replace(stage.path("a", "db"), {**have, "data": encoded({"n": "1"})})
+    copy = forger.create("/api/v1/namespaces/a/secrets", body)
+    forger.replace(stage.path("a", "db"), {**copy, "data": encoded({"n": "1"})})
     forger.close()
     with pytest.raises(AssertionError, match="an older value was written over a newer one"):
         judge.o4()
@@ -88,7 +88,7 @@ def recorded(code: int, verb: str, uid: str = "", agent: str = OPERATOR) -> Even
 
 
 def test_a_create_recorded_as_504_may_be_ours_but_an_object_of_others_never_is() -> None:
-    """When a client goes away the server commits its write about as often as not, and records a 504 either way."""
+    """If a client disconnects, the server may or may not commit its write, and records a 504 in both cases."""
     history = History()
     history.take(recorded(504, "create"))
     history.take(recorded(201, "create", "theirs", agent="kubectl/1"))
@@ -118,8 +118,8 @@ def test_a_request_made_before_a_mark_does_not_count_although_it_is_recorded_aft
     log.touch()
     audit = Audit(log, clock=iter((10.0, 20.0)).__next__)
 
-    def record(uri: str, asked: float) -> None:
-        stamps = [datetime.fromtimestamp(each, UTC).isoformat() for each in (asked, 40.0)]
+    def record(uri: str, received: float) -> None:
+        stamps = [datetime.fromtimestamp(second, UTC).isoformat() for second in (received, 40.0)]
         times = dict(zip(("requestReceivedTimestamp", "stageTimestamp"), stamps, strict=True))
         with log.open("a") as file:
             file.write(json.dumps({"verb": "create", "requestURI": uri, **times}) + "\n")
@@ -128,9 +128,9 @@ def test_a_request_made_before_a_mark_does_not_count_although_it_is_recorded_aft
     record("/before", 5.0)
     record("/between", 15.0)
     record("/after", 25.0)
-    assert [each.uri for each in audit.since(first)] == ["/between", "/after"]
-    assert [each.uri for each in audit.since(second)] == ["/after"]
-    assert [each.uri for each in audit.since(0)] == ["/before", "/between", "/after"]
+    assert [event.uri for event in audit.since(first)] == ["/between", "/after"]
+    assert [event.uri for event in audit.since(second)] == ["/after"]
+    assert [event.uri for event in audit.since(0)] == ["/before", "/between", "/after"]
 
 
 @pytest.mark.oracle_off("O2", reason="the test shows that O2 fails")

@@ -1,4 +1,4 @@
-"""What `status`, `plan` and `why` say of FishySecrets whose secret manager may not be readable from here."""
+"""`status`, `plan` and `why` for FishySecrets whose secret manager may not be readable from this machine."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def ask(stage: Stage, command: str, *args: str | Path) -> Done:
     return done
 
 
-def asked(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
-    """The answer, and what was said besides."""
+def inspected(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
+    """The JSON output and the lines on standard error."""
     done = ask(stage, command, *args, "-n", OWN, "-o", "json")
     check(command, done.json)
     return done.json, done.err.splitlines()
@@ -55,9 +55,9 @@ def test_a_missing_optional_path_counts_as_absent(fishy: Fishy, stage: Stage) ->
     fishy.items("db", {"password": "app/password", "extra": "app/extra"}, optional=("extra",))
     fishy.until("db")
     operator.stop()
-    planned, err = asked(stage, "plan")
+    planned, err = inspected(stage, "plan")
     assert (planned["blocked"], planned["summary"]["update"], err) == ([], 0, [])
-    (source,) = asked(stage, "status")[0]["sources"]
+    (source,) = inspected(stage, "status")[0]["sources"]
     assert (source["right"], source["reasons"]) == (1, [])
 
 
@@ -69,22 +69,22 @@ def test_a_new_fishysecret_with_an_absent_optional_path_is_planned_without_that_
     body = fishy_manifest("db", {"target": {"name": "db", "namespace": "target"}, "data": data})
     file = stage.folder / "new.yaml"
     file.write_text(yaml.safe_dump(body))
-    found, _ = asked(stage, "plan", "-f", file, "--diff")
-    (create,) = [each for each in found["writes"] if each["verb"] == "create"]
-    assert [each["key"] for each in create["diff"] if each["field"] == "data"] == ["password"]
+    answer, _ = inspected(stage, "plan", "-f", file, "--diff")
+    (create,) = [write for write in answer["writes"] if write["verb"] == "create"]
+    assert [change["key"] for change in create["diff"] if change["field"] == "data"] == ["password"]
 
 
 def test_without_access_to_the_manager_the_status_of_the_operator_is_used(fishy: Fishy, stage: Stage) -> None:
     fishy.served({"password": "app/password"}).stop()
     with out_of_reach(fishy):
-        found, err = asked(stage, "status")
-        planned, told = asked(stage, "plan")
+        answer, err = inspected(stage, "status")
+        planned, notes = inspected(stage, "plan")
         concerned = ask(stage, "why", "secret/db", "-n", "target").err.splitlines()
         others = ask(stage, "why", "secret/another", "-n", "target").err
-    (source,) = found["sources"]
+    (source,) = answer["sources"]
     assert (source["wanted"], source["right"], source["blocked"], source["reasons"]) == (1, 1, 0, [])
     assert others == ""
-    for lines in (err, told, concerned):
+    for lines in (err, notes, concerned):
         (line,) = lines
         assert line.startswith(f"samara: {NOTE}")
     assert (planned["writes"], planned["blocked"]) == ([], [])
@@ -96,8 +96,8 @@ def test_a_path_that_the_operator_cannot_read_is_reported_with_its_message(fishy
     message = fishy.until("db", "FetchError")
     operator.stop()
     with out_of_reach(fishy):
-        (source,) = asked(stage, "status")[0]["sources"]
-        planned, _ = asked(stage, "plan")
+        (source,) = inspected(stage, "status")[0]["sources"]
+        planned, _ = inspected(stage, "plan")
     assert source["reasons"] == [{"reason": "fetch-error", "count": 1, "sample": [message]}]
     (blocked,) = planned["blocked"]
     assert (blocked["namespace"], blocked["name"], blocked["reason"]) == ("team", "db", "refused")
@@ -112,24 +112,24 @@ def test_a_path_without_a_value_is_refused_and_not_called_invalid(fishy: Fishy, 
     fishy.ask("db", {"password": "app/password"})
     fishy.until("db", "FetchError")
     operator.stop()
-    planned, err = asked(stage, "plan")
+    planned, err = inspected(stage, "plan")
     (blocked,) = planned["blocked"]
     assert (blocked["kind"], blocked["namespace"], blocked["reason"]) == ("v1/Secret", "target", "refused")
     assert "app/password" in blocked["message"]
     assert err == []
-    told = ask(stage, "why", "secret/db", "-n", "target")
-    assert (told.err, "app/password" in told.out) == ("", True)
-    (source,) = asked(stage, "status")[0]["sources"]
-    assert {each["reason"] for each in source["reasons"]} == {"refused", "fetch-error"}
+    done = ask(stage, "why", "secret/db", "-n", "target")
+    assert (done.err, "app/password" in done.out) == ("", True)
+    (source,) = inspected(stage, "status")[0]["sources"]
+    assert {reason["reason"] for reason in source["reasons"]} == {"refused", "fetch-error"}
 
 
 def test_a_fishysecret_that_no_operator_has_seen_is_reported_as_unreadable(fishy: Fishy, stage: Stage) -> None:
     fishy.configure()
     fishy.ask("db", {"password": "app/password"}, finalizers=(FINALIZER,))
     with out_of_reach(fishy):
-        found, err = asked(stage, "status")
-        planned, _ = asked(stage, "plan")
-    (source,) = found["sources"]
+        answer, err = inspected(stage, "status")
+        planned, _ = inspected(stage, "plan")
+    (source,) = answer["sources"]
     assert source["wanted"] == 1
     (blocked,) = planned["blocked"]
     assert (blocked["kind"], blocked["namespace"], blocked["reason"]) == ("v1/Secret", "target", "refused")
@@ -142,7 +142,7 @@ def test_a_fishysecret_without_its_finalizer_is_pending_and_wanted(fishy: Fishy,
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     fishy.ask("db", {"password": "app/password"})
-    (source,) = asked(stage, "status")[0]["sources"]
+    (source,) = inspected(stage, "status")[0]["sources"]
     assert (source["wanted"], source["pending"], source["right"]) == (1, 1, 0)
     done = ask(stage, "why", "secret/db", "-n", "target", "-o", "json")
     check("why", done.json)

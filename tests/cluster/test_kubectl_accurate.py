@@ -60,21 +60,21 @@ class Trees:
         return self.api.create(subs(parent), body)
 
     def labels(self, name: str) -> dict[str, str]:
-        """Those of our vocabulary, by the last word of their keys."""
-        found = self.api.get(f"{SPACES}/{name}")["metadata"].get("labels") or {}
-        return {key.removeprefix(f"{KEY}/"): value for key, value in found.items() if key.startswith(f"{KEY}/")}
+        """The labels of the vocabulary, by their keys without the prefix."""
+        labels = self.api.get(f"{SPACES}/{name}")["metadata"].get("labels") or {}
+        return {key.removeprefix(f"{KEY}/"): value for key, value in labels.items() if key.startswith(f"{KEY}/")}
 
     def sub_namespaces(self) -> dict[str, Json]:
         """Every SubNamespace that is not under deletion, by address."""
-        found = self.api.items(f"/apis/{KEY}/v2/subnamespaces")
+        subs_of_cluster = self.api.items(f"/apis/{KEY}/v2/subnamespaces")
         return {
-            f"{each['metadata']['namespace']}/{each['metadata']['name']}": each
-            for each in found
-            if "deletionTimestamp" not in each["metadata"]
+            f"{sub['metadata']['namespace']}/{sub['metadata']['name']}": sub
+            for sub in subs_of_cluster
+            if "deletionTimestamp" not in sub["metadata"]
         }
 
     def writes(self) -> list[str]:
-        """What the plugin has written, in order."""
+        """The writes of the plugin, in order."""
         return [
             f"{event.verb} {event.resource} {event.namespace or event.name}"
             for event in self.stage.audit.events()
@@ -400,7 +400,7 @@ Deny = Callable[[str, str, str, Probe], None]
 
 @pytest.fixture
 def deny(forest: Trees) -> Iterator[Deny]:
-    """A policy of the server that refuses what an expression does not allow; the probe tells when it holds."""
+    """Installs an admission policy with this expression; the probe shows when it is in force."""
     probes: list[Probe] = []
 
     def put(resource: str, operation: str, expression: str, probe: Probe) -> None:
@@ -450,7 +450,7 @@ def test_a_move_whose_label_the_server_refuses_is_undone_and_reported(
 ) -> None:
     before = forest.labels(args[1])
     forest.space("probe")
-    # A rehearsal passes, and what is meant does not.
+    # The dry run passes, and the real request does not.
     expression = f"request.dryRun || object.metadata.?labels[?'{PARENT}'].orValue('') != 's'"
     deny("namespaces", "UPDATE", expression, lambda: labelled(forest))
     fault = forest("sub", *args).fault
@@ -558,11 +558,11 @@ def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves
 
 def settled(trees: Trees) -> set[str]:
     """The SubNamespaces that are there and are right: seen by the operator, without a condition."""
-    found = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
+    subs_of_cluster = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
     return {
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
-        for each in found
-        if (each.get("status") or {}).get("observedGeneration") and not each["status"].get("conditions")
+        f"{sub['metadata']['namespace']}/{sub['metadata']['name']}"
+        for sub in subs_of_cluster
+        if (sub.get("status") or {}).get("observedGeneration") and not sub["status"].get("conditions")
     }
 
 
@@ -601,7 +601,7 @@ def test_server_token_and_authority_can_be_given_without_a_kubeconfig(forest: Tr
     authority.write_bytes(base64.b64decode(config["certificate-authority-data"]))
     assert accurate("list", "s", *flags, f"--certificate-authority={authority}").good == "└── s\n"
     assert "no answer" in accurate("list", "s", *flags).fault
-    # A token on the command line is meant, whoever the kubeconfig is for.
+    # A token on the command line overrides the user of the kubeconfig.
     assert "403" in forest("ns", "describe", "s", "--token", token).fault
     assert "401" in forest("list", "--token", "wrong").fault
 
@@ -622,8 +622,8 @@ def test_without_the_definition_the_error_names_what_to_install(trees: Trees) ->
 def tree(trees: Trees, *args: str, config: Path) -> Json:
     done = samara("tree", *args, f"--kubeconfig={trees.stage.cluster.kubeconfig}", f"--config={config}", "-o", "json")
     assert done.code == 0, done.err
-    found: Json = json.loads(done.out)
-    return found
+    answer: Json = json.loads(done.out)
+    return answer
 
 
 def test_tree_shows_what_is_inherited_and_where_copies_are_missing(forest: Trees, tmp_path: Path) -> None:

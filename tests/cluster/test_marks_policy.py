@@ -1,4 +1,4 @@
-"""The policy that guards our marks, on a real server: Samara goes on, and nobody else writes a mark."""
+"""The policy that guards our marks, on a real server: Samara keeps working, and no other user can write a mark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refused(
     annotations: dict[str, str] | None = None,
     dry: bool = False,
 ) -> str:
-    """The server's words where an administrator may not create this Secret; nothing where it is there now."""
+    """The refusal of a create by an administrator, or an empty text if the Secret was created."""
     query = {"dryRun": "All"} if dry else {}
     body = {"metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}}}
     try:

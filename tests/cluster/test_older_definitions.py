@@ -1,4 +1,4 @@
-"""Definitions that somebody installed before us: of an older version, or without a field that ours has."""
+"""Definitions installed before ours: of an older version, or without a field that ours has."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Install = Callable[[Json], None]
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """Exactly what `samara rbac` prints for these vocabularies."""
+    """Grants exactly the rights that `samara rbac` prints for these vocabularies."""
     served: dict[str, VocabularySettings] = {
         "secret-copy": SecretCopySettings(),
         "resource-distribution": ResourceDistributionSettings(),
@@ -72,7 +72,7 @@ def install(stage: Stage) -> Iterator[Install]:
         names.add(name)
         stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(definition))
         spec = definition["spec"]
-        for version in [each for each in spec["versions"] if each["served"]]:
+        for version in [version for version in spec["versions"] if version["served"]]:
             path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
             eventually(lambda where=path: stage.api.serves(where), CHANGED)  # type: ignore[misc]
 
@@ -83,8 +83,8 @@ def install(stage: Stage) -> Iterator[Install]:
 
 
 def ours(name: str) -> Json:
-    found: Json = yaml.safe_load(crds.text(name))
-    return found
+    definition: Json = yaml.safe_load(crds.text(name))
+    return definition
 
 
 def only(name: str, version: str) -> Json:
@@ -115,8 +115,8 @@ def serve(stage: Stage, *names: str) -> Operator:
 def waiting(operator: Operator) -> dict[str, str]:
     status, body = operator.answer("/readyz")
     assert status == 200, body
-    found: dict[str, str] = json.loads(body)["waiting"]
-    return found
+    answer: dict[str, str] = json.loads(body)["waiting"]
+    return answer
 
 
 def others_work(stage: Stage) -> None:
@@ -126,15 +126,15 @@ def others_work(stage: Stage) -> None:
 
 
 def written(stage: Stage, resource: str, mark: int = 0) -> list[str]:
-    return [str(each) for each in stage.audit.ours(mark) if each.mutating and each.resource == resource]
+    return [str(event) for event in stage.audit.ours(mark) if event.mutating and event.resource == resource]
 
 
 def needs(operator: Operator, kind: str, have: str, version: str) -> None:
-    """Both the page and the log say what is there, what is needed and what to do."""
-    told = f"only in {have}, and {version} is needed"
-    eventually(lambda: told in waiting(operator)[kind])  # first comes what the server says, then what it means
+    """Both the page and the log state the installed version, the required one and the remedy."""
+    message = f"only in {have}, and {version} is needed"
+    eventually(lambda: message in waiting(operator)[kind])  # first the error of the server, then its explanation
     assert "samara crds" in waiting(operator)[kind]
-    eventually(lambda: told in operator.log)
+    eventually(lambda: message in operator.log)
     assert operator.log.count("watch.failed") == 1, "told once"
 
 
@@ -199,7 +199,7 @@ def fishy(stage: Stage) -> None:
 def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_and_served_with_its_own_fields(
     stage: Stage, install: Install
 ) -> None:
-    """As the original's, which knows no refresh of its own and has no word for when it was last right."""
+    """The definition of the original has no refresh interval and no last synced time."""
     install(without(SECRET, "spec.refreshInterval", "spec.suspend", "status.lastSyncedTime"))
     fishy(stage)
     operator = serve(stage, "fishysecret")

@@ -1,4 +1,4 @@
-"""A server older than those that stream lists, as Kubernetes 1.30: it refuses to, or does not know that it is asked."""
+"""A server older than those that stream lists, as Kubernetes 1.30: it refuses the request or ignores its parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED = (
     'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch '
     "unless the WatchList feature gate is enabled"
 )
-"""What Kubernetes has said from 1.27 on, where the feature is off."""
+"""The message of Kubernetes since 1.27 if the feature is off."""
 STREAMING = ("sendInitialEvents", "resourceVersionMatch")
 VERSION = b'{"major": "1", "minor": "30", "gitVersion": "v1.30.14", "platform": "linux/amd64"}'
 SHORT = "--watch-seconds=5"
@@ -37,7 +37,7 @@ def in_pages(seen: Seen) -> bool:
 
 
 async def unaware(exchange: Exchange) -> web.StreamResponse:
-    """The server hears nothing of what it does not know."""
+    """Removes the parameters that an older server does not know."""
     known = {key: value for key, value in exchange.seen.query.items() if key not in STREAMING}
     return await Exchange(exchange.proxy, exchange.request, replace(exchange.seen, query=known)).forward()
 
@@ -50,7 +50,7 @@ def as_old(stage: Stage) -> Proxy:
 
 
 def lives(stage: Stage, proxy: Proxy, operator: Operator) -> None:
-    """Everything works: what is new, what changes, what goes, and what was missed while the watch was down."""
+    """Checks new, changed and deleted sources, and changes that were missed while the watch was down."""
     stage.until_copied("db", "a", "b")
     stage.bump("db")
     stage.until_copied("db", "a", "b")
@@ -93,8 +93,8 @@ def test_a_server_that_refuses_to_stream_lists_is_listed_in_pages(stage: Stage, 
     assert operator.log.count("this server does not stream lists") == 3
     assert " warning " not in operator.log, "that is no fault"
     lives(stage, proxy, operator)
-    asked = [seen.plural for seen in proxy.requests(streams)]
-    assert sorted(asked) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
+    streamed = [seen.plural for seen in proxy.requests(streams)]
+    assert sorted(streamed) == ["namespaces", "resourcequotas", "secrets"], "each kind asks once, and then knows"
 
 
 def test_a_refusal_with_the_message_of_1_30_is_understood(stage: Stage) -> None:

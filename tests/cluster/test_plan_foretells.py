@@ -1,4 +1,4 @@
-"""`samara plan -f` tells all that the operator writes once the file is applied, and what the brake would hold."""
+"""`samara plan -f` shows all later writes of the operator and the removals that the brake would hold."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def ask(stage: Stage, *args: str | Path) -> Done:
     return samara(*args, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
 
 
-def planned(found: Json) -> Sent:
-    def request(each: Json) -> tuple[str, str, str]:
-        place = "/".join(part for part in (each["namespace"], each["name"]) if part)
-        if each["verb"] == "report":
-            return "patch", f"{PLURAL[each['kind']]}/status", place
-        return REQUEST[each["verb"]], PLURAL[each["kind"]], place
+def planned(answer: Json) -> Sent:
+    def request(write: Json) -> tuple[str, str, str]:
+        place = "/".join(part for part in (write["namespace"], write["name"]) if part)
+        if write["verb"] == "report":
+            return "patch", f"{PLURAL[write['kind']]}/status", place
+        return REQUEST[write["verb"]], PLURAL[write["kind"]], place
 
-    return set(map(request, found["writes"]))
+    return set(map(request, answer["writes"]))
 
 
 def sent(stage: Stage, mark: int) -> Sent:
-    """A status may be told more than once while work is going on."""
+    """A status may be written more than once while work continues."""
 
     def request(each: Event) -> tuple[str, str, str]:
         namespace, name = each.address
@@ -73,15 +73,15 @@ def sent(stage: Stage, mark: int) -> Sent:
         return each.verb, resource, name if whole or not namespace else f"{namespace}/{name}"
 
     apart = ("events", "leases", "selfsubjectaccessreviews", "configmaps")
-    ours = [each for each in stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
+    ours = [event for event in stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
     return {request(each) for each in ours if each.resource not in apart}
 
 
-def verbs(found: Json) -> list[str]:
-    return [each["verb"] for each in found["writes"]]
+def verbs(answer: Json) -> list[str]:
+    return [write["verb"] for write in answer["writes"]]
 
 
-# What is planned is what is written
+# The plan equals the writes
 
 
 def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stage) -> None:
@@ -93,8 +93,12 @@ def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stag
         for name in names
     ]
     config = json.loads(trees.settings().read_text())
-    found = plan(stage, config, *new)
-    assert [each["verb"] for each in found["writes"] if each["source"] == "root/web"] == ["guard", "create", "report"]
+    answer = plan(stage, config, *new)
+    assert [write["verb"] for write in answer["writes"] if write["source"] == "root/web"] == [
+        "guard",
+        "create",
+        "report",
+    ]
     mark = stage.audit.mark()
     stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(new))
     trees.serve()
@@ -102,7 +106,7 @@ def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stag
         trees.until_well(name, "root")
         trees.until_copied("db", "root", name)
         eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
-    assert planned(found) == {
+    assert planned(answer) == {
         request
         for name in names
         for request in (
@@ -113,8 +117,8 @@ def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stag
             ("patch", "subnamespaces/status", f"root/{name}"),
         )
     }
-    eventually(lambda: sent(stage, mark) >= planned(found))
-    assert sent(stage, mark) == planned(found)
+    eventually(lambda: sent(stage, mark) >= planned(answer))
+    assert sent(stage, mark) == planned(answer)
     assert plan(stage, config)["writes"] == []
 
 
@@ -122,16 +126,16 @@ def test_the_plan_of_a_fishysecret_equals_its_writes(fishy: Fishy, stage: Stage)
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     body = fishy_manifest("db", wanting("app/password"))
-    found = plan(stage, {"vocabularies": {"fishysecret": {}}}, body)
-    assert verbs(found) == ["guard", "create", "report"]
-    assert found["blocked"] == []
+    answer = plan(stage, {"vocabularies": {"fishysecret": {}}}, body)
+    assert verbs(answer) == ["guard", "create", "report"]
+    assert answer["blocked"] == []
     mark = stage.audit.mark()
     stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
     fishy.serve()
     fishy.until("db")
-    eventually(lambda: sent(stage, mark) >= planned(found))
-    assert sent(stage, mark) == planned(found)
-    assert planned(found) == {
+    eventually(lambda: sent(stage, mark) >= planned(answer))
+    assert sent(stage, mark) == planned(answer)
+    assert planned(answer) == {
         ("patch", "fishysecrets", "team/db"),
         ("create", "secrets", "target/db"),
         ("patch", "fishysecrets/status", "team/db"),
@@ -147,10 +151,12 @@ def test_the_plan_of_a_new_fishysecret_reports_its_conflict_and_its_finalizer(fi
     fishy.put("app/password", f"{CANARY}-1")
     fishy.configure()
     stage.foreign("target", "db")
-    found = plan(stage, {"vocabularies": {"fishysecret": {}}}, fishy_manifest("db", wanting("app/password")))
-    assert verbs(found) == ["guard", "report"]
-    told = [(each["namespace"], each["name"], each["reason"]) for each in found["blocked"]]
-    assert told == [("target", "db", "conflict")]
+    planned = plan(stage, {"vocabularies": {"fishysecret": {}}}, fishy_manifest("db", wanting("app/password")))
+    assert verbs(planned) == ["guard", "report"]
+    conflicts = [
+        (blocked_copy["namespace"], blocked_copy["name"], blocked_copy["reason"]) for blocked_copy in planned["blocked"]
+    ]
+    assert conflicts == [("target", "db", "conflict")]
 
 
 def test_the_plan_of_a_distribution_equals_its_writes(stage: Stage) -> None:
@@ -163,16 +169,18 @@ def test_the_plan_of_a_distribution_equals_its_writes(stage: Stage) -> None:
         "spec": {"resource": a_secret("db"), "targets": targets},
     }
     config: Json = {"vocabularies": {"resource-distribution": {"kinds": ["v1/Secret"]}}}
-    found = plan(stage, config, body)
-    assert verbs(found) == ["create", "create", "report"]
-    assert [(each["namespace"], each["reason"]) for each in found["blocked"]] == [("later", "no-namespace")]
+    answer = plan(stage, config, body)
+    assert verbs(answer) == ["create", "create", "report"]
+    assert [(blocked_copy["namespace"], blocked_copy["reason"]) for blocked_copy in answer["blocked"]] == [
+        ("later", "no-namespace")
+    ]
     mark = stage.audit.mark()
     stage.also_remove("/apis/apps.kruise.io/v1beta1/resourcedistributions/db")
     stage.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(body))
     stage.operator(config=config)
     Distributor(stage).until_counted("db", 3, 2)
-    eventually(lambda: sent(stage, mark) >= planned(found))
-    assert sent(stage, mark) == planned(found)
+    eventually(lambda: sent(stage, mark) >= planned(answer))
+    assert sent(stage, mark) == planned(answer)
 
 
 def test_a_finalizer_that_our_webhook_sets_is_not_planned(trees: Trees, stage: Stage) -> None:
@@ -201,8 +209,8 @@ def test_a_chain_of_copies_is_planned_completely(trees: Trees, stage: Stage) -> 
     for above, name in (("root", "a"), ("a", "b"), ("b", "c")):
         trees.hang(name, above)
     trees.put("root", "db", data=encoded({"k": "1"}))
-    found = plan(stage, json.loads(trees.settings().read_text()))
-    created = [(each["namespace"], each["source"]) for each in found["writes"] if each["verb"] == "create"]
+    planned = plan(stage, json.loads(trees.settings().read_text()))
+    created = [(write["namespace"], write["source"]) for write in planned["writes"] if write["verb"] == "create"]
     assert created == [("a", "root/db"), ("b", "a/db"), ("c", "b/db")]
 
 
@@ -233,12 +241,12 @@ def test_namespaces_beyond_the_limit_of_the_brake_are_held(trees: Trees, stage: 
     names = [f"web{number}" for number in range(5)]
     grown(trees, *names).stop()
     let_go(trees, *names)
-    found = plan(stage, settings(trees))
-    deleted = [each["name"] for each in found["writes"] if each["verb"] == "delete"]
-    held = [(each["kind"], each["name"], each["reason"]) for each in found["blocked"]]
+    planned = plan(stage, settings(trees))
+    deleted = [write["name"] for write in planned["writes"] if write["verb"] == "delete"]
+    held = [(blocked_copy["kind"], blocked_copy["name"], blocked_copy["reason"]) for blocked_copy in planned["blocked"]]
     assert deleted == names[:3]
     assert held == [("v1/Namespace", name, "held") for name in names[3:]]
-    assert f"samara release accurate/SubNamespace/root/{names[3]}" in found["blocked"][0]["message"]
+    assert f"samara release accurate/SubNamespace/root/{names[3]}" in planned["blocked"][0]["message"]
     freed = plan(stage, settings(trees, massDelete={"namespaces": 5}))
     assert (freed["summary"]["delete"], freed["blocked"]) == (5, [])
 
@@ -250,13 +258,15 @@ def test_namespaces_that_the_operator_deleted_recently_count(trees: Trees, stage
     eventually(lambda: all(trees.sub_namespace(name, "root") is None for name in names[:3]))
     operator.stop()
     let_go(trees, names[3])
-    found = plan(stage, settings(trees))
-    assert [(each["name"], each["reason"]) for each in found["blocked"]] == [(names[3], "held")]
-    assert found["summary"]["delete"] == 0
+    planned = plan(stage, settings(trees))
+    assert [(blocked_copy["name"], blocked_copy["reason"]) for blocked_copy in planned["blocked"]] == [
+        (names[3], "held")
+    ]
+    assert planned["summary"]["delete"] == 0
 
 
 def test_the_deletion_of_a_sub_namespace_is_planned_including_its_finalizer(trees: Trees, stage: Stage) -> None:
     grown(trees, "web").stop()
     let_go(trees, "web")
-    found = plan(stage, settings(trees))
-    assert [(each["verb"], each["name"]) for each in found["writes"]] == [("delete", "web"), ("guard", "web")]
+    planned = plan(stage, settings(trees))
+    assert [(write["verb"], write["name"]) for write in planned["writes"]] == [("delete", "web"), ("guard", "web")]

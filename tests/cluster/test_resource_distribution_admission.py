@@ -42,7 +42,7 @@ REGISTERING = {
     "resources": ["validatingwebhookconfigurations"],
     "verbs": ["get", "list", "create", "update", "delete"],
 }
-"""Whoever runs the operator outside a cluster gives it this right as well."""
+"""An operator outside of a cluster needs this right as well."""
 ASK, LIST = "openkruise.io/sync-to", "openkruise.io/sync-to-namespaces"
 __all__ = ["definition", "distributor"]
 
@@ -80,9 +80,9 @@ def guard(stage: Stage, through: Proxy | None = None) -> Operator:
 
 
 def a_distribution(name: str = "db", version: str = "v1beta1", **spec: Any) -> Json:
-    found = {"resource": a_secret(), "targets": {}, **spec}
+    secret = {"resource": a_secret(), "targets": {}, **spec}
     head = {"apiVersion": f"apps.kruise.io/{version}", "kind": "ResourceDistribution"}
-    return {**head, "metadata": {"name": name}, "spec": found}
+    return {**head, "metadata": {"name": name}, "spec": secret}
 
 
 def asking(name: str, annotations: dict[str, str]) -> Json:
@@ -91,7 +91,7 @@ def asking(name: str, annotations: dict[str, str]) -> Json:
 
 
 def said(stage: Stage, body: Json) -> str:
-    """What kubectl prints where the server refuses; nothing is stored either way."""
+    """The error of kubectl in a dry run, or an empty text."""
     try:
         stage.cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=json.dumps(body))
     except DevclusterError as fault:
@@ -117,14 +117,14 @@ def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
         "namespaceLabelSelector": {"matchExpressions": [{"key": "team", "operator": "In"}]},
     }
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}
-    told = said(stage, a_distribution(version=version, resource=account, targets=targets))
+    refusal = said(stage, a_distribution(version=version, resource=account, targets=targets))
     for each in (
         "spec.targets.namespaceLabelSelector.matchExpressions[0].values",
         "'v1/ServiceAccount'",
         "'Not_Good'",
         "in includedNamespaces and in excludedNamespaces, where the latter counts: both",
     ):
-        assert each in told
+        assert each in refusal
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_an_invalid_sync_to_is_refused_with_the_key_the_value_and_the_accepted_v
     stage: Stage, annotations: dict[str, str], words: tuple[str, ...]
 ) -> None:
     guard(stage)
-    told = said(stage, asking("db", annotations))
+    refusal = said(stage, asking("db", annotations))
     for each in words:
-        assert each in told
+        assert each in refusal
     for good in ({ASK: "cluster"}, {ASK: "namespace", LIST: "a"}, {ASK: "namespaces", LIST: "a;b,c d"}):
         assert said(stage, asking("db", good)) == ""
 

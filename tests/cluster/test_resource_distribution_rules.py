@@ -80,7 +80,7 @@ def collector(stage: Stage) -> None:
 
 
 class Distributor:
-    """What the tests do with distributions."""
+    """Creates, changes and reads distributions for a test."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -97,7 +97,7 @@ class Distributor:
         return self.api.create(f"{GROUP}/{version}/resourcedistributions", body)
 
     def change(self, name: str, targets: Json | None = None, resource: Json | None = None) -> Json:
-        """Replaces what is given, whole: a merge patch would keep what is left out, and an update meet our status."""
+        """Replaces complete fields. A merge patch would keep omitted ones; an update could conflict with our status."""
         given = {"targets": targets, "resource": resource}
         edits: list[Json] = [
             {"op": "add", "path": f"/spec/{key}", "value": value} for key, value in given.items() if value is not None
@@ -114,21 +114,21 @@ class Distributor:
         return self.api.find(f"/api/v1/namespaces/{namespace}/{plural}/{name}")
 
     def until(self, name: str, *namespaces: str, plural: str = "secrets") -> None:
-        """Waits until the copies there are what the distribution says now."""
+        """Waits until the copies in these namespaces equal the resource of the distribution."""
         code = hashcode(self.get(name)["spec"]["resource"])
 
         def right(namespace: str) -> bool:
-            have = self.copy(namespace, name, plural)
-            return have is not None and metadata_of(have).get(HASHCODE) == code
+            live = self.copy(namespace, name, plural)
+            return live is not None and metadata_of(live).get(HASHCODE) == code
 
         eventually(lambda: all(map(right, namespaces)))
 
     def until_gone(self, name: str, *namespaces: str, deadline: float = 20.0) -> None:
-        eventually(lambda: not any(self.copy(each, name) for each in namespaces), deadline)
+        eventually(lambda: not any(self.copy(namespace, name) for namespace in namespaces), deadline)
 
     def status(self, name: str) -> Json:
-        found: Json = self.get(name).get("status") or {}
-        return found
+        status: Json = self.get(name).get("status") or {}
+        return status
 
     def counts(self, name: str) -> tuple[int, int, int]:
         status = self.status(name)
@@ -138,27 +138,29 @@ class Distributor:
         eventually(lambda: self.counts(name) == (desired, succeeded, desired - succeeded))
 
     def condition(self, name: str, kind: str) -> Json:
-        found = [each for each in self.status(name).get("conditions", ()) if each["type"] == kind]
-        return found[0] if found else {}
+        conditions = [condition for condition in self.status(name).get("conditions", ()) if condition["type"] == kind]
+        return conditions[0] if conditions else {}
 
     def until_condition(self, name: str, kind: str, reason: str, namespaces: list[str] | None = None) -> None:
-        def told() -> bool:
-            found = self.condition(name, kind)
-            return (found.get("status"), found.get("reason"), found.get("failedNamespaces")) == (
+        def has_reason() -> bool:
+            condition = self.condition(name, kind)
+            return (condition.get("status"), condition.get("reason"), condition.get("failedNamespaces")) == (
                 "True",
                 reason,
                 namespaces,
             )
 
-        eventually(told)
+        eventually(has_reason)
 
     def reports(self, mark: int = 0) -> list[Event]:
         """The status writes of the operator."""
-        return [each for each in self.stage.audit.since(mark) if each.ours and each.resource == "resourcedistributions"]
+        return [
+            event for event in self.stage.audit.since(mark) if event.ours and event.resource == "resourcedistributions"
+        ]
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """All writes of the operator, whatever their kind, but for Events and dry runs."""
-        ours = [each for each in self.stage.audit.since(mark) if each.ours and each.mutating and not each.dry_run]
+        """All writes of the operator except Events and dry runs."""
+        ours = [event for event in self.stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
         return [each for each in ours if each.resource not in ("events", "leases")]
 
 
@@ -185,7 +187,7 @@ def included(*names: str) -> Json:
 
 
 def hashcode(resource: Json) -> str:
-    """The specification's own words, apart from the product's: the bytes in which the server writes the resource."""
+    """The hash of the specification, independent of the product: of the bytes that the server writes."""
     text = json.dumps(resource, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -215,7 +217,7 @@ def test_targets_are_the_union_of_all_included_and_selected_minus_excluded(
     serve(stage)
     distributor.until("db", "a", "c")
     distributor.until_counted("db", 2, 2)
-    assert [distributor.copy(each, "db") for each in ("b", "d", "default")] == [None] * 3
+    assert [distributor.copy(namespace, "db") for namespace in ("b", "d", "default")] == [None] * 3
 
 
 def test_all_namespaces_and_selectors_exclude_kube_namespaces_and_a_name_includes_them(
@@ -247,7 +249,7 @@ def test_empty_targets_and_an_empty_selector_select_nothing_and_are_valid(
     serve(stage)
     distributor.until_counted("db", 0, 0)
     assert distributor.copy("a", "db") is None
-    assert {each["status"] for each in distributor.status("db")["conditions"]} == {"False"}
+    assert {condition["status"] for condition in distributor.status("db")["conditions"]} == {"False"}
 
 
 def test_a_new_namespace_gets_its_copy_and_a_missing_one_is_reported_until_it_exists(
@@ -299,7 +301,7 @@ def test_every_operator_of_a_selector_matches_as_elsewhere_in_kubernetes(
     distributor.create("db", {"namespaceLabelSelector": selector})
     serve(stage)
     distributor.until_counted("db", len(chosen), len(chosen))
-    assert [each for each in "abc" if distributor.copy(each, "db")] == chosen
+    assert [namespace for namespace in "abc" if distributor.copy(namespace, "db")] == chosen
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
@@ -313,8 +315,8 @@ def test_the_newer_name_of_the_selector_is_stored_and_applies_in_both_versions(
     serve(stage)
     distributor.until("db", "a")
     distributor.until_counted("db", 1, 1)
-    for each in ("v1alpha1", "v1beta1"):
-        assert distributor.get("db", each)["spec"]["targets"] == {"namespaceSelector": selector}
+    for version in ("v1alpha1", "v1beta1"):
+        assert distributor.get("db", version)["spec"]["targets"] == {"namespaceSelector": selector}
     labelled(stage, "b", team="red")
     distributor.until("db", "b")
 
@@ -330,8 +332,8 @@ def test_a_copy_carries_the_controller_reference_and_the_two_annotations(
     made = distributor.create("db", included("a"), a_secret(metadata=meta))
     serve(stage)
     distributor.until("db", "a")
-    have = distributor.copy("a", "db") or {}
-    assert have["metadata"]["ownerReferences"] == [
+    live = distributor.copy("a", "db") or {}
+    assert live["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "apps.kruise.io/v1beta1",
             "kind": "ResourceDistribution",
@@ -341,12 +343,12 @@ def test_a_copy_carries_the_controller_reference_and_the_two_annotations(
             "blockOwnerDeletion": True,
         }
     ]
-    assert (metadata_of(have)[FROM], metadata_of(have)["note"], metadata_of(have, "labels")) == (
+    assert (metadata_of(live)[FROM], metadata_of(live)["note"], metadata_of(live, "labels")) == (
         "db",
         "<&> é",
         {"team": "red"},
     )
-    assert (have["type"], have["data"]) == ("Opaque", encoded({"key": "one"}))
+    assert (live["type"], live["data"]) == ("Opaque", encoded({"key": "one"}))
 
 
 def test_the_hashcode_is_the_sha_256_of_the_bytes_in_which_the_server_writes_the_resource(
@@ -355,11 +357,11 @@ def test_the_hashcode_is_the_sha_256_of_the_bytes_in_which_the_server_writes_the
     stage.namespace("a")
     distributor.create("db", included("a"), a_secret(stringData={"k": "<a href='x'>é & \u2028 \"q\"\n</a>"}))
     serve(stage)
-    have = eventually(lambda: distributor.copy("a", "db"))
+    live = eventually(lambda: distributor.copy("a", "db"))
     raw = stage.cluster.kubectl("get", "--raw", f"{DISTRIBUTIONS}/db")
     written = re.search(r'"resource":(\{.*\}),"targets":', raw)
     assert written is not None
-    assert metadata_of(have or {})[HASHCODE] == hashlib.sha256(written[1].encode()).hexdigest()
+    assert metadata_of(live or {})[HASHCODE] == hashlib.sha256(written[1].encode()).hexdigest()
 
 
 @pytest.mark.parametrize("edit", [{"data": encoded({"key": "two"})}, {"metadata": {"annotations": {FROM: None}}}])
@@ -371,9 +373,9 @@ def test_an_edited_copy_is_repaired_with_one_request(stage: Stage, distributor: 
     mark = stage.audit.mark()
     stage.api.patch(stage.path("a", "db"), edit)
     eventually(lambda: stage.audit.writes(mark))
-    have = distributor.copy("a", "db") or {}
-    assert (have["data"], metadata_of(have)[FROM]) == (encoded({"key": "one"}), "db")
-    assert [each.verb for each in stage.audit.writes(mark)] == ["update"]
+    live = distributor.copy("a", "db") or {}
+    assert (live["data"], metadata_of(live)[FROM]) == (encoded({"key": "one"}), "db")
+    assert [event.verb for event in stage.audit.writes(mark)] == ["update"]
 
 
 def test_a_deleted_copy_is_recreated(stage: Stage, distributor: Distributor) -> None:
@@ -463,9 +465,9 @@ def test_changed_labels_and_annotations_reach_existing_copies_and_dropped_ones_a
     stage.api.patch(stage.path("a", "db"), {"metadata": {"labels": {"theirs": "1"}}})
     distributor.change("db", resource=a_secret(metadata={"labels": {"new": "1", "both": "2"}}))
     distributor.until("db", "a")
-    have = distributor.copy("a", "db") or {}
-    assert metadata_of(have, "labels") == {"new": "1", "both": "2", "theirs": "1"}
-    assert set(metadata_of(have)) == {FROM, HASHCODE}
+    live = distributor.copy("a", "db") or {}
+    assert metadata_of(live, "labels") == {"new": "1", "both": "2", "theirs": "1"}
+    assert set(metadata_of(live)) == {FROM, HASHCODE}
 
 
 def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor) -> None:
@@ -477,9 +479,9 @@ def test_a_changed_secret_type_recreates(stage: Stage, distributor: Distributor)
     new = a_secret(stringData={"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     distributor.change("db", resource=new)
     distributor.until("db", "a")
-    have = distributor.copy("a", "db") or {}
-    assert (have["type"], have["metadata"]["uid"] == before) == ("kubernetes.io/basic-auth", False)
-    assert [each.verb for each in until_recorded(lambda: stage.audit.writes(mark), 2)] == ["delete", "create"]
+    live = distributor.copy("a", "db") or {}
+    assert (live["type"], live["metadata"]["uid"] == before) == ("kubernetes.io/basic-auth", False)
+    assert [event.verb for event in until_recorded(lambda: stage.audit.writes(mark), 2)] == ["delete", "create"]
     distributor.until_counted("db", 1, 1)
 
 
@@ -508,8 +510,8 @@ def test_an_immutable_config_map_is_recreated_when_its_data_change(stage: Stage,
     distributor.until("settings-1", "a", plural="configmaps")
     distributor.change("settings-1", resource=a_map("settings-1", immutable=True, data={"key": "two"}))
     distributor.until("settings-1", "a", plural="configmaps")
-    have = distributor.copy("a", "settings-1", "configmaps") or {}
-    assert (have["data"], have["immutable"]) == ({"key": "two"}, True)
+    live = distributor.copy("a", "settings-1", "configmaps") or {}
+    assert (live["data"], live["immutable"]) == ({"key": "two"}, True)
 
 
 def test_a_config_map_of_a_mebibyte_is_distributed(stage: Stage, distributor: Distributor) -> None:
@@ -521,8 +523,8 @@ def test_a_config_map_of_a_mebibyte_is_distributed(stage: Stage, distributor: Di
     )
     serve(stage)
     distributor.until("large", "a", "b", plural="configmaps")
-    have = distributor.copy("a", "large", "configmaps") or {}
-    assert (have["data"], base64.b64decode(have["binaryData"]["raw"])) == (large, binary)
+    live = distributor.copy("a", "large", "configmaps") or {}
+    assert (live["data"], base64.b64decode(live["binaryData"]["raw"])) == (large, binary)
     distributor.until_counted("large", 2, 2)
     mark = stage.audit.mark()
     never(lambda: distributor.writes(mark), SETTLED)
@@ -541,8 +543,8 @@ def test_a_foreign_object_is_unchanged_even_if_identical_and_replaced_at_once_wh
     serve(stage)
     distributor.until_condition("db", "ConflictOccurred", "Conflict", ["a"])
     distributor.until_counted("db", 2, 1)
-    have = distributor.copy("a", "db") or {}
-    assert have["metadata"]["resourceVersion"] == theirs["metadata"]["resourceVersion"]
+    live = distributor.copy("a", "db") or {}
+    assert live["metadata"]["resourceVersion"] == theirs["metadata"]["resourceVersion"]
     stage.api.delete(stage.path("a", "db"))
     distributor.until("db", "a")
     distributor.until_counted("db", 2, 2)
@@ -571,7 +573,7 @@ def test_the_older_of_two_distributions_wins_until_it_no_longer_wants_the_copy(
     distributor.until_counted("second", 1, 1)
     assert stage.data("a", "shared") == {"key": "two"}
     owners = (distributor.copy("a", "shared") or {})["metadata"]["ownerReferences"]
-    assert [each["name"] for each in owners] == ["second"]
+    assert [owner["name"] for owner in owners] == ["second"]
     assert operator.running
 
 
@@ -593,7 +595,7 @@ def test_a_distribution_replaces_the_copy_of_a_lower_source_which_reports_it_and
     distributor.create("db", included("a"))
     distributor.until("db", "a")
     distributor.until_counted("db", 1, 1)
-    assert [each.verb for each in stage.audit.writes(mark)] == ["delete", "create"]
+    assert [event.verb for event in stage.audit.writes(mark)] == ["delete", "create"]
     assert set(stage.audit.writes(mark)[0].request["preconditions"]) == {"uid", "resourceVersion"}
     assert "resource-distribution/ResourceDistribution/-/db" in stage.until_event("Conflict", "team", "db")["message"]
     distributor.change("db", {})
@@ -604,11 +606,11 @@ def test_a_distribution_that_the_server_refuses_takes_nothing_from_a_lower_sourc
     stage: Stage, distributor: Distributor
 ) -> None:
     synced(stage)
-    have, mark = distributor.copy("a", "db") or {}, stage.audit.mark()
+    live, mark = distributor.copy("a", "db") or {}, stage.audit.mark()
     distributor.create("db", included("a"), a_secret(type="kubernetes.io/tls"))
     distributor.until_condition("db", "UpdateResourceFailed", "Refused", ["a"])
     assert stage.audit.writes(mark) == []
-    assert distributor.copy("a", "db") == have
+    assert distributor.copy("a", "db") == live
     distributor.change("db", resource=a_secret())
     distributor.until("db", "a")
 
@@ -628,7 +630,9 @@ def test_a_takeover_from_the_original_writes_only_the_status(stage: Stage, distr
     stage.foreign("a", "db", {"key": "one"}, metadata={"annotations": marks, "ownerReferences": [owner]})
     serve(stage)
     distributor.until_counted("db", 1, 1)
-    assert [(each.resource, each.subresource) for each in distributor.writes()] == [("resourcedistributions", "status")]
+    assert [(event.resource, event.subresource) for event in distributor.writes()] == [
+        ("resourcedistributions", "status")
+    ]
     stage.api.patch(stage.path("a", "db"), {"data": encoded({"key": "two"})})
     eventually(lambda: stage.data("a", "db") == {"key": "one"})
     assert len((distributor.copy("a", "db") or {})["metadata"]["ownerReferences"]) == 1
@@ -748,7 +752,7 @@ def test_an_orphaned_copy_has_no_owner_and_no_lower_source_takes_it_over(
     eventually(lambda: stage.data("a", "db") == {"key": "synced"})
 
 
-# What cannot be served
+# Invalid resources
 
 
 @pytest.mark.parametrize(
@@ -804,8 +808,13 @@ MORE: Json = {"kinds": [*map("{0.version}/{0.kind}".format, KINDS[:2]), "network
 
 
 def a_policy(name: str, **spec: Any) -> Json:
-    found = {"podSelector": {}, "ingress": [{"ports": [{"port": 53}]}], **spec}
-    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name}, "spec": found}
+    spec_of_policy = {"podSelector": {}, "ingress": [{"ports": [{"port": 53}]}], **spec}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": name},
+        "spec": spec_of_policy,
+    }
 
 
 def test_another_kind_is_compared_in_its_stored_form_and_causes_no_write_at_a_resync_or_at_a_restart(
@@ -816,9 +825,9 @@ def test_another_kind_is_compared_in_its_stored_form_and_causes_no_write_at_a_re
     config = {"vocabularies": {"resource-distribution": MORE}, "resync": "1s"}
     first = stage.operator(config=config)
     distributor.until_counted("dns", 2, 2)
-    have = stage.api.get(f"{POLICIES.format('a')}/dns")
-    assert have["spec"]["ingress"] == [{"ports": [{"port": 53, "protocol": "TCP"}]}]
-    tried = [each for each in stage.audit.events() if each.ours and each.dry_run]
+    live = stage.api.get(f"{POLICIES.format('a')}/dns")
+    assert live["spec"]["ingress"] == [{"ports": [{"port": 53, "protocol": "TCP"}]}]
+    tried = [event for event in stage.audit.events() if event.ours and event.dry_run]
     assert [(each.resource, each.namespace) for each in tried] == [("networkpolicies", "default")]
     mark = stage.audit.mark()
     never(lambda: distributor.writes(mark), 2.0)
@@ -826,7 +835,7 @@ def test_another_kind_is_compared_in_its_stored_form_and_causes_no_write_at_a_re
     stage.operator(config=config)
     never(lambda: distributor.writes(mark), 1.0)
     stage.api.patch(f"{POLICIES.format('b')}/dns", {"spec": {"ingress": []}})
-    eventually(lambda: stage.api.get(f"{POLICIES.format('b')}/dns")["spec"] == have["spec"])
+    eventually(lambda: stage.api.get(f"{POLICIES.format('b')}/dns")["spec"] == live["spec"])
 
 
 def test_a_resource_that_the_server_would_refuse_is_reported_and_changes_nothing(
@@ -840,7 +849,7 @@ def test_a_resource_that_the_server_would_refuse_is_reported_and_changes_nothing
     distributor.change("odd", included("default"), a_policy("odd", policyTypes=["Sideways"]))
     distributor.until_condition("odd", "GetResourceFailed", "Invalid", ["default"])
     distributor.until_counted("odd", 1, 0)
-    assert [each for each in distributor.writes(mark) if each.resource == "networkpolicies"] == []
+    assert [event for event in distributor.writes(mark) if event.resource == "networkpolicies"] == []
     assert "policyTypes" in eventually(lambda: stage.events("default", "Invalid", "odd"))[0]["message"]
 
 
@@ -856,14 +865,16 @@ def test_the_status_has_exact_counts_the_generation_and_all_six_conditions_in_th
     distributor.until_counted("db", 2, 2)
     status = distributor.status("db")
     assert status["observedGeneration"] == distributor.get("db")["metadata"]["generation"]
-    assert [each["type"] for each in status["conditions"]] == SIX
-    for each in status["conditions"]:
-        assert set(each) == {"type", "status", "reason", "lastTransitionTime"}
-        assert (each["status"], each["reason"]) == ("False", "Succeeded")
-    before = {each["type"]: each["lastTransitionTime"] for each in status["conditions"]}
+    assert [condition["type"] for condition in status["conditions"]] == SIX
+    for condition in status["conditions"]:
+        assert set(condition) == {"type", "status", "reason", "lastTransitionTime"}
+        assert (condition["status"], condition["reason"]) == ("False", "Succeeded")
+    before = {condition["type"]: condition["lastTransitionTime"] for condition in status["conditions"]}
     distributor.change("db", included("a", "b"), a_secret(stringData={"key": "two"}))
     eventually(lambda: distributor.status("db")["observedGeneration"] == 2)
-    assert {each["type"]: each["lastTransitionTime"] for each in distributor.status("db")["conditions"]} == before
+    assert {
+        condition["type"]: condition["lastTransitionTime"] for condition in distributor.status("db")["conditions"]
+    } == before
 
 
 def test_the_status_is_written_once_per_settled_change(stage: Stage, distributor: Distributor) -> None:
@@ -924,7 +935,7 @@ def test_kubectl_explains_every_field(stage: Stage) -> None:
     def explained(path: str, version: str = "v1beta1") -> str:
         return stage.explained(path, f"apps.kruise.io/{version}")
 
-    stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # what kubectl remembers may be older
+    stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # the cache of kubectl may be older
     assert "copies one object into many namespaces" in explained("distributor")
     assert "selects nothing" in explained("distributor.spec.targets.namespaceLabelSelector")
     assert "complete object that is copied" in explained("distributor.spec.resource")
@@ -956,11 +967,15 @@ def test_both_versions_can_be_written_and_read(stage: Stage, distributor: Distri
     distributor.until_counted("db", 2, 1)
     alpha, beta = distributor.get("db", "v1alpha1"), distributor.get("db")
     assert (alpha["spec"], alpha["metadata"]["uid"]) == (beta["spec"], beta["metadata"]["uid"])
-    plain = [(each["type"], each["status"]) for each in beta["status"]["conditions"]]
-    assert [(each["type"], each["status"]) for each in alpha["status"]["conditions"]] == plain
+    plain = [(condition["type"], condition["status"]) for condition in beta["status"]["conditions"]]
+    assert [(condition["type"], condition["status"]) for condition in alpha["status"]["conditions"]] == plain
     # Without the conversion webhook the list of namespaces has a name in the stored version only.
     assert beta["status"]["conditions"][-1]["failedNamespaces"] == ["zz"]
-    assert not [each for each in alpha["status"]["conditions"] if set(each) & {"failedNamespace", "failedNamespaces"}]
+    assert not [
+        condition
+        for condition in alpha["status"]["conditions"]
+        if set(condition) & {"failedNamespace", "failedNamespaces"}
+    ]
 
 
 def test_a_resource_without_kind_or_targets_is_refused_by_the_definition_itself(

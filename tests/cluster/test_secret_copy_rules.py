@@ -165,7 +165,7 @@ def test_rule_03_a_source_without_data_and_one_with_binary_data_are_copied_exact
     stage.until_copied("binary", "a")
 
 
-# 4. A copy that differs is put right; one that is equal causes no write
+# 4. A copy that differs is updated; one that is equal causes no write
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_rule_04_a_key_removed_from_the_source_is_removed_from_every_copy(stage:
     stage.operator()
     stage.until_copied("db", "a", "b")
     stage.api.patch(stage.path("admin", "db"), {"data": {"old": None}})
-    eventually(lambda: all("old" not in (stage.data(each, "db") or {"old": ""}) for each in "ab"))
+    eventually(lambda: all("old" not in (stage.data(namespace, "db") or {"old": ""}) for namespace in "ab"))
 
 
 def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> None:
@@ -222,7 +222,7 @@ def test_rule_04_a_changed_type_means_delete_by_uid_and_create(stage: Stage) -> 
     stage.operator()
     stage.until_copied("db", "a", "b")
     mark = stage.audit.mark()
-    before = {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in "ab"}
+    before = {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in "ab"}
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a,b", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     stage.until_copied("db", "a", "b")
@@ -291,7 +291,7 @@ def test_rule_05_a_pasted_copy_in_an_unwanted_namespace_is_never_deleted(stage: 
 
 
 def test_rule_05_a_copy_restored_from_a_backup_with_our_field_managers_record_is_never_deleted(stage: Stage) -> None:
-    """A restore creates the object anew: managedFields entries of ours that are older than the object prove nothing."""
+    """A restore recreates the object: our managedFields entries that are older than the object prove nothing."""
     stage.namespace("a", "b")
     stage.source("db", "a,b")
     first = stage.operator()
@@ -342,7 +342,7 @@ def test_rule_06_terminating_namespaces_are_left_alone(stage: Stage) -> None:
     stage.api.patch("/api/v1/namespaces/ending", {"metadata": {"finalizers": None}})
 
 
-# 7. A copy that a person edits or deletes comes back at once
+# 7. A copy that a user edits or deletes is restored at once
 
 
 def test_rule_07_an_edited_copy_is_repaired_at_once(stage: Stage) -> None:
@@ -502,7 +502,7 @@ def test_rule_09_an_identical_object_that_is_immutable_is_adopted_and_stays_so(s
 
 
 def test_rule_09_a_foreign_object_that_appears_while_the_operator_runs_is_left_alone(stage: Stage) -> None:
-    """The namespace is named before it exists; somebody else is faster."""
+    """The source names a namespace that does not exist yet; another client creates the object first."""
     stage.source("db", "b")
     operator = stage.operator()
     stage.expect.blocked.add(("b", "db"))

@@ -67,7 +67,7 @@ def test_a_running_write_may_finish_after_the_signal_and_no_other_starts(stage: 
     proxy.thaw(GATE)
     assert operator.wait() == 0
     assert len(proxy.requests(copy_is_posted)) == 1
-    assert len([each for each in "abcd" if stage.has_copy(each, "db")]) == 1
+    assert len([namespace for namespace in "abcd" if stage.has_copy(namespace, "db")]) == 1
     stage.operator()
 
 
@@ -77,7 +77,7 @@ def test_the_event_of_the_last_write_is_sent_before_the_operator_ends(stage: Sta
     stage.source("db", "a")
     stage.until_copied("db", "a")
     operator.stop()
-    assert [each["reason"] for each in stage.events()] == ["Copied"]
+    assert [event["reason"] for event in stage.events()] == ["Copied"]
 
 
 def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
@@ -97,7 +97,7 @@ def test_a_second_signal_ends_it_at_once(stage: Stage) -> None:
 
 
 def test_a_warm_standby_takes_over_within_2_seconds_of_sigterm(stage: Stage) -> None:
-    """By the server's times, from the release on: how late a busy machine lets anybody begin is no matter of ours."""
+    """Measured by the times of the server from the release of the lease on, so a busy machine does not matter."""
     stage.namespace("a")
     stage.source("db", "a")
     leader, standby = pair(stage)
@@ -109,7 +109,7 @@ def test_a_warm_standby_takes_over_within_2_seconds_of_sigterm(stage: Stage) -> 
     assert leader.wait() == 0
     (taken,) = until_recorded(lambda: takeovers(stage), 1)
     (released,) = [event for event in renewals(stage, USER) if not event.request["spec"]["holderIdentity"]]
-    assert len([each for each in looks(stage) if released.answered < each.received < taken.received]) <= 1
+    assert len([event for event in looks(stage) if released.answered < event.received < taken.received]) <= 1
     assert taken.received - released.received < 2.0 + late(stage, until=taken)
     assert released.received - signalled < DRAIN, "with nothing to wait for"
     stage.bump("db")
@@ -133,7 +133,7 @@ def test_a_standby_takes_over_within_the_lease_time_after_sigkill(stage: Stage) 
 
 def looks(stage: Stage) -> list[Event]:
     """Whenever the standby read the lease."""
-    return [each for each in of_lease(stage, SECOND) if each.verb == "get"]
+    return [event for event in of_lease(stage, SECOND) if event.verb == "get"]
 
 
 def takeovers(stage: Stage) -> list[Event]:
@@ -142,16 +142,16 @@ def takeovers(stage: Stage) -> list[Event]:
 
 def renewals(stage: Stage, user: str) -> list[Event]:
     """The writes to the lease that were done."""
-    return [each for each in of_lease(stage, user) if each.mutating and each.done]
+    return [event for event in of_lease(stage, user) if event.mutating and event.done]
 
 
 def of_lease(stage: Stage, user: str) -> list[Event]:
-    return [each for each in stage.audit.ours() if each.resource == "leases" and each.user == user]
+    return [event for event in stage.audit.ours() if event.resource == "leases" and event.user == user]
 
 
 def late(stage: Stage, until: Event) -> float:
     """By how much the standby looked later than it meant to, at the worst: a machine that stands still, not a rule."""
-    times = [each.received for each in looks(stage) if each.received <= until.received]
+    times = [event.received for event in looks(stage) if event.received <= until.received]
     return max(after - before for before, after in itertools.pairwise(times)) - POLL
 
 

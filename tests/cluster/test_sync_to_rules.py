@@ -36,7 +36,7 @@ def to(*names: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
-    """The operator's users may also write ConfigMaps, as `samara rbac` would have it for these settings."""
+    """Grants the users of the operator the rights for ConfigMaps that `samara rbac` prints for these settings."""
     api = Api(cluster.url, cluster._credentials.admin_context())
     role = {
         "metadata": {"name": "sync-to"},
@@ -59,13 +59,13 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 def _left(api: Api) -> list[str]:
     """The ConfigMaps that a test made or had made: a stage sweeps Secrets only."""
-    found = [each["metadata"] for each in api.items("/api/v1/configmaps")]
-    mine = [each for each in found if FROM in (each.get("labels") or {}) or each["namespace"] not in SYSTEM]
-    return [f"{each['namespace']}/{each['name']}" for each in mine if each["name"] != "kube-root-ca.crt"]
+    metadata = [config_map["metadata"] for config_map in api.items("/api/v1/configmaps")]
+    mine = [meta for meta in metadata if FROM in (meta.get("labels") or {}) or meta["namespace"] not in SYSTEM]
+    return [f"{meta['namespace']}/{meta['name']}" for meta in mine if meta["name"] != "kube-root-ca.crt"]
 
 
 class Scene:
-    """A stage seen through one kind. The source is `team/db` unless a test says otherwise."""
+    """A stage for one kind. The default source is `team/db`."""
 
     def __init__(self, stage: Stage, plural: str) -> None:
         self.stage = stage
@@ -107,14 +107,14 @@ class Scene:
         return self.stage.operator(config={"vocabularies": {"sync-to": own}, **(config or {})})
 
     def is_copy(self, namespace: str, name: str = "db", source: str = "team") -> bool:
-        """True where what is there equals its source in all but metadata and carries the marks."""
-        have, wanted = self.get(namespace, name), self.get(source, name)
+        """True if the copy equals its source except for metadata and has the marks."""
+        actual, wanted = self.get(namespace, name), self.get(source, name)
         return (
-            have is not None
+            actual is not None
             and wanted is not None
-            and _content(have) == _content(wanted)
-            and metadata_of(have).get(FROM) == f"{source}/{name}"
-            and FROM in metadata_of(have, "labels")
+            and _content(actual) == _content(wanted)
+            and metadata_of(actual).get(FROM) == f"{source}/{name}"
+            and FROM in metadata_of(actual, "labels")
         )
 
     def until_copied(self, *namespaces: str, name: str = "db", source: str = "team", deadline: float = 20.0) -> None:
@@ -134,7 +134,7 @@ class Scene:
         return operator.metrics()[f'samara_copies{{state="{state}",vocabulary="sync-to"}}']
 
     def writes(self, mark: int = 0) -> list[Event]:
-        """The operator's writes to sources, copies and Namespaces; what it keeps for itself is counted apart."""
+        """The writes of the operator to sources, copies and Namespaces, without its own objects."""
         return [
             event
             for event in self.stage.audit.ours(mark)
@@ -207,8 +207,8 @@ def test_rule_1_a_copy_with_sync_to_is_not_a_source(scene: Scene) -> None:
 
 def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene, config_maps: Scene) -> None:
     secrets.stage.namespace("a")
-    for each in (secrets, config_maps):
-        each.make(asked=to("a"))
+    for scene in (secrets, config_maps):
+        scene.make(asked=to("a"))
     secrets.operator(kinds=["v1/ConfigMap"])
     config_maps.until_copied("a")
     assert secrets.get("a") is None
@@ -253,9 +253,9 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name_and_re
     scene.make(asked=to("a", "kube-system"))
     scene.operator()
     scene.until_copied("a")
-    told = scene.until_told("Refused")
-    assert "kube-system" in told
-    assert "protected" in told
+    message = scene.until_told("Refused")
+    assert "kube-system" in message
+    assert "protected" in message
     assert scene.get("kube-system") is None
 
 
@@ -385,7 +385,7 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
     operator = secrets.operator(crossNamespace="consent")
     secrets.until_copied(*eight)
     _accept(secrets, None, *eight)
-    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # five of eight are what the brake lets go
+    eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # the brake allows five of eight
     assert "3 removals are held" in secrets.until_told("Held")
     _accept(secrets, "*", *eight)
     secrets.until_copied(*eight)
@@ -493,7 +493,7 @@ def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: 
     secrets.until_gone("a", "default", "admin")
     assert secrets.is_copy("b")
     conditions = [event.request["preconditions"] for event in secrets.writes(mark)]
-    assert all(each.get("uid") and each.get("resourceVersion") for each in conditions)
+    assert all(condition.get("uid") and condition.get("resourceVersion") for condition in conditions)
 
 
 def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Scene) -> None:
@@ -550,7 +550,7 @@ def test_rule_6_a_namespace_deleted_during_a_fan_out_delays_no_other(scene: Scen
     scene.stage.api.delete("/api/v1/namespaces/n-7")
     scene.until_copied(*(name for name in names if name != "n-7"))
     scene.stage.namespace("later")
-    scene.until_copied("later")  # who knows of it has heard that the other one ends
+    scene.until_copied("later")  # the operator has then also seen that the other one terminates
     ended = scene.stage.audit.mark()
     never(lambda: [event for event in scene.writes(ended) if event.namespace == "n-7"], SETTLED)
     scene.stage.api.patch("/api/v1/namespaces/n-7", {"metadata": {"finalizers": None}})
@@ -602,13 +602,14 @@ def test_rule_7_the_older_of_two_sources_wins_and_the_other_is_reported_until_th
 ) -> None:
     scene.stage.namespace("a", "early")
     first = scene.make(asked=to("a"), **scene.data(value="older"))["metadata"]["creationTimestamp"]
-    asked = to("a", "early")
+    annotations = to("a", "early")
 
     def is_younger() -> bool:
-        """Times have whole seconds: made again until it is of a later one."""
+        """Creation times have whole seconds: recreates the object until its second is a later one."""
         scene.stage.api.gone(scene.path("early"))
         return bool(
-            scene.make("early", asked=asked, **scene.data(value="other"))["metadata"]["creationTimestamp"] != first
+            scene.make("early", asked=annotations, **scene.data(value="other"))["metadata"]["creationTimestamp"]
+            != first
         )
 
     eventually(is_younger, every=0.2)
@@ -743,7 +744,7 @@ def test_rule_9_type_generic_is_stored_literally_and_copied_literally(secrets: S
     assert (secrets.get("a") or {})["type"] == "generic"
 
 
-# Bad input, and what every vocabulary obeys
+# Bad input, and the rules of every vocabulary
 
 
 def test_the_key_of_the_proposal_is_refused_by_the_server_itself(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks of namespace trees on a real API server: what they refuse, what they add, and what never waits for them."""
+"""Webhooks of namespace trees on a real API server: refusals, defaults, and requests that never depend on them."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
 
 
 def is_in_force(stage: Stage) -> bool:
-    """The server learns of a webhook_configuration a moment after it was stored."""
+    """True once the server calls the webhooks, shortly after their configuration was stored."""
     if stage.api.find(CONFIG) is None or stage.api.find(CHANGING) is None:
         return False
     converted = stage.api.get(CRD_PATH)["spec"]["conversion"]["strategy"] == "Webhook"
-    if not converted or not is_served(stage):  # its storage begins anew after a change of the CRD
+    if not converted or not is_served(stage):  # the server recreates the storage after a change of the CRD
         return False
     if not refused(stage, lambda: a_namespace(stage, "new", {PARENT: "new"}, dryRun="All")):
         return False
@@ -127,24 +127,24 @@ def sub_body(name: str, spec: Json | None = None, **meta: Any) -> Json:
 
 
 def is_ending(stage: Stage, path: str) -> bool:
-    found = stage.api.find(path)
-    return found is None or "deletionTimestamp" in found["metadata"]
+    live = stage.api.find(path)
+    return live is None or "deletionTimestamp" in live["metadata"]
 
 
-# what they say
+# refusals and defaults
 
 
 def test_namespaces_are_validated_when_created_changed_and_deleted(stage: Stage, hooks: Webhooks) -> None:
     a_namespace(stage, "top", {TYPE: "root"})
     a_namespace(stage, "below", {PARENT: "top"})
     hooks.sees("top", "below")
-    told = refused(stage, lambda: a_namespace(stage, "lost", {PARENT: "nowhere"}))
-    assert told.startswith('403 Forbidden admission webhook "namespaces.samara.dev" denied the request: ')
-    assert "namespace does not exist: nowhere" in told
+    refusal = refused(stage, lambda: a_namespace(stage, "lost", {PARENT: "nowhere"}))
+    assert refusal.startswith('403 Forbidden admission webhook "namespaces.samara.dev" denied the request: ')
+    assert "namespace does not exist: nowhere" in refusal
     assert "there are sub-namespaces under top" in refused(stage, lambda: label(stage, "top", {TYPE: None}))
-    told = refused(stage, lambda: stage.api.delete(f"{NAMESPACES}/top"))
-    assert told.startswith("403 Forbidden")
-    assert "child namespaces exist" in told
+    refusal = refused(stage, lambda: stage.api.delete(f"{NAMESPACES}/top"))
+    assert refusal.startswith("403 Forbidden")
+    assert "child namespaces exist" in refusal
     assert not is_ending(stage, f"{NAMESPACES}/top")
     label(stage, "below", {PARENT: None})  # which the cache does not know yet
     label(stage, "top", {TYPE: None})
@@ -168,9 +168,9 @@ def test_a_sub_namespace_is_validated_and_gets_the_finalizer_beside_the_users_ow
     assert made["metadata"]["finalizers"] == [FINALIZER]
     made = stage.api.create(subs("top"), sub_body("two", finalizers=["mine.dev/guard"]))
     assert made["metadata"]["finalizers"] == ["mine.dev/guard", FINALIZER]
-    told = refused(stage, lambda: stage.api.create(subs("plain"), sub_body("three")))
-    assert told.startswith('403 Forbidden admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied')
-    assert "namespace plain is neither a root nor a sub namespace" in told
+    refusal = refused(stage, lambda: stage.api.create(subs("plain"), sub_body("three")))
+    assert refusal.startswith('403 Forbidden admission webhook "subnamespaces.accurate.cybozu.com.samara.dev" denied')
+    assert "namespace plain is neither a root nor a sub namespace" in refusal
     assert "reserved" in refused(stage, lambda: stage.api.create(subs("top"), sub_body("kube-three")))
     bad = {"spec": {"labels": {"a b": "c"}}}
     assert 'spec.labels: Invalid value: "a b"' in refused(stage, lambda: stage.api.patch(f"{subs('top')}/one", bad))
@@ -195,7 +195,7 @@ def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks)
         stage.cluster.kubectl("apply", "-f", "-", input=manifest)
 
 
-# what never waits for them
+# requests that do not depend on them
 
 
 def test_without_a_webhook_server_a_namespace_without_our_labels_can_be_written(stage: Stage, hooks: Webhooks) -> None:
@@ -272,7 +272,7 @@ def serve_every_version(stage: Stage) -> None:
     for version in definition["spec"]["versions"]:
         version["served"] = True
     stage.api.patch(CRD_PATH, {"spec": {"versions": definition["spec"]["versions"]}})
-    eventually(lambda: all(is_answered(stage, of_version(each)) for each in ("v1", "v2alpha1", "v2")))
+    eventually(lambda: all(is_answered(stage, of_version(version)) for version in ("v1", "v2alpha1", "v2")))
 
 
 def is_answered(stage: Stage, path: str) -> bool:
@@ -292,7 +292,7 @@ STALLED = {
     "lastTransitionTime": "2026-01-01T00:00:00Z",
     "observedGeneration": 1,
 }
-OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{each}" for each in ("observed-generation", "conditions"))
+OBSERVED, CONDITIONS = (f"internal.accurate.cybozu.com/{suffix}" for suffix in ("observed-generation", "conditions"))
 
 
 @pytest.mark.parametrize("version", ["v1", "v2alpha1"])
@@ -302,7 +302,7 @@ def test_2_2_an_object_applied_in_an_old_version_is_stored_in_the_new_one(
     a_namespace(stage, "top", {TYPE: "root"})
     serve_every_version(stage)
     body = {**sub_body("one", SPEC, namespace="top"), "apiVersion": f"accurate.cybozu.com/{version}"}
-    stage.cluster.kubectl("api-resources", "--api-group=accurate.cybozu.com")  # what kubectl remembers may be older
+    stage.cluster.kubectl("api-resources", "--api-group=accurate.cybozu.com")  # the cache of kubectl may be older
     stage.cluster.kubectl("apply", "-f", "-", input=json.dumps(body))
     made = stage.api.get(of_version("v2", "one"))
     assert (made["apiVersion"], made["spec"]) == ("accurate.cybozu.com/v2", SPEC)
@@ -341,9 +341,9 @@ def test_2_2_an_annotation_that_cannot_be_read_is_refused_by_its_name(stage: Sta
     stage.api.create(of_version("v1"), {**sub_body("one"), "apiVersion": "accurate.cybozu.com/v1"})
     for key in (OBSERVED, CONDITIONS):
         bad = {"metadata": {"annotations": {key: "hunter2"}}}
-        told = refused(stage, lambda bad=bad: stage.api.patch(of_version("v1", "one"), bad))  # type: ignore[misc]
-        assert key in told
-        assert "hunter2" not in told
+        refusal = refused(stage, lambda bad=bad: stage.api.patch(of_version("v1", "one"), bad))  # type: ignore[misc]
+        assert key in refusal
+        assert "hunter2" not in refusal
 
 
 # registration

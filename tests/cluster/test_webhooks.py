@@ -1,4 +1,4 @@
-"""Webhooks on a real API server: what it refuses for us, what it lets through without us, and how it reads CRDs."""
+"""Webhooks on a real API server: refusals, requests without a webhook server, and conversion."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
     data = json.loads(spec.raw or b"{}") if spec is not None else {}
     if "data" not in data:
         return ()
-    found = view.answer(
+    answer = view.answer(
         DryRunCreate(SECRET, json.dumps({"apiVersion": "v1", "kind": "Secret", "data": data["data"]}).encode())
     )
-    return (f"the server would not take it: {found.message}",) if isinstance(found, Rejected) else ()
+    return (f"the server would not take it: {answer.message}",) if isinstance(answer, Rejected) else ()
 
 
 def a_registry() -> Registry:
-    named = {each.name: each for each in toys().source_types}
+    named = {source_type.name: source_type for source_type in toys().source_types}
     real = sync_to.source_type((SECRET, CONFIG_MAP), lambda where, words: dict(words))
     return Registry((named["twinned"], named["things"], a_source_type("storable", storable, THING), real))
 
@@ -133,7 +133,7 @@ def rights(stage: Stage) -> None:
 
 
 class Webhooks:
-    """An admission in a thread of its own. Its cache lags as far as a cache can: it holds what it is shown."""
+    """An admission server in its own thread. Its cache contains only the objects that a test puts there."""
 
     def __init__(
         self,
@@ -171,18 +171,18 @@ class Webhooks:
 
         async def put() -> None:
             for name in namespaces:
-                found = self.stage.api.get(f"/api/v1/namespaces/{name}")
-                self._cache.put(self._codec.object(NAMESPACE, json.dumps(found).encode()))
+                live = self.stage.api.get(f"/api/v1/namespaces/{name}")
+                self._cache.put(self._codec.object(NAMESPACE, json.dumps(live).encode()))
 
         self._in_loop(put())
 
     def close(self) -> None:
-        """What a signal does first."""
+        """Removes the webhooks, as a signal does first."""
         assert self.admission is not None
         self._in_loop(self.admission.close())
 
     def kill(self) -> None:
-        """The end without a word."""
+        """Ends without removing the webhooks."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(10)
@@ -217,7 +217,7 @@ class Webhooks:
                 for task in (running, ended):
                     task.cancel()
                 await asyncio.gather(running, ended, return_exceptions=True)
-        await until_closed()  # connections over TLS say goodbye before they close
+        await until_closed()  # TLS connections send a close notification before they close
 
 
 @pytest.fixture
@@ -258,17 +258,17 @@ def registered(stage: Stage, **more: Any) -> Iterator[Webhooks]:
 
 
 def is_in_force(stage: Stage) -> bool:
-    """The server learns of a configuration a moment after it was stored."""
+    """True once the server calls the webhook, shortly after the configuration was stored."""
     if stage.api.find(CONFIG) is None or conversion(stage)["strategy"] != "Webhook":
         return False
-    if not (served(stage, "v1") and served(stage, "v2")):  # its storage begins anew after a change of the CRD
+    if not (served(stage, "v1") and served(stage, "v2")):  # the server recreates the storage after a change of the CRD
         return False
     return bool(refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}, dryRun="All")))
 
 
 def conversion(stage: Stage) -> Json:
-    found: Json = (stage.api.find(CRD_PATH) or {"spec": {"conversion": {"strategy": "None"}}})["spec"]["conversion"]
-    return found
+    strategy: Json = (stage.api.find(CRD_PATH) or {"spec": {"conversion": {"strategy": "None"}}})["spec"]["conversion"]
+    return strategy
 
 
 def a_secret(stage: Stage, annotations: Json, name: str = "db", namespace: str = "a", **query: str) -> Json:
@@ -295,9 +295,9 @@ def refused(stage: Stage, deed: Callable[[], Any]) -> str:
 def test_an_invalid_value_is_refused_with_the_key_the_value_and_the_accepted_values(
     stage: Stage, hooks: Webhooks
 ) -> None:
-    told = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}))
-    assert told.startswith('422 Invalid admission webhook "secrets.samara.dev" denied the request: ')
-    assert f"{SYNC_TO} is 'everywhere'; accepted are 'cluster' and 'namespaces'" in told
+    refusal = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere"}))
+    assert refusal.startswith('422 Invalid admission webhook "secrets.samara.dev" denied the request: ')
+    assert f"{SYNC_TO} is 'everywhere'; accepted are 'cluster' and 'namespaces'" in refusal
     assert stage.secret("a", "db") is None
     a_secret(stage, {SYNC_TO: "cluster"})
 
@@ -310,9 +310,9 @@ def test_kubectl_shows_the_same_message(stage: Stage, hooks: Webhooks) -> None:
 
 
 def test_one_refusal_lists_the_faults_of_all_vocabularies(stage: Stage, hooks: Webhooks) -> None:
-    told = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere", TWIN: "nowhere"}))
-    assert SYNC_TO in told
-    assert "there is no namespace 'nowhere'" in told
+    refusal = refused(stage, lambda: a_secret(stage, {SYNC_TO: "everywhere", TWIN: "nowhere"}))
+    assert SYNC_TO in refusal
+    assert "there is no namespace 'nowhere'" in refusal
 
 
 def test_an_object_with_a_generated_name_is_validated_too(stage: Stage, hooks: Webhooks) -> None:
@@ -335,11 +335,11 @@ def test_an_empty_cache_refuses_no_object(stage: Stage, hooks: Webhooks) -> None
 
 
 def test_a_dry_run_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhooks) -> None:
-    told = refused(stage, lambda: a_thing(stage, data={"a b": "aHVudGVyMg=="}))
-    assert "the server would not take it" in told
-    assert "aHVudGVyMg" not in told
+    refusal = refused(stage, lambda: a_thing(stage, data={"a b": "aHVudGVyMg=="}))
+    assert "the server would not take it" in refusal
+    assert "aHVudGVyMg" not in refusal
     a_thing(stage, data={"ab": "aHVudGVyMg=="})
-    names = [each["metadata"]["name"] for each in stage.api.items(f"/api/v1/namespaces/{OWN}/secrets")]
+    names = [secret["metadata"]["name"] for secret in stage.api.items(f"/api/v1/namespaces/{OWN}/secrets")]
     assert names == ["samara-webhook-tls"]
 
 
@@ -364,8 +364,8 @@ def test_a_custom_resource_is_readable_and_validated_in_both_versions(stage: Sta
     a_thing(stage, "v2", title="x")
     assert stage.api.get(f"{THINGS}/one")["spec"] == {"name": "x"}
     assert stage.api.get(f"{THINGS.replace('v1', 'v2')}/one")["spec"] == {"title": "x"}
-    told = refused(stage, lambda: a_thing(stage, "v2", "two", "bad", title="x"))
-    assert "toys.dev/word says 'bad'" in told
+    refusal = refused(stage, lambda: a_thing(stage, "v2", "two", "bad", title="x"))
+    assert "toys.dev/word says 'bad'" in refusal
 
 
 def test_a_registered_webhook_is_not_written_again_and_is_restored_when_changed(stage: Stage, hooks: Webhooks) -> None:
@@ -432,10 +432,10 @@ def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(sta
     made = webhook_configuration(a_registry(), endpoint.client_config(ADMIT, b""), (OWN,))
     before = stage.api.create(HOOKS, made)
     with registered(stage, port=port, in_cluster=True) as running:
-        a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # our own namespace waits for nobody
+        a_secret(stage, {SYNC_TO: "everywhere"}, namespace=OWN, dryRun="All")  # the webhooks exclude our own namespace
         after = stage.api.get(CONFIG)
         bundle = stage.api.get(TLS)["data"]["ca.crt"]
-        assert {each["clientConfig"].pop("caBundle") for each in after["webhooks"]} == {bundle}
+        assert {hook["clientConfig"].pop("caBundle") for hook in after["webhooks"]} == {bundle}
         assert after["webhooks"] == before["webhooks"]
         assert set(owned(after)) == {"cluster-tests", "samara"}
         running.close()
@@ -443,7 +443,7 @@ def test_in_a_cluster_only_the_bundle_of_the_charts_configuration_is_written(sta
 
 
 def owned(obj: Json) -> list[str]:
-    return [each["manager"] for each in obj["metadata"]["managedFields"]]
+    return [entry["manager"] for entry in obj["metadata"]["managedFields"]]
 
 
 def test_a_second_replica_serves_the_leaders_certificate_and_writes_nothing(stage: Stage, hooks: Webhooks) -> None:

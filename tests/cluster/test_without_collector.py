@@ -1,4 +1,4 @@
-"""What names a distribution that is gone, on a control plane where nothing else takes it: no garbage collector runs."""
+"""Copies of deleted distributions on a control plane without a garbage collector."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from samara_devtools.devcluster import Devcluster, DevclusterOptions
 
 pytestmark = [
     pytest.mark.oracle_off("O4", reason="it knows the rules of Secret copy only; here each test asserts its own"),
-    pytest.mark.verify,  # the garbage collector has half a minute before we act in its place
+    pytest.mark.verify,  # we wait half a minute for the garbage collector
 ]
 __all__ = ["definition"]
 LATE = 30.0
-"""For so long what a distribution made is left to the garbage collector."""
+"""Seconds before the operator deletes copies that the garbage collector has not deleted."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def distributor(stage: Stage) -> Distributor:
 
 
 def forged(stage: Stage, namespace: str, name: str, uid: str) -> None:
-    """Somebody's own Secret that says it was made for a distribution."""
+    """Creates a foreign Secret with the marks of a copy of a distribution."""
     owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution", "name": name, "uid": uid}
     marks = {FROM: name, HASHCODE: "0"}
     meta = {"annotations": marks, "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}]}
@@ -72,7 +72,7 @@ def test_after_half_a_minute_we_delete_our_copies_of_a_deleted_distribution_and_
     (owner,) = (distributor.copy("a", "again") or {})["metadata"]["ownerReferences"]
     assert owner["uid"] == distributor.get("again")["metadata"]["uid"] != old
     assert distributor.condition("again", "ConflictOccurred")["status"] == "False"
-    assert sorted((each.verb, each.address) for each in stage.audit.writes(mark)) == [
+    assert sorted((event.verb, event.address) for event in stage.audit.writes(mark)) == [
         ("create", ("a", "again")),
         ("delete", ("a", "again")),
         ("delete", ("a", "db")),
@@ -95,8 +95,8 @@ def test_while_its_definition_is_being_deleted_no_copies_of_a_distribution_are_d
     eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None)
     never(lambda: stage.audit.writes(mark), LATE + 3.0)
     assert "deletionTimestamp" in stage.api.get(f"{DEFINITIONS}/{DEFINITION}")["metadata"]
-    asked = [each for each in stage.audit.ours(mark) if each.resource == "customresourcedefinitions"]
-    assert [each.name for each in asked if each.verb == "get"]
+    reads = [event for event in stage.audit.ours(mark) if event.resource == "customresourcedefinitions"]
+    assert [event.name for event in reads if event.verb == "get"]
     stage.api.patch(f"{DISTRIBUTIONS}/held", {"metadata": {"finalizers": None}})
     eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None)
     assert distributor.copy("a", "db")

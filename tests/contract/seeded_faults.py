@@ -51,8 +51,8 @@ def seeded(fault: Fault | None, folder: Path) -> Path:
         return folder
     file = folder / "samara" / fault.path
     text = file.read_text()
-    found = text.count(fault.good)
-    assert found == 1, f"{fault.title}: expected its text once in {file.name}, found it {found} times"
+    times = text.count(fault.good)
+    assert times == 1, f"{fault.title}: expected its text once in {file.name}, found it {times} times"
     file.write_text(text.replace(fault.good, fault.bad))
     return folder
 
@@ -69,9 +69,9 @@ def first_failure(tests: tuple[str, ...], fault: Fault | None = None) -> str:
         child = FORK.Process(target=_run, args=(folder, log, tests))
         child.start()
         child.join()
-        found = re.search(r"^FAILED \S+::(\S+)", log.read_text(), re.MULTILINE)
-        assert found or child.exitcode == 0, log.read_text()  # the test is missing or cannot be imported
-    return found.group(1) if child.exitcode == 1 and found else ""
+        match = re.search(r"^FAILED \S+::(\S+)", log.read_text(), re.MULTILINE)
+        assert match or child.exitcode == 0, log.read_text()  # the test is missing or cannot be imported
+    return match.group(1) if child.exitcode == 1 and match else ""
 
 
 def _run(folder: Path, log: Path, tests: tuple[str, ...]) -> None:
@@ -103,7 +103,7 @@ def suite(fault: Fault) -> tuple[str, ...]:
 
 
 def _chosen(arguments: list[str]) -> list[Fault]:
-    words = [each for each in arguments if not each.startswith("--")]
+    words = [argument for argument in arguments if not argument.startswith("--")]
     return [fault for fault in FAULTS if not words or any(word in fault.title for word in words)]
 
 
@@ -112,19 +112,19 @@ def main(arguments: list[str]) -> int:
         print(__doc__)  # noqa: T201
         return 0
     assert not any(name.startswith("samara") for name in sys.modules), "samara must not be loaded here"
-    started, found = time.monotonic(), list[Verdict]()
+    started, verdicts = time.monotonic(), list[Verdict]()
     faults, tests = _chosen(arguments), _tests(arguments)
     if failing := first_failure(tuple(sorted({test for fault in faults for test in tests(fault)}))):
         print(f"{failing} fails on the unchanged code, so it proves nothing")  # noqa: T201
         return 1
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for each in pool.map(partial(judge, tests=tests), faults):
-            caught = f"caught by {each.caught_by}" if each.caught_by else "SURVIVED"
-            title = f"{each.fault.path:36} {each.fault.title:70}"
-            print(f"{title} {each.seconds:5.1f} s  {caught}", flush=True)  # noqa: T201
-            found.append(each)
-    survivors = sum(not each.caught_by for each in found)
-    print(f"{len(found)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201
+        for verdict in pool.map(partial(judge, tests=tests), faults):
+            caught = f"caught by {verdict.caught_by}" if verdict.caught_by else "SURVIVED"
+            title = f"{verdict.fault.path:36} {verdict.fault.title:70}"
+            print(f"{title} {verdict.seconds:5.1f} s  {caught}", flush=True)  # noqa: T201
+            verdicts.append(verdict)
+    survivors = sum(not verdict.caught_by for verdict in verdicts)
+    print(f"{len(verdicts)} faults, {survivors} survived, {time.monotonic() - started:.0f} s")  # noqa: T201
     return 1 if survivors else 0
 
 

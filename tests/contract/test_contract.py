@@ -1,4 +1,4 @@
-"""What holds for every vocabulary in every world: the contract, over all real vocabularies and the three toys."""
+"""The contract: properties of every vocabulary in every world, for all real vocabularies and the three toys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RESOURCES = EVERYTHING.resources
 """The custom resources, real ones and a toy."""
 MADE = tuple(kind for kind in EVERYTHING.kinds if kind not in (NAMESPACE, *RESOURCES))
 """The kinds of which copies are made."""
-GUARDS = frozenset(each.finalizer for each in EVERYTHING.source_types if each.finalizer)
+GUARDS = frozenset(source_type.finalizer for source_type in EVERYTHING.source_types if source_type.finalizer)
 Order = Callable[[list[Key]], list[Key]]
 
 
@@ -85,7 +85,7 @@ def test_held_removals_are_replaced_and_refused_ones_stay_refused(
     }
 
 
-@pytest.mark.parametrize("name", [each.name for each in toys.full_registry().source_types])
+@pytest.mark.parametrize("name", [source_type.name for source_type in toys.full_registry().source_types])
 @pytest.mark.parametrize("there", [False, True])
 def test_many_removals_at_once_are_held_unless_the_source_was_deleted_explicitly(name: str, there: bool) -> None:
     clock, registry = Clock(), toys.full_registry()
@@ -172,7 +172,7 @@ def test_a_copy_that_accurate_created_once_belongs_to_its_namespace_for_other_vo
     settle(world, check=assert_lawful)
     key = Key("secret-copy", source.ref)
     assert world.objects[created.ref] is created
-    assert [each.reason for each in plan_of(key, world, RULES).blocked] == ["conflict"]
+    assert [blocked_copy.reason for blocked_copy in plan_of(key, world, RULES).blocked] == ["conflict"]
     assert not is_ours(world, key, created)
 
 
@@ -190,7 +190,7 @@ VOCABULARY_NAMES = [vocabulary.name for vocabulary in VOCABULARIES]
 
 
 def left_to_do(vocabulary: str, registry: Registry) -> tuple[list[Write], int]:
-    """What is not done yet after an event of a Namespace of the example was followed, and how many copies it led to."""
+    """The writes that remain after the events of the Namespaces of an example, and the number of copies they caused."""
     left, made = list[Write](), 0
     for world, event in examples.namespace_events(vocabulary, registry):
         before = copies_in(world)
@@ -224,7 +224,10 @@ def test_a_source_type_that_ignores_events_of_namespaces_fails_the_test_above(na
     """The test above can fail: this shows it for every source type."""
     vocabulary = vocabulary_of(name)
     types = examples.registry_for(vocabulary).source_types
-    forgetful = tuple(replace(each, affected_by=toys.unaffected) if each.name == name else each for each in types)
+    forgetful = tuple(
+        replace(source_type, affected_by=toys.unaffected) if source_type.name == name else source_type
+        for source_type in types
+    )
     left, _ = left_to_do(vocabulary, Registry(forgetful))
     assert left
 
@@ -234,8 +237,10 @@ def test_a_vocabulary_lists_every_metadata_key_of_its_source_types(vocabulary: s
     """Else these keys would be copied, and a copy could be taken for a source or for a copy of another source."""
     settings = Settings()
     named = next(each.metadata_keys for each in VOCABULARIES if each.name == vocabulary)
-    types = [each for each in registry_of(settings).source_types if each.vocabulary == vocabulary]
-    assert named == frozenset().union(*(each.ownership.marks | each.source.metadata_keys for each in types))
+    types = [source_type for source_type in registry_of(settings).source_types if source_type.vocabulary == vocabulary]
+    assert named == frozenset().union(
+        *(source_type.ownership.marks | source_type.source.metadata_keys for source_type in types)
+    )
 
 
 @given(strategies.worlds())
@@ -281,7 +286,7 @@ def test_an_unlisted_kind_stops_only_the_keys_that_use_it(world: World, rules: C
 
 
 def _used(key: Key, world: World) -> set[Kind]:
-    """The kinds that a key's plan reads, where it is known what it writes."""
+    """The kinds that the plan of a key reads, if its addresses are known."""
     place = world.registry[key.source_type].addresses(key.source, world)
     return {NAMESPACE, key.source.kind, *(() if place is None else (place.kind,))}
 
@@ -302,13 +307,13 @@ def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World
 
 
 def _asked(world: World, besides: Key | None = None) -> set[Ref]:
-    """Every place that any source wants, allowed or not."""
+    """Every address that any source desires, allowed or not."""
     desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
     return {copy.ref for each in desired for copy in each.copies}
 
 
 def _has_home(ref: Ref, world: World) -> bool:
-    """False where the Namespace goes, and takes all that is in it along."""
+    """False if the Namespace is missing or terminating."""
     namespace = world.objects.get(namespace_ref(ref.namespace))
     return namespace is not None and not namespace.deleting
 
@@ -404,7 +409,7 @@ def test_an_address_has_at_most_one_owner_across_all_source_types(world: World, 
 
 
 def _is_left(ref: Ref, key: Key, world: World) -> bool:
-    """True where a source wants a place and leaves what is there alone."""
+    """True if a source desires an address and leaves an existing object there alone."""
     copies = [copy for copy in world.registry[key.source_type].desired(key.source, world).copies if copy.ref == ref]
     return any(copy.template.content is UNAVAILABLE or copy.template.mode is Mode.CREATE_ONLY for copy in copies)
 
@@ -421,7 +426,7 @@ def test_every_conflict_has_a_visible_cause(world: World, rules: ClusterPolicy) 
 
 
 def _is_anothers(world: World, key: Key, have: Object) -> bool:
-    if have.ref.kind == NAMESPACE:  # it hangs where it hangs, whoever made it
+    if have.ref.kind == NAMESPACE:  # its parent label counts for any field manager
         return world.registry[key.source_type].ownership.source_of(have, world) != key.source
     return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
 
@@ -437,9 +442,9 @@ def _prunes(key: Key, world: World) -> bool:
 
 
 def _stands(planned: Plan, ref: Ref, rules: ClusterPolicy) -> bool:
-    """True where a plan wants a place and may have it, even if a pause or an immutable field keeps it from writing."""
+    """True if a plan may have an address, even if a pause or an immutable field prevents the write."""
     bars = ("not-accepted", "no-namespace", *(("refused",) if rules.recreate else ()))
-    barred = {each.ref for each in planned.blocked if each.reason in bars}
+    barred = {blocked_copy.ref for blocked_copy in planned.blocked if blocked_copy.reason in bars}
     return ref in planned.desired and ref not in barred
 
 
@@ -571,7 +576,7 @@ def test_a_deleted_definition_deletes_no_copies_and_keeps_no_finalizers(
 
 
 def _source_type_of(kind: Kind) -> SourceType:
-    return next(each for each in EVERYTHING.source_types if each.resource == kind)
+    return next(source_type for source_type in EVERYTHING.source_types if source_type.resource == kind)
 
 
 @given(strategies.worlds(), strategies.rules())
@@ -587,7 +592,7 @@ def test_a_copy_of_ours_never_blocks_the_source_that_wins_its_address(world: Wor
 
 
 def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool:
-    """True for what we did not make, and for a copy that goes, or is kept by a person's or a setting's word."""
+    """True for an object that we did not create, and for a copy that is terminating, released, paused or not pruned."""
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
     if (
         have.deleting
@@ -644,7 +649,7 @@ def test_the_finalizer_is_added_before_the_first_write_and_removed_after_the_las
 
 
 def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
-    """True where nothing keeps a copy that is not wanted."""
+    """True if nothing keeps an unwanted copy."""
     namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace or obj.ref.name)]
     stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
     return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"
@@ -666,9 +671,11 @@ def test_a_toy_source_type_takes_few_lines(toy: Callable[..., object]) -> None:
 
 
 CORE_FILES = sorted(CORE.glob("*.py"))
-SPELLED = frozenset(text.lower() for each in VOCABULARIES for text in (each.name, each.name.replace("-", "_")))
-GROUPS = frozenset(kind.group for each in VOCABULARIES for kind in each.custom_resources)
-PREFIXES = frozenset(key.partition("/")[0] for each in VOCABULARIES for key in each.metadata_keys)
+SPELLED = frozenset(
+    text.lower() for vocabulary in VOCABULARIES for text in (vocabulary.name, vocabulary.name.replace("-", "_"))
+)
+GROUPS = frozenset(kind.group for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
+PREFIXES = frozenset(key.partition("/")[0] for vocabulary in VOCABULARIES for key in vocabulary.metadata_keys)
 WORDS = sorted({*SPELLED, *GROUPS, *PREFIXES})
 
 
@@ -691,7 +698,7 @@ def test_the_core_imports_no_clock_no_loop_and_no_third_party(file: Path) -> Non
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
+            found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(node.module or "")
     outside = {name for name in found if not name.startswith("samara.core") and name.split(".")[0] not in PURE}

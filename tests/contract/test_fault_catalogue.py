@@ -11,5 +11,5 @@ _NAMED = re.compile(r"def test_fault_(\d\d)(?:_(\d\d))?_")
 
 def test_every_row_of_the_fault_catalogue_has_a_test_named_after_it() -> None:
     texts = [file.read_text(encoding="utf-8") for file in Path(__file__).parents[1].rglob("test_*.py")]
-    found = {int(row) for text in texts for rows in _NAMED.findall(text) for row in rows if row}
-    assert [row for row in ROWS if row not in found] == []
+    matches = {int(row) for text in texts for rows in _NAMED.findall(text) for row in rows if row}
+    assert [row for row in ROWS if row not in matches] == []

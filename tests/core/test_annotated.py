@@ -1,4 +1,4 @@
-"""What all vocabularies of annotated objects have in common: targets, wake-ups, mistakes and admission."""
+"""Rules of all vocabularies of annotated objects: targets, requeues, faults and admission."""
 
 from __future__ import annotations
 

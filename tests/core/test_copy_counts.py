@@ -1,4 +1,4 @@
-"""What is right, pending and blocked."""
+"""Counts of copies that are in sync, pending and blocked."""
 
 import pytest
 from tests.support.world import at, secret
@@ -24,8 +24,8 @@ def counted(*steps: Step) -> CopyCounts:
 
 
 def shown(tally: CopyCounts) -> dict[str, dict[Ref, str]]:
-    found = tally.by_reason().items()
-    return {reason: {ref: missing.shown(ref) for ref, missing in places.items()} for reason, places in found}
+    by_reason = tally.by_reason().items()
+    return {reason: {ref: missing.shown(ref) for ref, missing in places.items()} for reason, places in by_reason}
 
 
 def figures(tally: CopyCounts) -> tuple[int, int, int, int]:
@@ -130,7 +130,7 @@ def test_deleted_namespaces_are_not_counted() -> None:
 
 
 def test_a_refused_removal_is_no_longer_reported_once_its_namespace_is_planned_again() -> None:
-    """Somebody else may have removed the copy; where not, the removal is offered and refused again."""
+    """Another user may have deleted the copy. If not, the next plan deletes it and is refused again."""
     tally = counted(step(A, None))
     tally.mark_not_removed(B, "refused", "a policy")
     tally.mark_not_removed(C, "refused", "a policy")

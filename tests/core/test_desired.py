@@ -1,4 +1,4 @@
-"""Faults: a sentence for people, and the same in parts for tools."""
+"""Faults: a message for users, and its parts for tools."""
 
 from __future__ import annotations
 

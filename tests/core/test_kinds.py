@@ -1,4 +1,4 @@
-"""What is special about a kind."""
+"""Special rules of a kind."""
 
 from typing import Any
 
@@ -54,13 +54,13 @@ def test_a_kind_without_rules_has_no_immutable_field() -> None:
     "kind", ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"]
 )
 def test_secrets_that_are_credentials_of_the_cluster_are_denied_by_type(kind: str) -> None:
-    said = rules_for(SECRET).refusal(secret("one", kind))
-    assert said is not None
-    assert kind in said
+    refusal = rules_for(SECRET).refusal(secret("one", kind))
+    assert refusal is not None
+    assert kind in refusal
     assert rules_for(SECRET).refusal(secret("one")) is None
 
 
-# what an object has of its own
+# fields that belong to an object itself
 
 GIVEN = {"name": "web-dockercfg-x7k2p"}
 OURS = {"name": "registry"}

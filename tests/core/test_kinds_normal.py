@@ -1,4 +1,4 @@
-"""The form in which the server stores what somebody has written."""
+"""The canonical form in which the server stores content."""
 
 from typing import Any
 

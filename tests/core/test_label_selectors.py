@@ -88,12 +88,15 @@ WRONG: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("found", "fault"), WRONG)
 def test_a_fault_is_reported_with_its_field_path(found: object, fault: str) -> None:
-    assert [each.message for each in parse_selector_json(found).faults] == [fault]
+    assert [fault.message for fault in parse_selector_json(found).faults] == [fault]
 
 
 def test_all_faults_are_listed() -> None:
-    found = {"matchLabels": {"!": "x"}, "matchExpressions": [{"key": "a", "operator": "Is"}, {"operator": "In"}]}
-    assert len(parse_selector_json(found).faults) == 4
+    selector_json = {
+        "matchLabels": {"!": "x"},
+        "matchExpressions": [{"key": "a", "operator": "Is"}, {"operator": "In"}],
+    }
+    assert len(parse_selector_json(selector_json).faults) == 4
 
 
 @pytest.mark.parametrize("key", ["a", "A_b.c-d", "example.com/a", "x" * 63, f"{'x' * 253}/a"])

@@ -1,4 +1,4 @@
-"""The four laws of ownership, and what follows from them."""
+"""The four laws of ownership and their consequences."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_law_1_two_source_types_that_tie_in_everything_else_do_not_both_win() ->
     for name in ("secret-copy:aaa", "secret-copy:zzz"):
         twins = [replace(secret_copy.source_type(), name=each) for each in ("secret-copy:mmm", name)]
         world = a_world("b", registry=Registry(tuple(twins)))
-        keys = [Key(each.name, SOURCE) for each in twins]
+        keys = [Key(twin.name, SOURCE) for twin in twins]
         blocked = [bool(plan_of(key, world, RULES).blocked) for key in keys]
         assert sorted(blocked) == [False, True]
 
@@ -99,9 +99,9 @@ def test_law_1_a_new_winner_takes_over_with_one_update_that_changes_the_marks() 
     world.put(SOURCE, secret("one"), annotations={TARGETS: "b"})
     (write,) = settle(world)
     assert isinstance(write, Update)
-    have = world.objects[at("b", "x")]
-    assert (have.uid, dict(have.annotations)) == (uid, {ORIGIN: "admin/x"})
-    assert dict(have.labels) == {FROM: "admin-x"}
+    live = world.objects[at("b", "x")]
+    assert (live.uid, dict(live.annotations)) == (uid, {ORIGIN: "admin/x"})
+    assert dict(live.labels) == {FROM: "admin-x"}
 
 
 def test_law_1_the_next_source_takes_over_the_copy_of_a_deleted_winner() -> None:
@@ -195,8 +195,8 @@ def test_law_3_an_impossible_mark_is_ignored() -> None:
 
 def test_law_3_a_mark_that_another_field_manager_changed_does_not_prove_a_copy() -> None:
     world = a_world("a")
-    have = world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/other"})
-    world.edit(have.ref, annotations={ORIGIN: "admin/x"})
+    live = world.put(at("b", "x"), secret("one"), FIELD_MANAGER, annotations={ORIGIN: "admin/other"})
+    world.edit(live.ref, annotations={ORIGIN: "admin/x"})
     settle(world)
     assert at("b", "x") in world.objects
 
@@ -297,16 +297,16 @@ def test_a_source_without_content_does_not_keep_the_copy_of_a_deleted_source() -
 def test_an_update_records_us_as_field_manager_of_the_marks(adopt: Adopt) -> None:
     world = a_world("a", registry=toys.registry("delete", adopt))
     settle(world)
-    have: Object = world.objects[at("a", "x")]
-    assert ManagedKey(FIELD_MANAGER, ANNOTATIONS, ORIGIN) in have.managed_keys
-    assert have.known_copy
+    live: Object = world.objects[at("a", "x")]
+    assert ManagedKey(FIELD_MANAGER, ANNOTATIONS, ORIGIN) in live.managed_keys
+    assert live.known_copy
 
 
 def test_a_registry_names_one_owner_the_first_by_rank() -> None:
     world = a_world(None)
     words = {ORIGIN: "admin/x", toys.CHAINED: "a", toys.FETCHED: "c"}
-    have = world.put(at("b", "x"), secret(), annotations=words)
-    assert world.registry.owner(have, world) == KEY
+    live = world.put(at("b", "x"), secret(), annotations=words)
+    assert world.registry.owner(live, world) == KEY
 
 
 def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -> None:

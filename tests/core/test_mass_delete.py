@@ -7,10 +7,10 @@ from samara.core.mass_delete import MassDeleteLimit, exceeds_limit
 CASES = [
     (0, 50, 100, False),  # not more than `most`
     (0, 51, 100, True),
-    (0, 51, 1000, False),  # not more than `percent` of what there is
+    (0, 51, 1000, False),  # not more than `percent` of the total
     (0, 300, 1000, False),
     (0, 301, 1000, True),
-    (40, 11, 60, True),  # what went a moment ago counts, and counts as having been there
+    (40, 11, 60, True),  # recent deletes count, also towards the total
     (40, 10, 60, False),
     (250, 51, 750, True),
     (0, 0, 0, False),

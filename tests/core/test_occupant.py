@@ -1,4 +1,4 @@
-"""What is at the address of a desired copy, row by row of the table in docs/concepts/ownership.md."""
+"""The occupant of the address of a desired copy, row by row of the table in docs/concepts/ownership.md."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def ask_for_consent(world: World, key: Key) -> None:
 
 def change(world: World, key: Key, **changes: Any) -> None:
     types = world.registry.source_types
-    changed = tuple(replace(each, **changes) if each.name == key.source_type else each for each in types)
+    changed = tuple(
+        replace(source_type, **changes) if source_type.name == key.source_type else source_type for source_type in types
+    )
     world.registry = Registry(changed)
 
 
@@ -371,7 +373,7 @@ def test_a_foreign_object_is_adopted_overwritten_or_left_alone(adopt: Adopt, val
 
 
 def test_an_object_with_the_owner_reference_of_a_distribution_is_not_overwritten() -> None:
-    """The garbage collector deletes it with its owner, whoever updates it."""
+    """The garbage collector deletes it with its owner, even after an update of ours."""
     world = a_world()
     an_object(world, by="", owners=owned(world))
     assert occupant(world, COPY) is Occupant.FOREIGN
@@ -384,7 +386,7 @@ def test_row_9_annotations_of_a_distribution_do_not_make_an_object_its_copy() ->
     assert occupant(world, DISTRIBUTION) is Occupant.FOREIGN
 
 
-# Who comes first
+# The winner of an address
 
 
 def test_the_winner_is_the_first_rival_that_may_write_there() -> None:

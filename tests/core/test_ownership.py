@@ -92,7 +92,7 @@ def test_a_copy_whose_owner_reference_differs_is_updated() -> None:
 def test_an_identical_object_without_the_reference_is_a_conflict() -> None:
     world = a_world("a")
     world.put(at("a", "x"), secret(), annotations={MARK: "m"}, by="samara")
-    assert [each.reason for each in planned(world).blocked] == ["conflict"]
+    assert [blocked_copy.reason for blocked_copy in planned(world).blocked] == ["conflict"]
 
 
 @pytest.mark.parametrize("wanted", [("a",), ()])
@@ -107,8 +107,8 @@ def test_a_copy_of_an_earlier_source_of_the_same_name_is_deleted_after_a_delay(w
 def test_a_copy_of_an_earlier_source_of_the_same_name_is_reported_as_a_conflict() -> None:
     world = a_world("a")
     put(world, "an earlier uid")
-    found = CopyCounts.of(planned(world))
-    assert (found.wanted, found.in_sync, list(found.by_reason())) == (1, 0, ["conflict"])
+    counts = CopyCounts.of(planned(world))
+    assert (counts.wanted, counts.in_sync, list(counts.by_reason())) == (1, 0, ["conflict"])
 
 
 def test_a_new_source_of_the_same_name_replaces_the_copy_of_the_earlier_one() -> None:
@@ -122,16 +122,16 @@ def test_a_new_source_of_the_same_name_replaces_the_copy_of_the_earlier_one() ->
 def test_an_object_of_another_field_manager_that_names_an_earlier_source_stays(wanted: tuple[str, ...]) -> None:
     world = a_world(*wanted)
     put(world, "an earlier uid", by="")
-    found = planned(world)
-    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"] * len(wanted), ())
+    result = planned(world)
+    assert ([blocked_copy.reason for blocked_copy in result.blocked], result.writes) == (["conflict"] * len(wanted), ())
 
 
 def test_a_copy_newer_than_its_source_is_not_taken_for_one_of_an_earlier_source() -> None:
-    """Somebody has seen a newer source already, and made it for that one."""
+    """Another replica has already seen the newer source and created the copy for it."""
     world = a_world("a")
     put(world, "a later uid", created="2027")
-    found = planned(world)
-    assert ([each.reason for each in found.blocked], found.writes) == (["conflict"], ())
+    result = planned(world)
+    assert ([blocked_copy.reason for blocked_copy in result.blocked], result.writes) == (["conflict"], ())
 
 
 def test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted() -> None:
@@ -142,7 +142,7 @@ def test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted() -> None:
 
 @pytest.mark.parametrize("mark", ["claimed", "proven", "remembered"])
 def test_how_far_a_claim_is_trusted_depends_on_its_field_manager_and_the_ownership(mark: str) -> None:
-    """Rows: the ownership. Columns: made by us, marked by somebody else, marks removed by somebody else."""
+    """Rows: the ownership. Columns: created by us, marked by another manager, marks removed by another manager."""
     beliefs = {
         "by mark": (BY_MARK, {"claimed": "yyn", "proven": "ynn", "remembered": "ynn"}),
         "by trusted mark": (replace(BY_MARK, trusted=True), {"claimed": "yyn", "proven": "yyy", "remembered": "yny"}),
@@ -154,7 +154,7 @@ def test_how_far_a_claim_is_trusted_depends_on_its_field_manager_and_the_ownersh
 
 
 def objects() -> list[tuple[Object, World]]:
-    """A copy that we made, one that somebody else made, and one of ours whose marks somebody removed."""
+    """A copy of ours, one of another field manager, and one of ours without its marks."""
     worlds = [a_world("a") for _ in range(3)]
     for world, by in zip(worlds, (FIELD_MANAGER, "", FIELD_MANAGER), strict=True):
         put(world, world.objects[SOURCE].uid, by=by)

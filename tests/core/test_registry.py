@@ -1,4 +1,4 @@
-"""Which keys an event leads to, and what a slice sees."""
+"""The keys of an event, and the view of a slice."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_a_slice_sees_one_namespace_and_every_object() -> None:
         world.put(at(namespace, "x"), secret(), annotations={ORIGIN: "admin/x"})
     view = NamespaceView(world, "a")
     assert list(view.namespaces()) == ["a"]
-    assert [each.ref.name for each in view.objects_of(NAMESPACE)] == ["a"]
-    assert [each.ref for each in view.copies_of(KEY)] == [at("a", "x")]
+    assert [obj.ref.name for obj in view.objects_of(NAMESPACE)] == ["a"]
+    assert [copy.ref for copy in view.copies_of(KEY)] == [at("a", "x")]
     assert view.get(at("b", "x")) is not None
     assert list(view.sources("secret-copy")) == [SOURCE]
     assert list(view.claimants(at("b", "x"))) == [KEY]

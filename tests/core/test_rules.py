@@ -1,4 +1,4 @@
-"""The rules, one by one: what a desired copy, an unwanted one, an overlay and a finalizer need."""
+"""The rules one by one: the writes for desired copies, unwanted copies, overlays and finalizers."""
 
 from __future__ import annotations
 
@@ -137,10 +137,10 @@ def test_an_equal_copy_needs_no_write() -> None:
 
 def test_a_copy_that_differs_is_updated_at_the_cached_resource_version() -> None:
     world = a_world()
-    have = ours(world, secret("old"))
+    live = ours(world, secret("old"))
     write = write_of(world)
     assert isinstance(write, Update)
-    assert (write.live.uid, write.live.resource_version) == (have.uid, have.resource_version)
+    assert (write.live.uid, write.live.resource_version) == (live.uid, live.resource_version)
 
 
 def test_a_surplus_field_makes_a_copy_differ() -> None:
@@ -316,10 +316,10 @@ def test_a_copy_that_is_being_deleted_blocks_until_it_is_deleted() -> None:
 
 def test_an_unwanted_copy_is_deleted_by_uid_and_version() -> None:
     world = a_world(a_source_type())
-    have = ours(world)
+    live = ours(world)
     write = write_of(world)
     assert isinstance(write, Delete)
-    assert (write.live.uid, write.live.resource_version) == (have.uid, have.resource_version)
+    assert (write.live.uid, write.live.resource_version) == (live.uid, live.resource_version)
 
 
 def test_an_unwanted_copy_is_deleted_although_it_is_newer_than_its_source() -> None:
@@ -454,8 +454,8 @@ def test_a_key_that_left_the_overlay_is_removed_and_foreign_keys_stay() -> None:
     assert perform(world, write_of(world))
     world.registry = Registry((a_source_type(desired=Desired(overlays=(replace(LABELLED, labels={}),))),))
     assert perform(world, write_of(world))
-    have = world.objects[namespace_ref("a")]
-    assert (dict(have.labels), dict(have.annotations)) == ({"theirs": "1"}, {"note": "x"})
+    live = world.objects[namespace_ref("a")]
+    assert (dict(live.labels), dict(live.annotations)) == ({"theirs": "1"}, {"note": "x"})
     assert is_quiet(world)
 
 
@@ -639,7 +639,7 @@ def desire(**changes: Any) -> Callable[[World], None]:
     def change(world: World) -> None:
         template = world.registry["toy"].desired(SOURCE, world).copies[0].template._replace(**changes)
         desired = Desired((Copy(A, template),))
-        first = [each for each in world.registry.source_types if each.name != "toy"]
+        first = [source_type for source_type in world.registry.source_types if source_type.name != "toy"]
         world.registry = Registry((*first, a_source_type(desired=desired)))
 
     return change

@@ -66,7 +66,7 @@ def test_a_namespace_is_selected_if_and_only_if_it_is_listed(
 ) -> None:
     world = a_world()
     world.namespace("zz")
-    assert {each.ref.name for each in world.objects.values() if selector.selects(each.ref.name, each.labels)} == set(
+    assert {obj.ref.name for obj in world.objects.values() if selector.selects(obj.ref.name, obj.labels)} == set(
         dict(selector.namespaces(world))
     )
 
@@ -146,8 +146,8 @@ PARSED = [
 
 @pytest.mark.parametrize(("text", "requirements"), PARSED)
 def test_a_selector_is_read_as_kubectl_writes_it(text: str, requirements: tuple[Requirement, ...]) -> None:
-    found = parse_selector(text)
-    assert (found.selector.requirements, found.faults) == (requirements, ())
+    parsed = parse_selector(text)
+    assert (parsed.selector.requirements, parsed.faults) == (requirements, ())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who has a place that several want: what changes hands, what is replaced, and what its source keeps."""
+"""Contested addresses: copies that are handed over, replaced or kept by their source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(world: World, namespace: str = "a", created: str = "2025") -> None:
 def distribute(world: World, *names: str, ref: Ref = DISTRIBUTION, created: str = "2026") -> None:
     """A distribution, which comes before every source of sync-to."""
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"key": ref.name}}
-    spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": each} for each in names]}}}
+    spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": name} for name in names]}}}
     world.put(ref, content(spec=spec), created=created, generation=1)
 
 
@@ -60,7 +60,7 @@ def holder(world: World) -> Key | None:
 
 
 def blocked(world: World, key: Key) -> list[tuple[str, str]]:
-    return [(each.reason, each.message) for each in plan_of(key, world, RULES).blocked]
+    return [(blocked_copy.reason, blocked_copy.message) for blocked_copy in plan_of(key, world, RULES).blocked]
 
 
 # Where an owner reference is involved
@@ -85,7 +85,7 @@ def test_a_takeover_recreates_even_if_the_settings_refuse_to_recreate(rules: Clu
     settle(world, rules)
     distribute(world, "b")
     writes = settle(world, rules, check=assert_lawful)
-    assert not any(isinstance(each, Delete) for each in writes)
+    assert not any(isinstance(write, Delete) for write in writes)
     assert holder(world) == DISTRIBUTED
     assert is_silent(world, rules)
 
@@ -123,11 +123,11 @@ def test_an_adopted_or_released_object_is_not_replaced(words: dict[str, str]) ->
     world = a_world()
     ask(world)
     settle(world)
-    have = world.objects[PLACE]
-    world.edit(PLACE, annotations={**have.annotations, **words})
+    live = world.objects[PLACE]
+    world.edit(PLACE, annotations={**live.annotations, **words})
     distribute(world, "b")
     settle(world)
-    assert world.objects[PLACE].uid == have.uid
+    assert world.objects[PLACE].uid == live.uid
     assert [reason for reason, _ in blocked(world, DISTRIBUTED)] == ["conflict"]
 
 
@@ -221,14 +221,14 @@ def test_a_distribution_that_is_gone_leaves_its_copies_to_the_garbage_collector_
     assert plan_of(SYNC, world, RULES).writes == ()
 
 
-# What its own source no longer wants
+# Copies that their source no longer wants
 
 
 HOME = at("admin", "x")
 
 
 def a_copy_from_home(world: World) -> None:
-    """Secret copy has the place, and gives it up."""
+    """A source of Secret copy wins the address and then stops targeting it."""
     world.put(HOME, secret("home"), annotations={TARGETS: "b"})
     settle(world)
     assert holder(world) == Key("secret-copy", HOME)
@@ -250,7 +250,7 @@ def test_a_copy_that_the_next_source_takes_over_is_not_deleted_first() -> None:
     ask(world)
     a_copy_from_home(world)
     writes = settle(world, check=assert_lawful)
-    assert not any(isinstance(each, Delete) for each in writes)
+    assert not any(isinstance(write, Delete) for write in writes)
     assert holder(world) == SYNC
 
 
@@ -275,10 +275,10 @@ def test_a_forged_mark_of_another_source_does_not_free_a_copy(forged: dict[str, 
     world = a_world()
     ask(world)
     settle(world)
-    have = world.objects[PLACE]
+    live = world.objects[PLACE]
     owner = OwnerReference("apps.kruise.io/v1beta1", "ResourceDistribution", "d", "u-d", controller=True)
     owners = (owner,) if DISTRIBUTED_FROM in forged else ()
-    world.edit(PLACE, annotations={**have.annotations, **forged}, owner_references=owners)
+    world.edit(PLACE, annotations={**live.annotations, **forged}, owner_references=owners)
     assert holder(world) == SYNC
     world.delete(at("a", "x"))
     settle(world)
@@ -400,7 +400,7 @@ def test_a_copy_created_once_belongs_to_its_namespace_when_its_source_is_deleted
     assert [reason for reason, _ in blocked(world, SYNC)] == ["conflict"]
 
 
-# What a source keeps
+# Copies that a source keeps
 
 
 def a_mistyped_world(adopt: Adopt = Adopt.IDENTICAL) -> World:

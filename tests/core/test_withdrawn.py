@@ -1,4 +1,4 @@
-"""A definition that is being deleted is no wish to delete what its objects made."""
+"""A definition that is being deleted deletes no copies of its objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a_world() -> World:
 
 
 def done(world: World) -> list[Write]:
-    """What it takes until all is settled, but for status."""
+    """The writes until the world is settled, without status."""
     return [write for write in settle(world) if not isinstance(write, WriteStatus)]
 
 
@@ -113,7 +113,7 @@ def test_copies_of_a_deleted_resource_are_deleted_only_while_its_definition_exis
 
 @pytest.mark.parametrize("absent", [False, True])
 def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_confirms_it(absent: bool) -> None:
-    """A list that comes back empty by mistake deletes nothing."""
+    """A list that is empty by mistake deletes nothing."""
     kind, world = RESOURCE_DISTRIBUTION, a_world()
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "z"}, "stringData": {"key": "one"}}
     targets = {"includedNamespaces": {"list": [{"name": "b"}]}}
@@ -121,8 +121,8 @@ def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_
     world.put(source, content(spec={"resource": body, "targets": targets}), generation=1)
     settle(world)
     del world.objects[source]
-    asked = plan(Key("resource-distribution", source), world, world.registry, RULES).reads
-    assert asked == (CrdExists(kind), IsGone(source))
+    reads = plan(Key("resource-distribution", source), world, world.registry, RULES).reads
+    assert reads == (CrdExists(kind), IsGone(source))
     world.values |= {CrdExists(kind): True, IsGone(source): absent}
     planned = plan(Key("resource-distribution", source), world, world.registry, RULES)
     assert [type(write) for write in planned.writes] == ([Delete] if absent else [])

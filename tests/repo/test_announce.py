@@ -1,4 +1,4 @@
-"""Before `make test` begins it says what it will build and how long that takes, with the figures of those who build."""
+"""`make test` announces what it will build and how long that takes, with the figures of the build scripts."""
 
 import os
 import subprocess
@@ -20,11 +20,11 @@ def announced(cache: Path, **more: str) -> str:
 
 
 def test_on_a_bare_machine_every_build_is_announced_with_its_duration(tmp_path: Path) -> None:
-    told = announced(tmp_path)
+    announcement = announced(tmp_path)
     for minutes in (binaries.MINUTES, helm_program.MINUTES):
-        assert f"about {minutes} minutes, once per version" in told
-    assert f"all tests: about {announce.SUITE_MINUTES} minutes." in told
-    assert told.count("nothing to build") == 0
+        assert f"about {minutes} minutes, once per version" in announcement
+    assert f"all tests: about {announce.SUITE_MINUTES} minutes." in announcement
+    assert announcement.count("nothing to build") == 0
 
 
 def test_an_existing_build_is_not_announced_as_work(tmp_path: Path) -> None:
@@ -35,6 +35,6 @@ def test_an_existing_build_is_not_announced_as_work(tmp_path: Path) -> None:
 
 
 def test_programs_from_the_environment_are_used(tmp_path: Path) -> None:
-    told = announced(tmp_path, KUBEBUILDER_ASSETS="/opt/assets", HELM="/opt/helm")
-    assert "the control plane of KUBEBUILDER_ASSETS (/opt/assets) is used" in told
-    assert "the helm of HELM (/opt/helm) is used" in told
+    announcement = announced(tmp_path, KUBEBUILDER_ASSETS="/opt/assets", HELM="/opt/helm")
+    assert "the control plane of KUBEBUILDER_ASSETS (/opt/assets) is used" in announcement
+    assert "the helm of HELM (/opt/helm) is used" in announcement

@@ -32,17 +32,17 @@ def panels() -> list[dict[str, Any]]:
 
 def expressions(path: Path) -> list[str]:
     if path == RULES:
-        return [each["expr"] for each in alerts()]
+        return [alert["expr"] for alert in alerts()]
     return [target["expr"] for panel in panels() for target in panel["targets"]]
 
 
 def served() -> dict[str, set[str]]:
     """Every series that the program serves, with its own labels."""
-    found: dict[str, set[str]] = {}
+    labels_by_metric: dict[str, set[str]] = {}
     for name, kind, labels, _ in reference._families():
         ends = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
-        found |= {f"{name}{end}": set(re.findall(r"\w+", labels)) for end in ends}
-    return found
+        labels_by_metric |= {f"{name}{end}": set(re.findall(r"\w+", labels)) for end in ends}
+    return labels_by_metric
 
 
 def labels_in(expression: str) -> set[str]:
@@ -75,9 +75,9 @@ def test_every_expression_closes_its_brackets(path: Path) -> None:
 
 def test_every_alert_has_a_severity_and_a_section_in_the_guide() -> None:
     explained = re.findall(r"^## (Samara\w+)$", GUIDE.read_text(), re.MULTILINE)
-    assert [each["alert"] for each in alerts()] == explained
-    assert {each["labels"]["severity"] for each in alerts()} <= {"critical", "warning", "info"}
-    assert all(each["annotations"]["summary"].endswith(".") for each in alerts())
+    assert [alert["alert"] for alert in alerts()] == explained
+    assert {alert["labels"]["severity"] for alert in alerts()} <= {"critical", "warning", "info"}
+    assert all(alert["annotations"]["summary"].endswith(".") for alert in alerts())
 
 
 def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:
@@ -88,19 +88,19 @@ def test_every_label_value_in_an_expression_is_possible() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(total([])),
-        "samara_writes_total": {each.value for each in Outcome},
+        "samara_writes_total": {outcome.value for outcome in Outcome},
         "samara_provider_calls_total": {"ok", "timeout", *faults},
         "samara_admission_requests_total": {"allowed", "refused", "failed"},
     }
-    asked = re.findall(r'(samara_\w+){\w+=~?"([^"]+)"', " ".join(expressions(RULES)))
-    assert {metric for metric, _ in asked} == set(known)
-    assert [each for each in asked if not set(each[1].split("|")) <= known[each[0]]] == []
+    matchers = re.findall(r'(samara_\w+){\w+=~?"([^"]+)"', " ".join(expressions(RULES)))
+    assert {metric for metric, _ in matchers} == set(known)
+    assert [matcher for matcher in matchers if not set(matcher[1].split("|")) <= known[matcher[0]]] == []
 
 
 def test_labels_in_a_summary_are_kept_by_its_expression() -> None:
-    for each in alerts():
-        named = set(re.findall(r"\$labels\.(\w+)", each["annotations"]["summary"]))
-        assert named <= labels_in(each["expr"]), each["alert"]
+    for alert in alerts():
+        named = set(re.findall(r"\$labels\.(\w+)", alert["annotations"]["summary"]))
+        assert named <= labels_in(alert["expr"]), alert["alert"]
 
 
 def test_panels_do_not_overlap_and_use_the_chosen_data_source() -> None:

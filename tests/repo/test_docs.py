@@ -1,4 +1,4 @@
-"""The pages say what the program does: their fences parse, their links lead somewhere, their tables are complete."""
+"""The pages match the program: their fences parse, their links have targets, their tables are complete."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("fence", [each for each in LISTED if each.language in ("yaml", "json", "python")], ids=str)
+@pytest.mark.parametrize("fence", [fence for fence in LISTED if fence.language in ("yaml", "json", "python")], ids=str)
 def test_data_on_a_page_parses(fence: Fence) -> None:
     if fence.language == "python":
         ast.parse(fence.text)
@@ -41,7 +41,9 @@ def test_data_on_a_page_parses(fence: Fence) -> None:
 
 
 @pytest.mark.parametrize(
-    "fence", [each for each in LISTED if each.language == "yaml" and not each.is_manifest and not each.not_run], ids=str
+    "fence",
+    [fence for fence in LISTED if fence.language == "yaml" and not fence.is_manifest and not fence.not_run],
+    ids=str,
 )
 def test_settings_on_a_page_are_accepted(fence: Fence) -> None:
     parse(fence.text, str(fence))
@@ -95,7 +97,7 @@ def flags_of(name: str) -> set[str]:
     with samara.make_context("samara", [], resilient_parsing=True) as context:
         command = samara.get_command(context, name)
         assert command is not None
-        return {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+        return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def test_make_targets_on_a_page_exist() -> None:
@@ -106,7 +108,7 @@ def test_make_targets_on_a_page_exist() -> None:
 
 
 def _commands(page: Path) -> str:
-    """What a page shows as typed: its shell fences and the code in its sentences."""
+    """The commands on a page: its shell fences and the code in its sentences."""
     typed = [fence.text for fence in LISTED if fence.page == page and fence.language == "sh"]
     return "\n".join([*typed, *re.findall(r"`[^`\n]+`", prose(page))])
 

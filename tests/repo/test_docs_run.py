@@ -1,4 +1,4 @@
-"""What the pages show is done, block by block, on a real control plane; what is not done says so."""
+"""Runs the blocks of the pages on a real control plane. Blocks that are not run are marked."""
 
 import base64
 import json
@@ -24,11 +24,11 @@ LISTED = tuple(fences())
 
 def walked() -> dict[str, list[Fence]]:
     """By page: the blocks that are run."""
-    found: dict[str, list[Fence]] = {}
+    by_page: dict[str, list[Fence]] = {}
     for fence in LISTED:
         if fence.language in RUN and not fence.not_run and not fence.is_for_the_server:
-            found.setdefault(str(fence.page.relative_to(ROOT)), []).append(fence)
-    return found
+            by_page.setdefault(str(fence.page.relative_to(ROOT)), []).append(fence)
+    return by_page
 
 
 WALKED = walked()
@@ -83,7 +83,7 @@ def lay_out(walk: Walk, page: str) -> None:
 
 @pytest.mark.cluster
 def test_distributions_are_encrypted_as_documented(tmp_path: Path) -> None:
-    [fence] = [each for each in LISTED if each.is_for_the_server]
+    [fence] = [fence for fence in LISTED if fence.is_for_the_server]
     file = tmp_path / "encryption.yaml"
     file.write_text(fence.text)
     options = DevclusterOptions(apiserver_args=(f"--encryption-provider-config={file}",), controllers=False)
@@ -99,8 +99,8 @@ def test_distributions_are_encrypted_as_documented(tmp_path: Path) -> None:
 
 def raw(cluster: Devcluster, key: str) -> bytes:
     """What is in etcd."""
-    asked = {"key": base64.b64encode(key.encode()).decode()}
-    return base64.b64decode(cluster.etcd_call("/v3/kv/range", asked)["kvs"][0]["value"])
+    request = {"key": base64.b64encode(key.encode()).decode()}
+    return base64.b64decode(cluster.etcd_call("/v3/kv/range", request)["kvs"][0]["value"])
 
 
 # answers in JSON
@@ -118,24 +118,26 @@ SHOWN_BY = {
 
 def shapes() -> dict[str, Any]:
     """By command: the JSON that the pages show for it."""
-    found = {}
+    by_name = {}
     for fence in LISTED:
         if fence.language == "json" and fence.page.name in ("commands.md", "kubectl-accurate.md"):
             above = "".join(fence.page.read_text().splitlines(keepends=True)[: fence.line])
-            found[re.findall(r"`samara ([a-z]+)[^`]*`", above)[-1]] = json.loads(fence.text)
-    return found
+            by_name[re.findall(r"`samara ([a-z]+)[^`]*`", above)[-1]] = json.loads(fence.text)
+    return by_name
 
 
-def differences(shown: Any, said: Any, at: str = "") -> list[str]:
+def differences(shown: Any, actual: Any, at: str = "") -> list[str]:
     """Where the two have other keys; a list is its first item, and null may stand for anything."""
-    if isinstance(shown, list) and isinstance(said, list):
-        return differences(shown[0], said[0], f"{at}[]") if shown and said else []
-    if isinstance(shown, dict) and isinstance(said, dict):
-        other = [f"{at}.{key}" for key in shown.keys() ^ said.keys()]
+    if isinstance(shown, list) and isinstance(actual, list):
+        return differences(shown[0], actual[0], f"{at}[]") if shown and actual else []
+    if isinstance(shown, dict) and isinstance(actual, dict):
+        other = [f"{at}.{key}" for key in shown.keys() ^ actual.keys()]
         return other + [
-            each for key in shown.keys() & said.keys() for each in differences(shown[key], said[key], f"{at}.{key}")
+            difference
+            for key in shown.keys() & actual.keys()
+            for difference in differences(shown[key], actual[key], f"{at}.{key}")
         ]
-    return [] if None in (shown, said) or type(shown) is type(said) else [f"{at} is {type(said).__name__}"]
+    return [] if None in (shown, actual) or type(shown) is type(actual) else [f"{at} is {type(actual).__name__}"]
 
 
 @pytest.mark.cluster
@@ -148,9 +150,9 @@ def test_json_output_has_the_shape_that_the_pages_show(walk: Walk) -> None:
     for name, shown in shapes().items():
         done = walk.shell(SHOWN_BY[name])
         assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        assert [key for key, value in said.items() if value == []] == (["held"] if name == "status" else []), name
-        assert differences(shown, said) == [], name
+        answer = json.loads(done.stdout)
+        assert [key for key, value in answer.items() if value == []] == (["held"] if name == "status" else []), name
+        assert differences(shown, answer) == [], name
 
 
 def test_another_key_or_another_type_is_a_difference() -> None:
@@ -160,7 +162,7 @@ def test_another_key_or_another_type_is_a_difference() -> None:
     assert sorted(differences(shown, {"a": [{"b": 2, "d": 1}]})) == [".a[].c", ".a[].d"]
 
 
-# what is not run
+# blocks that are not run
 
 
 def test_blocks_that_are_not_run_need_a_container_engine_or_an_outside_address() -> None:
@@ -193,7 +195,7 @@ def test_a_console_block_is_split_into_commands_and_their_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "right"),
+    ("output", "right"),
     [
         ("NAME  AGE\nx     3d\n", True),
         ("NAME AGE\nx 1m30s\n", True),
@@ -201,8 +203,8 @@ def test_a_console_block_is_split_into_commands_and_their_output() -> None:
         ("NAME AGE\n", False),
     ],
 )
-def test_output_is_compared_with_the_shown_text_except_for_times_and_spaces(said: str, right: bool) -> None:
-    assert is_as_shown(said, "NAME   AGE\nx      5s\n") is right
+def test_output_is_compared_with_the_shown_text_except_for_times_and_spaces(output: str, right: bool) -> None:
+    assert is_as_shown(output, "NAME   AGE\nx      5s\n") is right
 
 
 @pytest.mark.cluster

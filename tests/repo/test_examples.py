@@ -1,4 +1,4 @@
-"""The examples and the manifests on the pages mean what they say, and the demo shows it on a real cluster.
+"""The examples and the manifests on the pages are valid, and the demo runs on a real cluster.
 
 The manifests on the pages are applied by `test_docs_run.py`, in the order of their page.
 """
@@ -65,7 +65,7 @@ def test_the_example_settings_are_accepted() -> None:
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))
 def test_manifests_beside_settings_pass_lint_with_them(path: Path) -> None:
-    beside = [str(each) for each in MANIFESTS if each.parent == path.parent]
+    beside = [str(manifest) for manifest in MANIFESTS if manifest.parent == path.parent]
     done = CliRunner().invoke(samara, ["lint", "--config", str(path), *beside])
     assert done.exit_code == 0, done.output
     assert beside
@@ -76,11 +76,11 @@ def test_manifests_beside_settings_pass_lint_with_them(path: Path) -> None:
 def test_the_server_accepts_every_example_manifest(name: str, cluster: Devcluster) -> None:
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
     there = cluster.kubectl("get", "namespaces", "--output=name").split()
-    for namespace in {str(each["metadata"].get("namespace", "default")) for each in documents}:
+    for namespace in {str(document["metadata"].get("namespace", "default")) for document in documents}:
         if f"namespace/{namespace}" not in there:  # as a sub-namespace, which an operator would have made
             cluster.kubectl("create", "namespace", namespace)
     # Namespaces first, and for real: a dry run in a namespace that does not exist is refused.
-    for document in sorted(documents, key=lambda each: str(each["kind"]) != "Namespace"):
+    for document in sorted(documents, key=lambda document: str(document["kind"]) != "Namespace"):
         dry = () if document["kind"] == "Namespace" else ("--dry-run=server",)
         cluster.kubectl("apply", *dry, "--filename=-", input=yaml.safe_dump(document))
 
@@ -90,7 +90,7 @@ def test_the_demo_of_a_checkout_uses_the_examples_of_the_checkout() -> None:
 
 
 def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Nothing that it started goes on, also where it takes too long."""
+    """Runs the demo and leaves no process behind, even after a timeout."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, process_group=0) as running:
         try:

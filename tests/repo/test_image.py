@@ -58,8 +58,8 @@ def test_every_import_of_the_operator_is_in_the_tree(tree: Path) -> None:
 
 
 def test_the_system_certificates_are_where_the_tree_expects_them(tree: Path) -> None:
-    asked = python(tree, "-c", "import ssl; print(ssl.get_default_verify_paths().openssl_cafile)")
-    bundle = tree / asked.stdout.strip().lstrip("/")
+    path = python(tree, "-c", "import ssl; print(ssl.get_default_verify_paths().openssl_cafile)")
+    bundle = tree / path.stdout.strip().lstrip("/")
     # Here the tree is not the root: of the paths that OpenSSL was built with, only the first part is given.
     given = {"SSL_CERT_FILE": str(bundle), "SSL_CERT_DIR": str(tree / "nowhere")}
     count = "import ssl; print(len(ssl.create_default_context().get_ca_certs()))"

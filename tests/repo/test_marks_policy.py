@@ -17,7 +17,7 @@ def test_the_policy_is_up_to_date() -> None:
 
 def test_the_policy_guards_every_mark_of_every_vocabulary() -> None:
     policy, binding = yaml.safe_load_all(reference.POLICY.read_text())
-    variables = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
+    variables = {variable["name"]: variable["expression"] for variable in policy["spec"]["variables"]}
     marks = {mark for source_type in registry_of(Settings()).source_types for mark in source_type.ownership.marks}
     # A namespace's parent is a label that administrators write; admission guards the tree.
     assert set(re.findall(r"'([^']+)'", variables["marks"])) == (marks | {ADOPTED}) - {PARENT}

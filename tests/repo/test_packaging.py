@@ -1,4 +1,4 @@
-"""What leaves the house: the wheel works elsewhere, the lock is complete, and no file names where it was written."""
+"""Releases: the wheel works outside of the checkout, the lock is complete, and no file names a machine."""
 
 import os
 import re
@@ -29,14 +29,14 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    [found] = dist.glob("samara-*.whl")
-    return found
+    [path] = dist.glob("samara-*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
 def devtools_wheel(dist: Path) -> Path:
-    [found] = dist.glob("samara_devtools-*.whl")
-    return found
+    [path] = dist.glob("samara_devtools-*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,11 @@ def installed_with_devtools(wheel: Path, devtools_wheel: Path, tmp_path_factory:
 
 def installed_in(folder: Path, *wheels: Path) -> Path:
     """The bin folder of a fresh environment outside the checkout; only the dependencies come from this one."""
-    home = folder / "venv"
-    venv.create(home)
-    python = home / "bin" / "python"
+    environment = folder / "venv"
+    venv.create(environment)
+    python = environment / "bin" / "python"
     run(sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index", *map(str, wheels))
-    [site] = home.glob("lib/python*/site-packages")
+    [site] = environment.glob("lib/python*/site-packages")
     # A path in a .pth file is searched, but the .pth files in it are not read: this checkout stays out of sight. Its
     # entry points would be seen, so the dependencies are links.
     dependencies = folder / "dependencies"
@@ -65,7 +65,7 @@ def installed_in(folder: Path, *wheels: Path) -> Path:
             if not entry.name.startswith(("samara", "_samara")) and entry.suffix != ".pth":
                 (dependencies / entry.name).symlink_to(entry)
     (site / "dependencies.pth").write_text(str(dependencies))
-    return home / "bin"
+    return environment / "bin"
 
 
 def run(*command: str, cwd: Path | None = None) -> str:
@@ -186,13 +186,17 @@ def test_no_file_mentions_a_machine_or_a_package_index() -> None:
         r"(?:pypi|npm|pip|goproxy|registry|artifact\w*|nexus|mirror)[\w-]*\.(?!example\.)(?:[\w-]+\.)*(?:internal|local|corp|lan|org|io|com)/",
     )
     pattern = re.compile("|".join(words), re.IGNORECASE)
-    found = [f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())]
-    assert found == []
+    matches = [
+        f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())
+    ]
+    assert matches == []
 
 
 def test_no_file_mentions_internal_planning() -> None:
     pattern = re.compile(
         r"\b(?:is" + r"sue|se" + r"ssion) (?:#|no\.? ?)?\d+\b|\bshared/(?:specs|seeds|design)", re.IGNORECASE
     )
-    found = [f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())]
-    assert found == []
+    matches = [
+        f"{path.relative_to(ROOT)}: {match}" for path in tracked() for match in pattern.findall(path.read_text())
+    ]
+    assert matches == []

@@ -1,4 +1,4 @@
-"""The SBOM and the licence list say what the lock file says, and name a licence for everything."""
+"""The SBOM and the licence list match the lock file and have a licence for every package."""
 
 import json
 import re
@@ -26,31 +26,31 @@ def test_a_lock_entry_is_read_completely() -> None:
 
 def test_every_pinned_package_is_in_the_sbom_with_all_of_its_hashes() -> None:
     components = sbom.bom(LOCK)["components"]
-    assert [each["name"] for each in components] == re.findall(r"^([a-z0-9._-]+)==", LOCK, re.MULTILINE)
-    assert sum(len(each["hashes"]) for each in components) == LOCK.count("--hash=sha256:")
-    assert len({each["bom-ref"] for each in components}) == len(components) > 20
+    assert [component["name"] for component in components] == re.findall(r"^([a-z0-9._-]+)==", LOCK, re.MULTILINE)
+    assert sum(len(component["hashes"]) for component in components) == LOCK.count("--hash=sha256:")
+    assert len({component["bom-ref"] for component in components}) == len(components) > 20
 
 
 def test_every_direct_dependency_is_in_the_sbom() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *extras["aws"], *extras["fishykeys"]]
-    names = {re.split(r"[<>=;\[ ]", each)[0].lower() for each in wanted}
+    names = {re.split(r"[<>=;\[ ]", requirement)[0].lower() for requirement in wanted}
     assert names <= {part.name for part in sbom.parts(LOCK)}
 
 
 def test_the_page_on_security_states_the_number_of_dependencies() -> None:
     direct = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     locked = [sbom.parts((ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("run", "all")]
-    bare, whole = (len({part.name for part in parts}) for parts in locked)
+    bare, with_clients = (len({part.name for part in parts}) for parts in locked)
     page = (ROOT / "docs" / "concepts" / "security.md").read_text()
-    assert f"{len(direct)} direct ones, {bare} with what those need; {whole} with the clients of AWS" in page
+    assert f"{len(direct)} direct ones, {bare} with what those need; {with_clients} with the clients of AWS" in page
 
 
 def test_every_package_has_a_known_licence_other_than_gpl() -> None:
-    said = dict(line.split(": ", 1) for line in sbom.licences(LOCK).splitlines())
-    assert [name for name, licence in said.items() if licence == sbom.UNKNOWN] == []
-    assert [name for name, licence in said.items() if re.search(r"\bA?GPL|General Public", licence)] == []
+    licences = dict(line.split(": ", 1) for line in sbom.licences(LOCK).splitlines())
+    assert [name for name, licence in licences.items() if licence == sbom.UNKNOWN] == []
+    assert [name for name, licence in licences.items() if re.search(r"\bA?GPL|General Public", licence)] == []
 
 
 def test_every_licence_is_an_expression_that_spdx_knows() -> None:
@@ -58,7 +58,7 @@ def test_every_licence_is_an_expression_that_spdx_knows() -> None:
     assert [name for name, licence in shown.items() if not licence.is_spdx] == []
     words = {word for licence in shown.values() for word in re.split(r" AND | OR | WITH |[()]", licence.text) if word}
     assert words <= set(sbom.IDS)
-    assert all("expression" in each["licenses"][0] for each in sbom.bom(LOCK)["components"])
+    assert all("expression" in component["licenses"][0] for component in sbom.bom(LOCK)["components"])
 
 
 BSD = "Redistributions in binary form must reproduce the above copyright notice."

@@ -31,6 +31,6 @@ def test_every_page_is_in_the_site(site: Path) -> None:
 def test_no_page_loads_external_resources(site: Path) -> None:
     fetched = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
     styled = re.compile(r"""(?:@import|url\()\s*["']?(?:https?:)?//[^)]*""")
-    found = [match for page in site.rglob("*.html") for match in fetched.findall(page.read_text())]
-    found += [match for page in site.rglob("*.css") for match in styled.findall(page.read_text())]
-    assert found == []
+    matches = [match for page in site.rglob("*.html") for match in fetched.findall(page.read_text())]
+    matches += [match for page in site.rglob("*.css") for match in styled.findall(page.read_text())]
+    assert matches == []

@@ -36,7 +36,7 @@ def needs(target: str) -> set[str]:
     """All prerequisites of a target, those of its prerequisites included."""
     rules = dict(re.findall(r"^([a-z$()A-Z-]+):([^=#\n]*)", (ROOT / "Makefile").read_text(), re.MULTILINE))
     own = rules.get(target, "").split()
-    return {target, *own}.union(*(needs(each) for each in own))
+    return {target, *own}.union(*(needs(prerequisite) for prerequisite in own))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -45,7 +45,7 @@ def test_prerequisites_of_a_make_target_are_set_up_before_it(path: Path) -> None
     ready = ""
     for step in steps(path):
         for run in re.findall(r"^make ([a-z -]+)", step.get("run", "")):
-            wanted = {NEEDS[each] for target in run.split() for each in needs(target) if each in NEEDS}
+            wanted = {NEEDS[need] for target in run.split() for need in needs(target) if need in NEEDS}
             assert [each for each in wanted if each not in ready] == [], run
         ready += f"{step.get('uses', '')} {step.get('run', '')}\n"
 

@@ -36,15 +36,15 @@ def commands(text: str) -> list[str]:
 
 
 def dialogue(text: str) -> list[tuple[str, str]]:
-    """The commands of a console block, each with what is shown below it."""
+    """The commands of a console block, each with its shown output."""
     parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     assert not parts[0], "a console block begins with a command"
     return [(command, shown) for command, _, shown in (part.partition("\n") for part in parts[1:])]
 
 
-def is_as_shown(said: str, shown: str) -> bool:
-    """Word for word, but for the width of columns and for how old things are; where nothing is shown all is right."""
-    return not shown or _words(said) == _words(shown)
+def is_as_shown(output: str, shown: str) -> bool:
+    """True if the output equals the shown text except for column widths and ages, or if no text is shown."""
+    return not shown or _words(output) == _words(shown)
 
 
 def _words(text: str) -> list[list[str]]:
@@ -52,7 +52,7 @@ def _words(text: str) -> list[list[str]]:
 
 
 class Before(NamedTuple):
-    """What is there before the first block of a page."""
+    """The state before the first block of a page."""
 
     namespaces: tuple[str, ...] = ()
     manifests: str = ""
@@ -92,7 +92,7 @@ class Walk:
         return folder
 
     def prepare(self, before: Before) -> None:
-        """What the page takes for granted."""
+        """Creates the state that a page requires."""
         self.namespaces(*before.namespaces)
         if before.manifests:
             self.apply(before.manifests)
@@ -114,14 +114,14 @@ class Walk:
                 self.run(command, shown)
 
     def private(self, text: str) -> str:
-        """What a page keeps in /tmp is kept in the walk's own folder."""
+        """Replaces /tmp by the folder of the walk."""
         return text.replace("/tmp/", f"{self.folder.parent}/tmp/")
 
     def apply(self, text: str) -> None:
-        """Namespaces that are only named come first, as somebody has made them before."""
-        documents = [each for each in yaml.safe_load_all(text) if each]
-        named = {each["metadata"].get("namespace") for each in documents} - {None}
-        own = {each["metadata"]["name"] for each in documents if each["kind"] == "Namespace"}
+        """Applies a manifest. Creates the namespaces it refers to first."""
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        named = {document["metadata"].get("namespace") for document in documents} - {None}
+        own = {document["metadata"]["name"] for document in documents if document["kind"] == "Namespace"}
         self.namespaces(*sorted(named - own))
         file = self.folder / f"{documents[-1]['metadata']['name']}.yaml"
         file.write_text(text)
@@ -137,18 +137,18 @@ class Walk:
         if command.startswith("samara run"):
             self._start(command)
             return
-        end, told = time.monotonic() + PATIENCE, []
+        end, attempts = time.monotonic() + PATIENCE, []
         while True:
             done = self.shell(command)
             if done.returncode == 0 and is_as_shown(done.stdout, shown):
                 return
-            told.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
-            assert time.monotonic() < end, "\n".join((told[0], told[-1], f"expected:\n{shown}", self.log()))
+            attempts.append(f"$ {command}\n{done.stdout}{done.stderr}[{done.returncode}]")
+            assert time.monotonic() < end, "\n".join((attempts[0], attempts[-1], f"expected:\n{shown}", self.log()))
             time.sleep(POLL)
 
     def shell(self, command: str) -> subprocess.CompletedProcess[str]:
         line = ("bash", "-euo", "pipefail", "-c", command)
-        # Who is asked says yes.
+        # Confirms prompts.
         return subprocess.run(
             line, cwd=self.folder, env=self._env, input="y\n", capture_output=True, text=True, timeout=120, check=False
         )
@@ -184,9 +184,9 @@ class Walk:
 
 
 class Slate:
-    """The cluster as it was: what has come since is forgotten, and what has changed or gone is put back.
+    """Restores the keys of the cluster in etcd.
 
-    Straight in etcd: deletions by the server take seconds, and wait for operators that have ended.
+    Deletions through the server take seconds and wait for finalizers of operators that have ended.
     """
 
     def __init__(self, cluster: Devcluster) -> None:
@@ -204,9 +204,11 @@ class Slate:
     def _read(self) -> dict[str, str]:
         """Every key and its value, as etcd's gateway writes them; the server's own leases are left to it."""
         everything = {"key": _encoded(b"/registry/"), "range_end": _encoded(b"/registry0")}
-        found = self._cluster.etcd_call("/v3/kv/range", everything)["kvs"]
+        entries = self._cluster.etcd_call("/v3/kv/range", everything)["kvs"]
         servers = (b"/registry/leases/kube-system/", b"/registry/masterleases/")
-        return {each["key"]: each["value"] for each in found if not base64.b64decode(each["key"]).startswith(servers)}
+        return {
+            entry["key"]: entry["value"] for entry in entries if not base64.b64decode(entry["key"]).startswith(servers)
+        }
 
 
 def _encoded(key: bytes) -> str:

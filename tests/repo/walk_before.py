@@ -1,4 +1,4 @@
-"""What a page takes for granted: the reader's namespaces, a running operator, what an original has left behind."""
+"""The state that a page requires: namespaces, a running operator, or objects of an original."""
 
 from tests.repo.walk import Before
 
@@ -6,7 +6,7 @@ TEAMS = ("shop", "billing", "reports")
 APPLY = "kubectl apply --server-side --field-manager=accurate-controller -f -"
 """As the original of Accurate writes."""
 BARE = "kubectl delete crd --all"
-"""Definitions that are there already belong to somebody else, and helm would say so."""
+"""Removes definitions, because helm refuses to adopt existing ones."""
 
 _CERTIFICATE = """
 apiVersion: v1
@@ -172,7 +172,7 @@ metadata:
   namespace: shop
   annotations: {secret-copy/origin: admin/old}
 """
-"""A copy to make, one that cannot be made, and one that nobody wants."""
+"""A missing copy, a blocked one, and an orphan."""
 
 BEFORE = {
     "README.md": Before(TEAMS, commands=f"{BARE}\nsamara run"),

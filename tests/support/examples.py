@@ -1,4 +1,4 @@
-"""The objects in `examples/<vocabulary>`, as worlds: what tests know of a vocabulary without naming it."""
+"""The objects in `examples/<vocabulary>`, as worlds, so that tests use a vocabulary without naming it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def registry_for(vocabulary: str) -> Registry:
 
 @cache
 def examples(vocabulary: str) -> tuple[Example, ...]:
-    """Every object once, namespaces first, as an API server would store it."""
+    """Every object once in its stored form, namespaces first."""
     folder, kinds = EXAMPLES / vocabulary, {str(kind): kind for kind in registry_for(vocabulary).kinds}
     assert folder.is_dir(), f"a vocabulary needs manifests in {folder}: the contract tests settle them"
     files = [path for path in sorted(folder.glob("*.yaml")) if path.name != "settings.yaml"]
@@ -93,7 +93,7 @@ def a_world(registry: Registry) -> World:
 
 
 def populate(world: World, objects: Iterable[Example]) -> None:
-    """Puts every object as soon as its namespace exists, which another object may make first; settles at the end."""
+    """Creates every object once its namespace exists, which another object may create first, and settles the world."""
     waiting = list(objects)
     while waiting:
         ready = [example for example in waiting if _has_place(example, world)]
@@ -151,7 +151,7 @@ class Request(NamedTuple):
     """Of the whole example."""
 
     def renamed(self, metadata: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-        """With other names of namespaces and objects in the values."""
+        """The metadata with other names of namespaces and objects in the values."""
         pattern = re.compile(
             "|".join(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])" for name in sorted(names, key=len))
         )

@@ -73,7 +73,7 @@ class Server:
             self._close(connection)
             become(request, streams)
             return request
-        os.setpgid(pid, pid)  # here, so that its client finds it done
+        os.setpgid(pid, pid)  # before the client gets the pid
         for number in streams:
             os.close(number)
         connection.sendall(b"%d\n" % pid)
@@ -82,7 +82,7 @@ class Server:
         return None
 
     def _close(self, connection: socket.socket) -> None:
-        """What only the server needs."""
+        """Closes everything that only the server needs."""
         signal.set_wakeup_fd(-1)
         self._selector.close()
         for number in (self._woken, self._wakes):
@@ -101,7 +101,7 @@ class Server:
                 connection.close()
 
     def _abandon(self, pid: int) -> None:
-        """Its client has gone."""
+        """Kills a run whose client has disconnected."""
         if pid in self._running:
             os.kill(pid, signal.SIGKILL)
             self._selector.unregister(self._running[pid])

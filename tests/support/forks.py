@@ -92,7 +92,7 @@ def run(
     timeout: float = 60.0,
     folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """One run to its end. Streams are files, so that nobody has to read while it writes."""
+    """Runs a program to its end. The streams are files, so no reader is needed while it writes."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
@@ -110,7 +110,7 @@ def run(
 
 @cache
 def server() -> Path:
-    """The socket of this process's own server, which is started when it is first asked for."""
+    """The socket of the server of this process, which the first call starts."""
     folder = Path(tempfile.mkdtemp(prefix="samara-forks-"))
     path = folder / "socket"
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The published JSON Schemas, and a small judge for the few words that they use."""
+"""The published JSON Schemas, and a small validator for the keywords they use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def schema(command: str) -> dict[str, Json]:
 
 
 def check(command: str, answer: Json) -> None:
-    """Fails where an answer is not of its schema, or has a field that the schema does not name."""
+    """Fails if an answer violates its schema or has a field that the schema does not name."""
     faults = list(faults_of(schema(command), answer))
     assert not faults, "\n".join(faults)
 

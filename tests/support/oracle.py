@@ -1,4 +1,4 @@
-"""What any write must satisfy, said again and apart from the core: the laws, as assertions."""
+"""The laws that every write must satisfy, as assertions that are independent of the core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GITOPS = (
 
 
 def assert_lawful(world: World, write: Write) -> None:
-    """Every law that can be seen from one write and the world it was decided on."""
+    """Asserts every law that concerns a single write and the world it was planned on."""
     source = world.get(write.key.source)
     if isinstance(write, WriteStatus):
         return
@@ -42,23 +42,23 @@ def assert_lawful(world: World, write: Write) -> None:
 
 
 def assert_open(world: World, ref: Ref) -> None:
-    """Nothing is written where a namespace ends or is paused."""
+    """Nothing is written in a terminating or paused namespace."""
     namespace = world.get(namespace_ref(ref.namespace or ref.name))
     if ref.kind == NAMESPACE and namespace is None:
-        return  # a Namespace lies in none
+        return  # a Namespace is in no namespace
     assert namespace is not None
     assert not namespace.deleting
     assert namespace.annotations.get(PAUSED) != "true"
 
 
 def wanted(world: World, write: Write) -> Copy | None:
-    """What the write's own source wants at its place, by its vocabulary's word alone."""
+    """The copy that the source of the write desires at its address, according to its vocabulary alone."""
     want = world.registry[write.key.source_type].desired(write.key.source, world)
     return next((copy for copy in want.copies if copy.ref == write.ref), None)
 
 
 def is_welcome(world: World, write: Write, copy: Copy) -> bool:
-    """True where the namespace is not closed to this source by consent, ignore or protection."""
+    """True unless missing consent or `ignore` closes the namespace to this source."""
     source_type, source = world.registry[write.key.source_type], write.key.source
     if copy.ref.kind == NAMESPACE:
         return True
@@ -71,7 +71,7 @@ def is_welcome(world: World, write: Write, copy: Copy) -> bool:
 
 
 def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
-    """Protected namespaces here are whole names or `kube-*`."""
+    """True if the policy lets the source write there. Protected namespaces here are complete names or `kube-*`."""
     name, reach = copy.ref.namespace or copy.ref.name, world.registry[write.key.source_type].policy.protected
     shut = name in protected or ("kube-*" in protected and name.startswith("kube-"))
     if copy.ref.kind == NAMESPACE:
@@ -98,7 +98,7 @@ def assert_placed(world: World, write: Create | Update | Recreate) -> None:
 
 
 def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
-    """What `propagate` copies goes one hop, to a namespace that says so itself, and carries the name of its parent."""
+    """A copy of `propagate` is in a child of its source namespace and names that namespace."""
     if write.key.source_type != trees.NAME:
         return
     labels = world.objects[namespace_ref(write.ref.namespace)].labels
@@ -109,7 +109,7 @@ def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> No
 
 
 def assert_may_end(world: World, write: Delete | Release) -> None:
-    """A Namespace goes because its SubNamespace does, which has our finalizer, and only where nothing hangs on it."""
+    """A Namespace is deleted only with its SubNamespace, which has our finalizer, and only without children."""
     source = world.objects[write.key.source]
     assert source.deleting
     assert trees.FINALIZER in source.finalizers
@@ -120,7 +120,7 @@ def assert_may_end(world: World, write: Delete | Release) -> None:
 
 
 def is_ours(world: World, key: Key, live: Object) -> bool:
-    """By an owner reference, by a mark, or because we made it and no owner reference says for whom."""
+    """By an owner reference, by a mark, or because we created it and no owner reference names another source."""
     if live.ref.kind == NAMESPACE:
         return live.labels.get(trees.PARENT) == key.source.namespace
     if owns_by_reference(world.registry[key.source_type]):
@@ -136,7 +136,7 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
 
 
 def is_given_away(world: World, key: Key, live: Object) -> bool:
-    """To other vocabularies, what a tree only created is its namespace's own once no source of the tree wants it."""
+    """For other vocabularies, a copy created once belongs to its namespace if the tree no longer wants it."""
     created = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
     claiming = {key.source_type, *(claim.source_type for claim in world.claimants(live.ref))}
     return created and trees.NAME not in claiming
@@ -147,7 +147,7 @@ def owns_by_reference(source_type: SourceType) -> bool:
 
 
 def is_orphaned(world: World, live: Object) -> bool:
-    """It was made for a source that owns by reference, and no reference is left."""
+    """True for a copy of a source that owns by reference which has lost its reference."""
     owning = [source_type for source_type in world.registry.source_types if owns_by_reference(source_type)]
     recorded = any(
         proof(live, mark, source_type.ownership.managers)
@@ -163,7 +163,7 @@ def is_recorded(world: World, key: Key, live: Object) -> bool:
 
 
 def may_replace(world: World, key: Key, live: Object) -> bool:
-    """A copy of our making that holds an owner reference, or must get one, and whose source does not come first."""
+    """True for a copy of ours that has or needs an owner reference and whose source does not come first."""
     holder = world.registry.owner(live, world)
     if holder is None or holder == key or ADOPTED in live.annotations or RELEASED in live.annotations:
         return False
@@ -181,7 +181,7 @@ def may_replace(world: World, key: Key, live: Object) -> bool:
 
 
 def is_kept(world: World, key: Key, live: Object) -> bool:
-    """A copy of our making whose source, of no later vocabulary, lets it stay as it is."""
+    """True for a copy of ours whose source does not prune and is of no later vocabulary."""
     holder = world.registry.owner(live, world)
     if holder is None or holder == key or world.get(holder.source) is None:
         return False
@@ -192,14 +192,14 @@ def is_kept(world: World, key: Key, live: Object) -> bool:
 
 
 def names(live: Object, source: Object) -> bool:
-    """True where an owner reference names this very source."""
+    """True if an owner reference has the uid of this source."""
     return source.uid in [owner.uid for owner in live.owner_references]
 
 
 def may_take(world: World, key: Key, copy: Copy, live: Object) -> bool:
-    """Taken over as the settings say, or adopted because it is identical and nobody's.
+    """True if the settings allow a takeover, or if the object is identical, has no owner and can be adopted.
 
-    A source is never taken, except by one further up its own tree where the settings say `overwrite`.
+    A source is never taken over, except by one further up its own tree with `overwrite`.
     """
     if world.registry.owner(live, world) is None and not all(
         copy.template.adopt is Adopt.ANY and chained(world, chain_key, key)
@@ -235,13 +235,13 @@ def assert_unwanted(world: World, write: Delete | Release) -> None:
 
 
 def assert_wished(world: World, write: Delete | Release) -> None:
-    """A source that goes with the definition of its kind is no wish to delete anything."""
+    """A source that is deleted with the definition of its kind deletes nothing."""
     source = world.get(write.key.source)
     assert (source is not None and not source.deleting) or write.key.source.kind not in world.revoked
 
 
 def assert_in_turn(world: World, write: Delete | Release) -> None:
-    """A Secret whose owner has another target now goes only once the new one has arrived."""
+    """The Secret at the former target of a FishySecret is deleted only once the new Secret exists."""
     source = world.get(write.key.source)
     if write.key.source_type != fishysecret.NAME or source is None or source.deleting:
         return
@@ -256,16 +256,16 @@ def assert_in_turn(world: World, write: Delete | Release) -> None:
 
 
 def is_left_over(world: World, write: Delete | Release) -> bool:
-    """True where an owner reference names another source of this very name: there is a new one."""
+    """True if an owner reference names an earlier source of the same name."""
     source = world.get(write.key.source)
     owned = owns_by_reference(world.registry[write.key.source_type])
     return owned and source is not None and not source.deleting and not names(write.live, source)
 
 
 def is_proven(world: World, write: Delete | Release) -> bool:
-    """The record says that we set the mark; where the garbage collector is to take it, its source is not just going.
+    """True if managedFields prove our mark and the garbage collector is not about to delete the copy.
 
-    The label that names a Namespace's parent counts whoever set it: `assert_may_end` says when the Namespace may go.
+    The parent label of a Namespace counts for any field manager: see `assert_may_end`.
     """
     if write.ref.kind == NAMESPACE:
         return True
@@ -275,7 +275,7 @@ def is_proven(world: World, write: Delete | Release) -> bool:
 
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:
-    """No other source's good copy goes."""
+    """No copy in sync of another source is deleted."""
     for key in world.asking():
         source_type = world.registry[key.source_type]
         if key != write.key and source_type.ownership.source_of(write.live, world) == key.source:

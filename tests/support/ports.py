@@ -1,9 +1,8 @@
-"""Ports for what tests start themselves: nobody else takes one between the choice and the moment it is listened on.
+"""Ports for programs that tests start. No other process takes a port before the program listens on it.
 
-The system gives outgoing connections and listeners without a wish any port of its own range; a program that has to be
-started first comes to a port chosen there too late now and then. Those here are below that range, and each process that
-runs tests has some for itself, also beside other runs on the same machine: were one port chosen by two, the operator
-of the other run would answer in place of one that could not listen.
+The system assigns ports of its ephemeral range to outgoing connections, so a port chosen there may be taken before a
+program has started. The ports here are below that range. Every process that runs tests reserves its own block, even
+beside other test runs on the same machine: with the same port twice, the operator of another run would answer.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ _numbers = itertools.count()
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and another one each time."""
+    """A free port, a different one each time."""
     own, _ = _own_block()
     return next(port for port in (own[next(_numbers) % EACH] for _ in own) if _is_free(port))
 
 
 @cache
 def _own_block() -> tuple[range, IO[str]]:
-    """The ports of this process, and what keeps others away from them until it ends."""
+    """The ports of this process and the lock that reserves them until it ends."""
     return claimed(Path(tempfile.gettempdir()))
 
 
 def claimed(folder: Path) -> tuple[range, IO[str]]:
-    """A block of ports that nobody has claimed, with the lock on it: whoever ends, however that is, lets it go."""
+    """A free block of ports and its lock. The system releases the lock when the process ends."""
     for block in range(BLOCKS):
         try:
             lock = (folder / f"samara-test-ports-{block}.lock").open("a")

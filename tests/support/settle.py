@@ -33,7 +33,7 @@ def every_key(world: World) -> list[Key]:
 
 
 def plan_of(key: Key, world: World, rules: ClusterPolicy) -> Plan:
-    """A plan with all that it asks for: places looked at, paths read, and the status that follows from it."""
+    """Plans a key with all reads that it needs: addresses, paths and definitions; adds the status write."""
     planned = plan(key, world, world.registry, rules)
     while planned.read_first or planned.reads:
         world.look(look.ref for look in planned.read_first)

@@ -47,7 +47,7 @@ TYPES = ("Opaque", "Opaque", "Opaque", "kubernetes.io/tls", "kubernetes.io/servi
 SOMEBODY = OwnerReference("apps/v1", "Deployment", "somebody", "u-somebody", controller=True)
 FINALIZERS: tuple[tuple[str, ...], ...] = ((), (toys.GUARD,), (toys.GUARD, "somebody/else"), ("somebody/else",))
 ZONE = "zone"
-"""By which distributions select. Nothing lays it over a namespace, so the selection is the same in any order."""
+"""The label by which distributions select. No overlay sets it, so the selection does not depend on the order."""
 GITOPS = "argocd.argoproj.io/instance"
 Json = dict[str, Any]
 SYNC_ASKS: tuple[dict[str, str], ...] = (
@@ -74,7 +74,7 @@ RELATIONS: tuple[dict[str, str], ...] = (
     {trees.TYPE: trees.IS_TEMPLATE, trees.TEMPLATE: "b"},
     {trees.PARENT: "a", trees.TEMPLATE: "b"},
 )
-"""What the labels of a namespace may say: also of itself, of nobody, of one that hangs on it."""
+"""Tree labels of a namespace. Its parent may be itself, missing or one of its children."""
 GROWN: dict[str, tuple[dict[str, str], ...]] = {
     HOME: ({trees.TYPE: trees.ROOT}, {trees.TYPE: trees.IS_TEMPLATE}),
     "a": ({trees.PARENT: HOME}, {trees.TYPE: trees.ROOT}),
@@ -137,7 +137,7 @@ def worlds() -> st.SearchStrategy[World]:
 
 @st.composite
 def forests(draw: st.DrawFn) -> World:
-    """Namespace trees in any state, with loops and loose ends, and little beside: so that much happens in them."""
+    """Namespace trees in any state, with loops and missing parents, and few other objects."""
     world = World(draw(st.sampled_from(list(registries().values()))))
     for name in (HOME, *OTHERS):
         related = draw(st.sampled_from((*GROWN[name] * 12, *RELATIONS)))
@@ -171,7 +171,7 @@ def _leaf(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """A copy of the namespace's own upstream, mostly: as we or the original made it, or forged, or drifted since."""
+    """A copy, mostly from the parent or template: created by us or the original, forged, or drifted."""
     labels = world.objects[namespace_ref(ref.namespace)].labels
     above = labels.get(trees.PARENT) or labels.get(trees.TEMPLATE) or draw(st.sampled_from(OTHERS))
     annotations = {trees.FROM: above, trees.PROPAGATE: draw(st.sampled_from(MODES[:3]))}
@@ -184,7 +184,7 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 @st.composite
 def mixed(draw: st.DrawFn) -> World:
-    """A cluster in the middle of its life: sources, copies right and wrong, other people's objects."""
+    """A cluster in use: sources, copies in sync and drifted, and foreign objects."""
     world = World(draw(st.sampled_from(list(registries().values()))), meddled=draw(st.sampled_from(("", CANARY))))
     for name in ("p", "q"):
         world.outside[name] = draw(st.one_of(st.none(), contents()))
@@ -208,7 +208,7 @@ def mixed(draw: st.DrawFn) -> World:
 
 
 def fishy_specs() -> st.SearchStrategy[Content]:
-    """A target that several want, with or without what can be said besides, and what cannot be served."""
+    """Specs of FishySecrets: a contested target, optional fields, and invalid ones."""
     addresses = [{"namespace": space, "name": name} for space in (*OTHERS, HOME, "kube-x", "zz") for name in NAMES]
     types: tuple[Json, ...] = (*({},) * 5, {"type": "example.com/db"}, {"type": "kubernetes.io/service-account-token"})
     items = [{"secretPath": "/p", "secretKeyName": "key"}]
@@ -247,7 +247,7 @@ def _sub_namespace(draw: st.DrawFn, world: World) -> None:
 
 
 def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """A source of one vocabulary or another, or whatever else may be at a place."""
+    """A source of a random vocabulary, or another object at this address."""
     if namespace_ref(ref.namespace) not in world.objects:
         return
     what = draw(st.sampled_from(("chain", "sync", "tree", "example", "occupant", "occupant", "")))
@@ -264,7 +264,7 @@ def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _requested(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """A source as an example of any vocabulary writes it, also of one that has no other words here."""
+    """A source with the request of an example, also for vocabularies that this module does not name."""
     request = draw(st.sampled_from(REQUESTS))
     names = _names(request, request.ref.namespace, request.ref.name)
     created = draw(st.sampled_from(("2025", "2026")))
@@ -278,7 +278,7 @@ def _requested(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _names(request: Request, namespace: str, name: str) -> dict[str, str]:
-    """For the names in an example those of these worlds; the namespace and the name of the source as they are told."""
+    """Maps the names in an example to those of these worlds, and its source to this namespace and name."""
     others = [other for other in request.namespaces if other not in (HOME, request.ref.namespace)]
     return {
         **dict(zip(others, cycle(OTHERS), strict=False)),
@@ -288,7 +288,7 @@ def _names(request: Request, namespace: str, name: str) -> dict[str, str]:
 
 
 def _tree(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """A source of a tree, which may say of itself that it came from somewhere."""
+    """A source of a tree, possibly with a forged `from` annotation."""
     forged = {trees.FROM: draw(st.sampled_from(OTHERS))} if draw(rarely()) else {}
     annotations = {
         trees.PROPAGATE: draw(st.sampled_from(MODES)),
@@ -352,7 +352,7 @@ def _listed(*names: str) -> Json:
 
 
 def targets() -> st.SearchStrategy[Json]:
-    """By all, by name, by label, minus some; and what cannot be read."""
+    """All namespaces, names, labels and exclusions, and invalid ones."""
     who: list[Json] = [
         {"allNamespaces": True},
         {"includedNamespaces": _listed("a", "zz")},
@@ -367,7 +367,7 @@ def targets() -> st.SearchStrategy[Json]:
 
 
 def _namespaces(draw: st.DrawFn, world: World) -> None:
-    parents = {"a": ("",), "b": ("", "a"), "c": ("", "a", "b"), HOME: ("",)}  # a forest: people cannot make rings here
+    parents = {"a": ("",), "b": ("", "a"), "c": ("", "a", "b"), HOME: ("",)}  # a forest without loops
     for name in (*OTHERS, HOME):
         if name != HOME and draw(rarely()):
             continue
@@ -415,7 +415,7 @@ def _chain(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Labels and annotations by which an object at this place says whose copy it is."""
+    """The labels and annotations that mark an object at this address as a copy of a source."""
     marks_by_holder = {"": ({}, {}), "secret-copy": ({FROM: f"{HOME}-{ref.name}"}, {ORIGIN: f"{HOME}/{ref.name}"})}
     for namespace in OTHERS[:2]:
         marks_by_holder[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
@@ -439,7 +439,7 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
 
 
 def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]:
-    """The controller reference to a distribution, by the uid that it has or had: anybody can write it."""
+    """A controller reference to a distribution with its present or a former uid. Any user can write one."""
     kind = RESOURCE_DISTRIBUTION
     source = world.objects.get(Ref(kind, "", name))
     if name not in DISTRIBUTIONS:
@@ -449,7 +449,7 @@ def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]
 
 
 def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    """Whatever is at a place: nothing, a copy in any state, a forgery, somebody's own object."""
+    """The object at an address: a copy in any state, a forgery or a foreign object."""
     marks = marks_of(ref)
     first = draw(st.sampled_from(sorted(marks)))
     others = [] if first.startswith("tree") else [name for name in sorted(marks) if not name.startswith("tree")]
@@ -507,7 +507,7 @@ def fates() -> st.SearchStrategy[list[Fate]]:
 
 
 class Deed:
-    """Something that a person does to a world, whatever it holds."""
+    """A random action of a user on a world."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.what = draw(st.sampled_from(sorted(_DEEDS)))

@@ -16,7 +16,7 @@ from tests.support import fork_client, forks
 
 WRONG = "apiVersion: v1\nkind: Secret\nmetadata: {name: db, annotations: {secret-copy/namespaces: No_Name}}\n"
 WAITS = ("lint", "-", "--config=/dev/null")
-"""Reads its input to the end, and we do not end it."""
+"""Waits for the end of its input, which these tests never send."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_every_fork_is_a_process_of_its_own(pipe: tuple[int, int], nothing: int)
 
 
 def test_a_fork_ends_with_its_client(pipe: tuple[int, int], nothing: int) -> None:
-    """So that nothing goes on when the tests end, however they end."""
+    """No fork survives the tests, even if they are killed."""
     connection = fork_client.request(
         str(forks.server()), "samara", WAITS, environment(), (pipe[0], nothing, nothing), os.getcwd()
     )

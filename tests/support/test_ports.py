@@ -13,7 +13,7 @@ from tests.support import ports
 from tests.support.ports import BLOCKS, EACH, FIRST, claimed, free_port
 
 LAST_OF_OURS = 32_767
-"""Above it the system chooses for everybody."""
+"""The ephemeral ports of the system are above it."""
 
 
 def test_a_port_is_not_chosen_twice_in_a_row() -> None:
@@ -28,7 +28,7 @@ def test_a_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_test_runs_choose_from_different_blocks_of_ports() -> None:
-    """Another run on the same machine is another process, and knows nothing of this one."""
+    """Another run on the same machine is another process without knowledge of this one."""
     ours = free_port() // EACH
     code = "from tests.support.ports import free_port; print(free_port())"
     theirs = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

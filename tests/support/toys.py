@@ -49,7 +49,7 @@ PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
 FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
 WIDGET = Kind("toys.dev", "v1", "Widget", "widgets")
-"""A kind of which nothing is known beforehand: what the server makes of one is asked."""
+"""A kind without rules: a dry run shows its stored form."""
 TREE_KEYS = {
     "labelKeys": ["color", "tree.dev/*"],
     "annotationKeys": ["story"],

@@ -1,4 +1,4 @@
-"""The end of an event loop of a test: connections over TLS say goodbye in turns that are still to come."""
+"""Closes an event loop cleanly: TLS connections need further iterations to close."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 async def until_closed(seconds: float = 5.0) -> None:
-    """Waits until no transport of the loop is open: one that is dropped is a warning, and so fails a test."""
-    with suppress(TimeoutError):  # and then the warning says which
+    """Waits until no transport of the loop is open: a dropped one causes a warning, which fails the test."""
+    with suppress(TimeoutError):  # then the warning names the transport
         async with asyncio.timeout(seconds):
             while _open():  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Namespaces and objects of trees, written shortly."""
+"""Short constructors for namespaces and objects of trees."""
 
 from __future__ import annotations
 

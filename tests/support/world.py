@@ -1,4 +1,4 @@
-"""An in-memory cluster for tests, read by scanning and changed by people; `server.py` performs our own writes."""
+"""An in-memory cluster for tests. Users change it through `World`; `server.py` performs our own writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from samara.core.source_type import Addresses
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
-"""On a Namespace that ends, while something is left in it."""
+"""A finalizer on a terminating Namespace that still has objects."""
 NOT_FOUND = SecretReading(fault=ReadError("FetchError", "the store has nothing at this path"))
 
 
@@ -69,7 +69,7 @@ def at(namespace: str, name: str, kind: Kind = SECRET) -> Ref:
 
 @dataclass(repr=False)
 class World:
-    """Everything that exists, what of it is held, and what lies outside the cluster."""
+    """All objects, the part of them that the cache holds, and the state outside the cluster."""
 
     registry: Registry
     objects: dict[Ref, Object] = field(default_factory=dict)
@@ -81,12 +81,12 @@ class World:
     values: dict[Query, object] = field(default_factory=dict)
     version: int = 0
     meddled: str = ""
-    """Admission changes the copies that hold this text, where there is one."""
+    """If not empty, admission changes copies that contain this text."""
     stored: dict[tuple[Kind, Content], Content] = field(default_factory=dict)
-    """What the server has made of something that was sent."""
+    """The stored form of content that was sent."""
     _asking: list[Key] | None = None
 
-    # What a plan may read. An unrelated object is not held until it has been looked at.
+    # The view of a plan. The cache holds an unrelated object only after it was read.
 
     def _holds(self, obj: Object) -> bool:
         if not obj.ref.kind.namespaced or obj.ref.kind in self.registry.always_cached or obj.ref in self.looked:
@@ -94,7 +94,7 @@ class World:
         return not self.registry.metadata_keys.isdisjoint((*obj.labels, *obj.annotations)) or self._is_owned(obj)
 
     def _is_owned(self, obj: Object) -> bool:
-        """True where an owner reference names a source; the server's record of our hand makes it worth parsing."""
+        """True if an owner reference names a source. Only objects with managedFields of ours are parsed for it."""
         return obj.known_copy and bool(obj.owner_references) and self.registry.owner(obj, self) is not None
 
     def get(self, ref: Ref) -> Object | None:
@@ -113,7 +113,7 @@ class World:
         return listed.legal if listed is not None else [namespace.ref.name for namespace in self.objects_of(NAMESPACE)]
 
     def asking(self) -> list[Key]:
-        """Every source there is, scanned once per change."""
+        """Every source, scanned once per change."""
         if self._asking is None:
             self._asking = [key for obj in self.held() for key in self.registry.sources(obj, self)]
         return self._asking
@@ -148,12 +148,12 @@ class World:
         return self.registry.owner(obj, self)
 
     def is_claimed(self, ref: Ref) -> bool:
-        """True where a source may write this kind and name, in whichever namespace."""
+        """True if a source may write this kind and name in any namespace."""
         claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
         return any(claim is not None and claim.target == (ref.kind, ref.name) for claim in claims)
 
     def meeting(self, addresses: Addresses) -> list[Key]:
-        """The sources that can meet one with these places: not those of another branch."""
+        """The sources whose addresses may overlap with these: not those of another branch of a tree."""
         others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.asking())
         near = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
         return [
@@ -177,7 +177,7 @@ class World:
         return None if stored is None else content(**stored)
 
     def read(self, reads: Iterable[Query]) -> None:
-        """Asks outside the cluster, or asks the server what it would make of something."""
+        """Answers the queries from outside the cluster or with a dry run."""
         self.values.update({_known_by(query): self._answer(query) for query in reads})
 
     def _answer(self, read: Query) -> object:
@@ -196,7 +196,7 @@ class World:
         self.looked.update(refs)
         self._asking = None
 
-    # What people do, or `by` a field manager of ours: the server's record of who set which key follows.
+    # Changes by users, or `by` a field manager of ours. They update the managed fields.
 
     def put(self, ref: Ref, body: Content | None = None, by: str = "", **more: Any) -> Object:
         self.version += 1
@@ -220,7 +220,7 @@ class World:
         return self.store(replace(after, managed_keys=ours, applied_keys=_kept(before.applied_keys, before, after)))
 
     def delete(self, ref: Ref) -> None:
-        """A Namespace goes once all that is in it is gone."""
+        """Deletes an object. A Namespace disappears after all objects in it."""
         inside = [inner for inner, obj in self.objects.items() if ref.kind == NAMESPACE and inner.namespace == ref.name]
         if inside:
             self.edit(ref, finalizers=(*self.objects[ref].finalizers, EMPTYING))
@@ -229,13 +229,13 @@ class World:
             self.delete(inner)
 
     def paste(self, ref: Ref, namespace: str) -> Object:
-        """`kubectl get -o yaml | kubectl apply -n other`: the marks come along, the server's record does not."""
+        """`kubectl get -o yaml | kubectl apply -n other`: copies the marks, but not the managed fields."""
         original = self.objects[ref]
         pasted = ref._replace(namespace=namespace)
         return self.put(pasted, original.content, labels=original.labels, annotations=original.annotations)
 
     def strip(self, ref: Ref) -> Object:
-        """Takes every mark off."""
+        """Removes every mark."""
         marked, keys = self.objects[ref], self.registry.metadata_keys
         left = [
             {key: metadata[key] for key in metadata if key not in keys}
@@ -267,10 +267,10 @@ class World:
         ):
             self.edit(ref, finalizers=tuple(finalizer for finalizer in namespace.finalizers if finalizer != EMPTYING))
 
-    # What tests ask.
+    # For tests.
 
     def seen(self) -> World:
-        """What a cache knows at this moment; it shares what was looked at and read."""
+        """A snapshot as a cache would see it now. It shares the reads."""
         return replace(self, objects=dict(self.objects), _asking=None)
 
     def catch_up(self, world: World) -> None:
@@ -283,12 +283,12 @@ class World:
         printer.text(repr(self))
 
     def state(self) -> dict[Ref, tuple[object, ...]]:
-        """All that a user can see, so without uids and versions."""
+        """The state as users see it, without uids and versions."""
         return {ref: _shown(obj) for ref, obj in self.objects.items()}
 
 
 def path(text: str) -> SecretPath:
-    """A path of the secret manager, as it is known whoever asks how often."""
+    """A path of the secret manager, independent of the interval of its readers."""
     return SecretPath(text, 0.0)
 
 
@@ -301,7 +301,7 @@ def _may_meet(one: str, other: str) -> bool:
 
 
 def _answer(read: Query) -> Content | Rejected | None:
-    """To a trial the server adds a default of its own; there are sizes that it does not take."""
+    """The answer to a dry run: the server adds a default and refuses negative sizes."""
     spec = json.loads(read.body).get("spec") or {} if isinstance(read, DryRunCreate) else None
     if spec is None:
         return None
@@ -322,7 +322,7 @@ def _shown(obj: Object) -> tuple[object, ...]:
 
 
 def _line(obj: Object) -> str:
-    """One object for the eyes of whoever reads a failing example."""
+    """One object in a line, for the report of a failing example."""
     flags = f"{'made ' * obj.known_copy}{'deleting ' * obj.deleting}{' '.join(obj.finalizers)}"
     raw = " ".join(f"{part.name}={part.raw!r}" for part in obj.content.fields)
     ours = sorted(owned.key for owned in obj.managed_keys)
