@@ -96,7 +96,7 @@ class PlanContext:
         return is_new or any(self.view.answer(query) is UNREAD for query in desired.reads)
 
     def _takes_over(self, copy: Copy, live: Object) -> bool:
-        """False if the rival could never update the copy: it would belong to nobody for good."""
+        """False if the rival could never update the copy, which then would have no owner for good."""
         template = with_unmanaged_fields(copy.template, live)
         if template.mode is not Mode.SYNC:
             return False

@@ -41,7 +41,7 @@ class Ownership(Protocol):
         """True if the object may be deleted as a copy of ours, not only compared with one."""
 
     def is_remembered(self, obj: Object) -> bool:
-        """True if an object stays a copy of ours when somebody removes its marks."""
+        """True if an object stays a copy of ours when another client removes its marks."""
 
     def is_disowned(self, obj: Object) -> bool:
         """True if a marked object belongs to its namespace as soon as its source is gone."""
@@ -60,7 +60,7 @@ class ByMark:
     named: Callable[[Object, View], Ref | None]
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     trusted: bool = False
-    """True if the mark counts whoever set it: only administrators can set it."""
+    """True if the mark counts whichever client set it, because only administrators can set it."""
     disowned: Callable[[Object], bool] = lambda obj: False
     copies_may_be_sources: bool = False
     transferable: bool = True

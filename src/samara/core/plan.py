@@ -55,7 +55,7 @@ def _are_answered(reads: Iterable[Query], view: View) -> bool:
 
 
 def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanContext, Desired]:
-    """Before the end of a custom resource deletes anything, make sure that somebody meant it.
+    """Before the end of a custom resource deletes anything, make sure that it was deleted on purpose.
 
     If its definition (CRD) is being deleted too, or the object is only missing in a list, nothing is deleted and only
     the finalizer is removed.

@@ -38,7 +38,7 @@ class Rejected(NamedTuple):
 class CrdExists(NamedTuple):
     """Does the CRD of this kind exist, and is it not being deleted? The answer is true or false.
 
-    When a CRD is deleted, the API server deletes all its objects. Nobody asked for the deletion of their copies.
+    When a CRD is deleted, the API server deletes all its objects. That is no request to delete their copies.
     """
 
     kind: Kind

@@ -134,7 +134,7 @@ is_source = occupied_by(Occupant.SOURCE)
 
 
 def identical(target: Target) -> bool:
-    """somebody else's object that is equal, has no owner and belongs to no GitOps tool or Helm release"""
+    """an object of another client that is equal, has no owner and belongs to no GitOps tool or Helm release"""
     live, template = target.live, target.template
     if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
         return False
@@ -144,10 +144,12 @@ def identical(target: Target) -> bool:
 
 
 def may_overwrite(target: Target) -> bool:
-    """somebody else's object, and the setting `conflicts` is `overwrite`"""
+    """an object of another client, and the setting `conflicts` is `overwrite`"""
     if target.template.adopt is not Adopt.ANY:
         return False
-    holder = target.holder  # an object with an owner reference is garbage collected with its owner, whoever updates it
+    holder = (
+        target.holder
+    )  # an object with an owner reference is garbage collected with its owner, whichever client updates it
     return holder is None or target.ctx.registry[holder.source_type].ownership.transferable
 
 
@@ -255,7 +257,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
-    # Somebody else's object.
+    # An object of another client.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),
     Rule("overwrite", may_overwrite, overwrite),
@@ -434,7 +436,7 @@ OVERLAY_RULES: tuple[Rule[OverlayTarget], ...] = (
 
 
 def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
-    """What labels and annotations that a source wants on somebody else's object need."""
+    """The outcome for labels and annotations that a source applies to an object that is not its copy."""
     return _first(OVERLAY_RULES, OverlayTarget(ctx, overlay))
 
 

@@ -173,7 +173,7 @@ class SourceType:
 
 
 def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool:
-    """True if somebody deleted a source whose deletion states the wish to delete its copies."""
+    """True if a source was deleted whose deletion is a request to delete its copies."""
     stated = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
     return stated and (source is None or source.deleting)
 

@@ -66,7 +66,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class KeepAsOrphan:
-    """Mark a copy that stays although no source wants it: its deletion was held, and somebody discarded it."""
+    """Mark a copy that stays although no source wants it: its deletion was held, and a person discarded it."""
 
     key: Key
     ref: Ref

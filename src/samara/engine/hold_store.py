@@ -43,7 +43,7 @@ class HoldRecord:
     until: str
     set: str
     answer: str = ""
-    """`release` or `discard`, and the digest of the set that it applies to; empty if nobody has answered."""
+    """`release` or `discard`, and the digest of the set that it applies to; empty if there is no answer."""
 
 
 def record_name(key: str) -> str:

@@ -110,7 +110,7 @@ def _objects(root: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 
 def _is_whole(item: yaml.MappingNode) -> bool:
-    """True for an object, and for what has neither kind nor metadata: somebody's configuration."""
+    """True for a Kubernetes object, and for a file of another format, with neither kind nor metadata."""
     return bool(scalar(_child(item, "kind")) or not _child(item, "metadata"))
 
 
@@ -118,7 +118,7 @@ def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
     """What the server would not take for an object, and what would hide our words from it."""
     kind, meta = spot(item, "kind"), spot(item, "metadata")
     if not _child(item, "apiVersion") or meta.node is None:
-        return  # somebody's configuration
+        return  # a file of another format
     if not scalar(kind.node):
         yield Finding(file, kind.line, "kind", kind_of(kind.node), "the kind of the object, as Secret")
     texts = "a mapping of keys to texts"

@@ -87,7 +87,7 @@ def _conditions(text: object) -> list[Json]:
 
 
 def _is_condition(found: object) -> bool:
-    """True where every field that a condition has is of its type; the server judges what is missing."""
+    """True if every field of a condition has its type. The API server refuses a condition that lacks a field."""
     if not isinstance(found, dict):
         return False
     numbered = found.get("observedGeneration", 0)

@@ -1,4 +1,4 @@
-"""What admission says to a distribution that somebody wants to store: all of its faults in one answer."""
+"""Validates a ResourceDistribution at admission, and returns all of its faults in one answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _denied(new: ParsedSpec, content: object) -> Iterator[str]:
 
 
 def _tried(new: ParsedSpec, answer: Answer) -> Iterator[str]:
-    """What is not answered yet is no fault: whoever performs the trials asks again."""
+    """A dry run without an answer is no fault: the review performs it and calls again."""
     found = answer(new.order.trial) if new.order is not None else None
     if isinstance(found, Rejected):
         yield f"{RESOURCE}: the server would not take it: {found.message}"

@@ -1,4 +1,4 @@
-"""A distribution's spec as values: what is copied, where to, and every fault that a person must put right."""
+"""Parses the spec of a ResourceDistribution: embedded object, targets, and every fault that its author must fix."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Targets(NamedTuple):
 
     @property
     def is_mistyped(self) -> bool:
-        """Whoever has mistyped a name has not asked for a copy to be deleted."""
+        """With a mistyped name no copy is deleted, because the author did not ask for that."""
         return bool(self.included.illegal or self.excluded.illegal)
 
     @property
@@ -54,7 +54,7 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The embedded object. Its namespace does not count, and of its metadata only what is here travels."""
+    """The embedded object. Its namespace is ignored. Copies get no metadata except the labels and annotations here."""
 
     api_version: str
     kind: str
