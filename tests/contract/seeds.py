@@ -367,10 +367,17 @@ DECISIONS = (
         by="core/test_rules.py::test_a_create_only_copy_is_created_once_and_left_alone",
     ),
     Fault(
+        "a copy of the original controller is foreign to a higher vocabulary",
+        "occupant",
+        " or (holder is not None and self._is_made_for(holder, live))",
+        "",
+        by="core/test_occupant.py::test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours",
+    ),
+    Fault(
         "removing the mark frees a copy",
         "occupant",
-        "made = live.known_copy or is_recorded(live, self.ctx.ownership)",
-        "made = False",
+        "made = is_made_by_samara(live, self.ctx.ownership) or (",
+        "made = (",
         by="core/test_laws.py::test_law_1_a_new_winner_takes_over_with_one_update_that_changes_the_marks",
     ),
     Fault(
@@ -474,7 +481,7 @@ DECISIONS = (
     Fault(
         "a copy that another source wants is deleted",
         "rules",
-        "copy.live.known_copy and copy.ctx.has_heir(copy.live)",
+        "is_made_by_samara(copy.live, copy.ctx.ownership) and copy.ctx.has_heir(copy.live)",
         "False",
         by="vocabularies/accurate/test_propagate.py::test_4_2_a_move_between_parents_with_the_same_object_is_one_update",
     ),
@@ -950,9 +957,16 @@ DECISIONS = (
     Fault(
         "a copy that the next source does not recognise is handed over",
         "rules",
-        "copy.live.known_copy and copy.ctx",
+        "is_made_by_samara(copy.live, copy.ctx.ownership) and copy.ctx",
         "copy.ctx",
         by="core/test_rules.py::test_a_copy_that_the_next_source_would_not_recognise_is_deleted",
+    ),
+    Fault(
+        "a copy of the original controller is deleted in front of its heir",
+        "rules",
+        "is_made_by_samara(copy.live, copy.ctx.ownership) and copy.ctx",
+        "copy.live.known_copy and copy.ctx",
+        by="core/test_rules.py::test_a_copy_that_the_original_controller_made_is_handed_over_as_well",
     ),
     Fault(
         "a copy waits for a paused source",

@@ -13,7 +13,7 @@ from tests.support.world import World, at, content, secret
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Desired, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
-from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref
+from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref, namespace_ref
 from samara.core.occupant import Occupant, Target
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
@@ -233,6 +233,15 @@ def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -
     an_object(world, COPIED)
     world.delete(COPY.source)
     assert occupant(world, SYNC) is (Occupant.FOREIGN if gone == "keep" else Occupant.OURS)
+
+
+def test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours() -> None:
+    world = a_world()
+    world.edit(namespace_ref("b"), labels={accurate.TYPE: accurate.ROOT})
+    world.edit(namespace_ref("a"), labels={accurate.PARENT: "b"})
+    propagated = {"annotations": {accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE}}
+    an_object(world, propagated, accurate.ACCURATE_MANAGER)
+    assert occupant(world, COPY) is Occupant.OURS
 
 
 def test_row_5_an_adopted_object_is_foreign() -> None:

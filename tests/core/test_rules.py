@@ -752,10 +752,17 @@ def test_a_copy_that_the_next_source_takes_over_unchanged_is_handed_over() -> No
     assert rule_at(world) == "handed-over"
 
 
-def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
-    """The original controller made it: only the source type that counts its field manager as ours knows the copy."""
+def test_a_copy_that_the_original_controller_made_is_handed_over_as_well() -> None:
     source_of = a_source_type().ownership.source_of
     original = ByMark(frozenset({MARK}), source_of, frozenset({FIELD_MANAGER, "original"}))
     world = a_world(replace(a_source_type(), ownership=original), replace(a_source_type(a_copy()), name="next"))
     world.put(A, secret(), "original", annotations={MARK: "home"})
+    assert rule_at(world) == "handed-over"
+
+
+def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
+    """Another client set the mark, which only this source type trusts: the next source would see a foreign object."""
+    trusting = ByMark(frozenset({MARK}), a_source_type().ownership.source_of, trusted=True)
+    world = a_world(replace(a_source_type(), ownership=trusting), replace(a_source_type(a_copy()), name="next"))
+    world.put(A, secret(), "another-client", annotations={MARK: "home"})
     assert rule_at(world) == "not-desired"

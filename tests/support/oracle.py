@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.world import World
 
-from samara.core.desired import Adopt, Copy, Mode
+from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
@@ -129,7 +129,7 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
         return True
     owner = world.registry.owner(live, world)
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
-    made = live.known_copy or is_recorded(world, key, live)
+    made = live.known_copy or is_recorded(world, key, live) or (owner is not None and is_recorded(world, owner, live))
     if owner is None and is_given_away(world, key, live):
         return False
     return made and not referred and not is_orphaned(world, live) and RELEASED not in live.annotations
@@ -207,8 +207,13 @@ def may_take(world: World, key: Key, copy: Copy, live: Object) -> bool:
     ):
         return False
     tools = any(key.startswith(GITOPS) for key in (*live.labels, *live.annotations))
-    identical = live.content == copy.template.content and not live.owner_references and not tools
+    identical = has_content_of(copy.template, live) and not live.owner_references and not tools
     return copy.template.adopt is Adopt.ANY or (copy.template.adopt is Adopt.IDENTICAL and identical)
+
+
+def has_content_of(template: Template, live: Object) -> bool:
+    """True if the contents are equal, apart from fields whose live value stays."""
+    return template.content in (live.content, live.content.without(*template.unmanaged))
 
 
 def chained(world: World, one: Key, other: Key) -> bool:

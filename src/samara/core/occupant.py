@@ -8,7 +8,7 @@ from typing import Final
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
-from samara.core.ownership import is_adopted, is_operators_own, is_recorded, is_released
+from samara.core.ownership import is_adopted, is_made_by_samara, is_operators_own, is_recorded, is_released
 from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
 from samara.core.view import NamespaceView
 
@@ -127,8 +127,9 @@ class Target:
         return Occupant.FOREIGN
 
     def _was_made_by_us(self, live: Object) -> bool:
-        """True if this uid was a copy before its marks were removed. A released object is no copy any more."""
-        made = live.known_copy or is_recorded(live, self.ctx.ownership)
+        """True if Samara made it for this source or for its holder. A released object is no copy any more."""
+        holder = self.holder
+        made = is_made_by_samara(live, self.ctx.ownership) or (holder is not None and self._is_made_for(holder, live))
         return made and not is_released(live) and not is_operators_own(live)
 
     def _is_free(self, live: Object) -> bool:

@@ -52,6 +52,11 @@ def is_recorded(obj: Object, ownership: Ownership) -> bool:
     return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.managed_keys)
 
 
+def is_made_by_samara(obj: Object, ownership: Ownership) -> bool:
+    """True if this uid was seen as a copy before, or managedFields record a mark of this ownership."""
+    return obj.known_copy or is_recorded(obj, ownership)
+
+
 @dataclass(frozen=True, slots=True)
 class ByMark:
     """A label or an annotation on the copy names its source."""

@@ -17,7 +17,7 @@ from samara.core.metadata_keys import GITOPS, PAUSED
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
-from samara.core.ownership import is_adopted, is_released
+from samara.core.ownership import is_adopted, is_made_by_samara, is_released
 from samara.core.policy import Refusal, paused_at, revocation
 from samara.core.writes import Apply, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
@@ -147,9 +147,8 @@ def may_overwrite(target: Target) -> bool:
     """an object of another client, and the setting `conflicts` is `overwrite`"""
     if target.template.adopt is not Adopt.ANY:
         return False
-    holder = (
-        target.holder
-    )  # an object with an owner reference is garbage collected with its owner, whichever client updates it
+    # An object with an owner reference is garbage collected with its owner, whichever client updates it.
+    holder = target.holder
     return holder is None or target.ctx.registry[holder.source_type].ownership.transferable
 
 
@@ -346,7 +345,7 @@ def release(copy: Unwanted) -> Outcome:
 
 def handed_over(copy: Unwanted) -> bool:
     """the next source in line takes it over as it is"""
-    return copy.live.known_copy and copy.ctx.has_heir(copy.live)
+    return is_made_by_samara(copy.live, copy.ctx.ownership) and copy.ctx.has_heir(copy.live)
 
 
 def delete(copy: Unwanted) -> Outcome:
