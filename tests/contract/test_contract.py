@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.engine.parts import Clock, a_cache, a_key, a_source, deletes, numbered
 from tests.support import examples, strategies, toys
@@ -333,6 +333,7 @@ def _is_proven(obj: Object, world: World) -> bool:
 
 @given(strategies.worlds(), strategies.rules(), strategies.orders())
 def test_the_order_of_keys_does_not_matter(world: World, rules: ClusterPolicy, order: Order) -> None:
+    assume(not _deletes_a_template(world))
     other = copy_of(world)
     settle(world, rules)
     settle(other, rules, order)
@@ -343,10 +344,21 @@ def test_the_order_of_keys_does_not_matter(world: World, rules: ClusterPolicy, o
 def test_lost_writes_and_late_events_only_delay_the_result(
     world: World, rules: ClusterPolicy, fates: list[Fate], order: Order
 ) -> None:
+    assume(not _deletes_a_template(world))
     other = copy_of(world)
     settle(world, rules)
     settle(other, rules, order, fates, check=assert_lawful)
     assert other.state() == world.state()
+
+
+def _deletes_a_template(world: World) -> bool:
+    """True if a SubNamespace is being deleted whose namespace is the template of others.
+
+    A source there may just have changed from create to update mode. Copies that got the new mode in time are deleted
+    with the namespace, and the others stay.
+    """
+    templates = {namespace.labels.get(trees.TEMPLATE) for namespace in world.objects_of(NAMESPACE)}
+    return any(sub.deleting and sub.ref.name in templates for sub in world.objects_of(SUB_NAMESPACE))
 
 
 @given(strategies.worlds(), strategies.rules(), st.lists(strategies.deeds(), min_size=1, max_size=3))

@@ -31,7 +31,7 @@ from tests.vocabularies.accurate.forest import (
 from samara.core.desired import Adopt, Fault
 from samara.core.kinds import ROLE_BINDING
 from samara.core.metadata_keys import ADOPTED, PAUSED, RELEASED
-from samara.core.model import CONFIG_MAP, Key, Object, OwnerReference, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, FIELD_MANAGER, Key, Object, OwnerReference, Ref, namespace_ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
@@ -296,6 +296,19 @@ def test_4_2_a_move_between_parents_with_the_same_object_is_one_update(there: st
     assert [(type(write), write.ref.namespace) for write in writes] == [(Update, name) for name in changed]
     assert (x(world, "a").uid, x(world, "b").uid) == before
     assert x(world, "a").annotations[FROM] == "q"
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_4_2_an_adopted_object_is_released_when_its_namespace_moves_below_a_source_in_create_mode(
+    backwards: bool,
+) -> None:
+    world = a_world()
+    root(world), root(world, "q"), sub(world, "a", "q")
+    source(world, at("r", "x"), "update"), source(world, at("q", "x"), "create")
+    adopted = {FROM: "r", PROPAGATE: "update", ADOPTED: "true"}
+    world.put(at("a", "x"), secret(), FIELD_MANAGER, annotations=adopted)
+    settle(world, order=lambda keys: sorted(keys, key=str, reverse=backwards))
+    assert x(world, "a").annotations == {RELEASED: "true"}
 
 
 def test_4_2_a_stale_copy_that_the_original_left_after_a_move_is_replaced() -> None:

@@ -11,7 +11,7 @@ from samara.core.metadata import is_in_sync
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import is_namespace_name
-from samara.core.ownership import ByMark, is_recorded
+from samara.core.ownership import ByMark, is_adopted, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
 from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
 from samara.core.view import View, has_copies
@@ -221,12 +221,15 @@ class Propagation:
             yield Copy(ref, synced if self._copy_mode(source, ref, view) is Mode.SYNC else created, by_name=True)
 
     def _copy_mode(self, source: Object, ref: Ref, view: View) -> Mode:
-        """When a source changes to create mode, copies in update mode are written once more, to change their mode."""
+        """When a source changes to create mode, copies in update mode are written once more, to change their mode.
+
+        So are the copies of another source, after a move. Its adopted objects are left to it: it releases them.
+        """
         if self._mode_of(source, view) == UPDATE:
             return Mode.SYNC
         live = view.get(ref)
         origin = self.origin(live, view) if live is not None else None
-        is_stale = origin is not None and live is not None and live.known_copy
+        is_stale = origin is not None and live is not None and live.known_copy and not is_adopted(live)
         return Mode.SYNC if is_stale or origin == source.ref else Mode.CREATE_ONLY
 
     # A source that is itself a copy
