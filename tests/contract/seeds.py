@@ -1072,7 +1072,7 @@ COUNTS_AND_STATUS = (
     Fault(
         "a hold forgets the removals that were refused",
         "copy_counts",
-        "self.removals = left | dict",
+        "self.removals = others | dict",
         "self.removals = {} | dict",
         by="contract/test_contract.py::test_held_removals_are_replaced_and_refused_ones_stay_refused",
     ),
@@ -1093,7 +1093,7 @@ COUNTS_AND_STATUS = (
     Fault(
         "no limit for deleted Namespaces",
         "mass_delete",
-        "return gone + asked > ",
+        "return recent + planned > ",
         "return 0 > ",
         by="vocabularies/accurate/test_sub.py::test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_released",
     ),
