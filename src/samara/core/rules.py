@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
-from samara.core.metadata import adopting, is_applied, is_in_sync, with_unmanaged_fields
+from samara.core.metadata import is_applied, is_in_sync, with_adopted_mark, with_unmanaged_fields
 from samara.core.metadata_keys import GITOPS, PAUSED
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
@@ -223,7 +223,7 @@ def replace_copy(target: Target) -> Outcome:
 def adopt(target: Target) -> Outcome:
     """it is adopted: it gets our marks, and loses only them when it is no longer desired"""
     assert target.live is not None
-    copy = target.copy._replace(template=adopting(with_unmanaged_fields(target.template, target.live)))
+    copy = target.copy._replace(template=with_adopted_mark(with_unmanaged_fields(target.template, target.live)))
     return Update(target.ctx.key, target.ref, copy, target.live, "an identical object is there: adopted")
 
 

@@ -10,11 +10,17 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Ref, namespace_ref
-from samara.core.names import LABEL_VALUE, is_label_value, is_namespace_name, quoted
+from samara.core.names import (
+    LABEL_VALUE_FORM,
+    NAMESPACE_NAME_FORM,
+    is_label_key,
+    is_label_value,
+    is_namespace_name,
+    quoted,
+)
 from samara.core.ownership import ByMark
 from samara.core.policy import is_paused
 from samara.core.queries import NamespaceIsActive
-from samara.core.selectors import NAMESPACE_NAME, is_label_key
 from samara.core.source_type import Addresses, CustomResource, Hierarchy, Policy, Protected, SourceType, Status
 from samara.core.status import condition, status_of
 from samara.core.view import View
@@ -70,7 +76,7 @@ class SubNamespaces:
     def lint(self, obj: Object) -> Iterator[Mistake]:
         name, spec = obj.ref.name, spec_of(obj)
         if name and not is_namespace_name(name):
-            yield Mistake("metadata.name", NAMESPACE_NAME, quoted(name))
+            yield Mistake("metadata.name", NAMESPACE_NAME_FORM, quoted(name))
         elif self.is_reserved(name):
             expected = "another name: this one is reserved, and no namespace is made of it"
             yield Mistake("metadata.name", expected, quoted(name))
@@ -256,7 +262,7 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
         if not is_label_key(key):
             yield _invalid(LABELS, key, key, "the key of a label")
         if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE)
+            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE_FORM)
     for key in annotations:
         if not is_label_key(key.lower()):
             yield _invalid(ANNOTATIONS, key, key, "the key of an annotation")

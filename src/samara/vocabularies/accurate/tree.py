@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from samara.core.desired import Desired, Fault, Mistake, Overlay
 from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namespace_ref
-from samara.core.names import is_namespace_name, quoted
+from samara.core.names import NAMESPACE_NAME_FORM, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
-from samara.core.selectors import NAMESPACE_NAME
 from samara.core.source_type import Annotated, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
@@ -154,7 +153,7 @@ def lint(namespace: Object) -> Iterator[Mistake]:
         if labels.get(key) == "":
             yield Mistake(key, "the name of a namespace, or no such label")
         elif key in labels and not is_namespace_name(labels[key]):
-            yield Mistake(key, NAMESPACE_NAME)
+            yield Mistake(key, NAMESPACE_NAME_FORM)
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
-from samara.core.names import is_namespace_name, quoted, sample
-from samara.core.selectors import is_dns_subdomain
+from samara.core.names import is_dns_subdomain, is_namespace_name, quoted, sample
 from samara.vocabularies.fishysecret.paths import path_fault
 
 MOST = 500

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from samara.core.kinds import rules_for
 from samara.core.model import Content
-from samara.core.names import quoted
+from samara.core.names import is_dns_subdomain, quoted
 from samara.core.queries import DryRunCreate, Rejected
-from samara.core.selectors import is_dns_subdomain
 from samara.vocabularies.resource_distribution.spec import RESOURCE
 from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samara.core.desired import Fault, Mistake, mismatch
-from samara.core.names import NO_NAMES, NamespaceNames, quoted, sample
-from samara.core.selectors import NamespaceSelector, Selector, is_dns_subdomain
-from samara.core.selectors import parse_selector_json as parse_selector
+from samara.core.names import NO_NAMES, NamespaceNames, is_dns_subdomain, quoted, sample
+from samara.core.selectors import NamespaceSelector, Selector, parse_selector_json
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
@@ -179,7 +178,7 @@ def _targets(found: Mapping[str, Any], faults: list[Fault]) -> Targets:
 
 
 def _selector(found: object, at: str, faults: list[Fault]) -> Selector:
-    selector, wrong = parse_selector(found)
+    selector, wrong = parse_selector_json(found)
     faults += [fault.below(at) for fault in wrong]
     return selector
 

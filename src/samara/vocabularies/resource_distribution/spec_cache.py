@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 from samara.core.desired import Fault, Mistake
 from samara.core.kinds import rules_for
 from samara.core.model import ANNOTATIONS, LABELS, Content, Field, Kind
-from samara.core.names import quoted, sample
+from samara.core.names import is_dns_subdomain, quoted, sample
 from samara.core.queries import UNREAD, DryRunCreate, Rejected, Unread
-from samara.core.selectors import is_dns_subdomain
 from samara.core.source_type import Copyable
 from samara.core.view import View
 from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, Resource, Targets, compact, read
