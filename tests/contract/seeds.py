@@ -656,7 +656,7 @@ DECISIONS = (
     Fault(
         "ignored namespaces are targets",
         "policy",
-        "if copy.by_name or not _has(namespace, IGNORE):",
+        "if copy.by_name or not _is_true(namespace, IGNORE):",
         "if True:",
         by="core/test_policy.py::test_an_ignored_namespace_is_a_target_only_by_name",
     ),
@@ -684,7 +684,7 @@ DECISIONS = (
     Fault(
         "service account tokens are copied",
         "policy",
-        'return None if denied is None else Refusal("refused", denied)',
+        'return None if why is None else Refusal("refused", why)',
         "return None",
         by="core/test_policy.py::test_a_denied_type_is_refused_even_if_any_kind_is_allowed",
     ),
@@ -880,7 +880,7 @@ DECISIONS = (
     Fault(
         "any refusal deletes the copy",
         "rules",
-        "if found.revokes and live is not None",
+        "if refusal.revokes and live is not None",
         "if live is not None",
         by="core/test_rules.py::test_a_denied_kind_is_blocked_and_existing_objects_stay",
     ),
@@ -1006,7 +1006,7 @@ DECISIONS = (
     Fault(
         "an annotated object is copied onto itself",
         "annotated",
-        "if namespace != own",
+        "if namespace != source.namespace",
         "if True",
         by="core/test_annotated.py::test_an_object_is_copied_to_the_namespaces_of_its_annotation_and_never_onto_itself",
     ),
@@ -1079,14 +1079,14 @@ COUNTS_AND_STATUS = (
     Fault(
         "an explicit deletion is held",
         "source_type",
-        "return stated and (",
+        "return is_explicit and (",
         "return False and (",
         by="contract/test_contract.py::test_many_removals_at_once_are_held_unless_the_source_was_deleted_explicitly",
     ),
     Fault(
         "every deletion is explicit",
         "source_type",
-        "return stated and (",
+        "return is_explicit and (",
         "return (",
         by="contract/test_contract.py::test_many_removals_at_once_are_held_unless_the_source_was_deleted_explicitly",
     ),

@@ -26,7 +26,10 @@ def is_in_sync(template: Template, live: Object, ownership: Ownership, view: Vie
 
 
 def with_unmanaged_fields(template: Template, live: Object) -> Template:
-    """The template with the live values of the unmanaged fields, because an update cannot remove all of them."""
+    """The template with the live values of the unmanaged fields, if the content is equal apart from them.
+
+    Without them, an update would remove `immutable`, which the API server refuses.
+    """
     kept = live.content.pick(*template.unmanaged).fields if template.unmanaged else ()
     if not kept or template.content is UNAVAILABLE or not template.matches(live.content):
         return template
