@@ -1327,7 +1327,7 @@ VOCABULARIES = (
     Fault(
         "the old Secret is deleted while the new values are unknown",
         "vocabularies/fishysecret/__init__",
-        "prune=built is not None,",
+        "prune=secret_content is not None,",
         "prune=True,",
         by="vocabularies/test_fishysecret.py::test_while_the_new_target_is_blocked_the_old_secret_stays",
     ),

@@ -131,12 +131,12 @@ class ResourceDistributions:
             source for source, spec in distributions if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
         )
 
-    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         if obj.deleting:
             return {}
         spec = self.specs.parse(_raw(obj))
         faults = spec.faults or _rejected(spec.order and self.specs.content(_raw(obj), spec.order, view))
-        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
+        return status(obj.generation, counts, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
         """Validates changes of the spec only, so that a faulty distribution can still be labelled and deleted."""

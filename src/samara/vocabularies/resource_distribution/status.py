@@ -33,14 +33,14 @@ _REASONS = {
 
 
 def status(
-    generation: int, tally: CopyCounts, faults: Iterable[Fault], exists: Callable[[Ref], bool]
+    generation: int, counts: CopyCounts, faults: Iterable[Fault], exists: Callable[[Ref], bool]
 ) -> Mapping[str, object]:
     """With a fault no copy counts as succeeded, because existing copies are of an earlier spec."""
     fault_reasons = {fault.reason for fault in faults}
-    desired, succeeded = tally.wanted, 0 if fault_reasons else tally.in_sync
-    problems = _problems(tally, exists)
+    desired, succeeded = counts.wanted, 0 if fault_reasons else counts.in_sync
+    problems = _problems(counts, exists)
     if fault_reasons:
-        report_faults(problems, fault_reasons, tally.names)
+        report_faults(problems, fault_reasons, counts.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
@@ -64,12 +64,12 @@ class Problem:
         self.reasons.add(_REASONS.get(reason, reason))
 
 
-def _problems(tally: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
+def _problems(counts: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
     problems = {condition: Problem() for condition in TYPES}
-    for reason, copies in tally.by_reason().items():
+    for reason, copies in counts.by_reason().items():
         for ref in copies:
             problems[_type_of(reason, ref, exists)].note(ref.namespace, reason)
-    for ref, removal in tally.removals.items():
+    for ref, removal in counts.removals.items():
         problems[DELETE].note(ref.namespace, removal.reason)
     return problems
 
