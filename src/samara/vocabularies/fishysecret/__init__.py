@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
@@ -15,7 +15,7 @@ from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Conflicts, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, DeclaredReason, Vocabulary
 from samara.setting_types import (
     Duration,
     Managers,
@@ -34,7 +34,6 @@ from samara.vocabularies.fishysecret.fields import NAME as NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAME as OWNER_NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAMESPACE as OWNER_NAMESPACE
 from samara.vocabularies.fishysecret.fields import annotations_of, labels_of, owner_of
-from samara.vocabularies.fishysecret.reasons import NO_NAMESPACE, PATH_NOT_ALLOWED, REASONS
 from samara.vocabularies.fishysecret.spec import Spec, read
 from samara.vocabularies.fishysecret.status import (
     ADVICE,
@@ -52,6 +51,8 @@ from samara.vocabularies.fishysecret.status import (
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
 MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
+PATH_NOT_ALLOWED: Final = "PathNotAllowed"
+NO_NAMESPACE: Final = "NoNamespace"
 _NO_SPEC = Field("spec", b"", None)
 
 
@@ -297,6 +298,29 @@ def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
         message = f"spec.target.namespace: namespace {target.namespace} {state}; the Secret follows once it is there"
         yield Fault(NO_NAMESPACE, message)
 
+
+REASONS: Mapping[str, DeclaredReason] = {
+    NO_NAMESPACE: DeclaredReason("the target namespace of a FishySecret does not exist or is being deleted"),
+    PATH_NOT_ALLOWED: DeclaredReason(
+        "the settings do not let the namespace of a FishySecret read a path",
+        "an administrator can allow the path in the settings (vocabularies.fishysecret.paths)",
+    ),
+    "TokenError": DeclaredReason(
+        "the configuration of the secret manager is missing or incomplete",
+        "complete the Secret that configures the secret manager",
+        is_of_secret_manager=True,
+    ),
+    "ConnectionError": DeclaredReason(
+        "the configuration names a secret manager that cannot be used",
+        "correct the url in the Secret that configures the secret manager",
+        is_of_secret_manager=True,
+    ),
+    "FetchError": DeclaredReason(
+        "a path could not be read; the Secret stays as it is",
+        "correct the path, or put the value into the secret manager; the Secret stays as it is",
+        is_of_secret_manager=True,
+    ),
+}
 
 VOCABULARY = Vocabulary(
     NAME,
