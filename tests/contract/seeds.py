@@ -677,7 +677,7 @@ DECISIONS = (
     Fault(
         "the operator's own objects are targets",
         "policy",
-        "or copy.ref not in cluster.own:",
+        "or copy.ref not in cluster.operators_own:",
         "or True:",
         by="core/test_policy.py::test_an_object_of_the_operator_is_not_a_target_for_sources_of_tenants",
     ),

@@ -493,7 +493,9 @@ def _bystanders(draw: st.DrawFn, world: World) -> None:
 
 def rules() -> st.SearchStrategy[ClusterPolicy]:
     own = st.sampled_from((frozenset(), frozenset({at("c", "y"), at("a", "x")})))
-    return st.builds(ClusterPolicy, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
+    return st.builds(
+        ClusterPolicy, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), operators_own=own
+    )
 
 
 def orders() -> st.SearchStrategy[Callable[[list[Key]], list[Key]]]:

@@ -344,14 +344,14 @@ def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused
     own = at("samara", "fishysecret-config")
     world = a_world(spec("fishysecret-config", namespace))
     world.namespace("samara")
-    plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
+    plan = plan_of(KEY, world, replace(RULES, operators_own=frozenset({own})))
     assert plan.writes == ()
     assert [target.reason for target in plan.blocked] == ["refused"]
 
 
 def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing() -> None:
     own = at("other", "fishysecret-config")
-    rules = replace(RULES, own=frozenset({own}))
+    rules = replace(RULES, operators_own=frozenset({own}))
     world = a_world()
     before = made(world)
     mine = world.put(own, secret())

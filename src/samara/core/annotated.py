@@ -18,7 +18,7 @@ from samara.core.view import View
 
 
 class CopyRequest(NamedTuple):
-    """What the annotations of a source ask for, and what is wrong with them."""
+    """The namespaces that the annotations of a source request, and the faults of the annotations."""
 
     targets: NamespaceSelector
     faults: tuple[Fault, ...] = ()
@@ -38,7 +38,7 @@ class AnnotatedObjects:
     source_of: Callable[[Object], Ref | None]
     """The source that a copy names."""
     request: Callable[[Object], CopyRequest]
-    """What a source asks for."""
+    """Parses the annotations of a source."""
     template: Callable[[Object], Template]
     """What the copies of a source hold, marks included."""
     may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
@@ -53,7 +53,7 @@ class AnnotatedObjects:
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
     lint: Lint = lambda obj: ()
-    """Besides the faults of `request`: what has no effect, and every single name where a fault sums up several."""
+    """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
 
     def source_type(self) -> SourceType:
         return SourceType(

@@ -89,7 +89,7 @@ class PlanContext:
         return False
 
     def _is_preparing(self, rival: Key, ref: Ref) -> bool:
-        """True if the rival still sets its finalizer or reads what its copy holds. Until then nothing is deleted."""
+        """True until the rival has set its finalizer and read the content of its copy. The copy is kept meanwhile."""
         source = self.view.get(rival.source)
         desired = self.registry[rival.source_type].desired(rival.source, NamespaceView(self.view, ref.namespace))
         is_new = source is not None and desired.finalizer not in (None, *source.finalizers)

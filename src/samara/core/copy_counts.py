@@ -170,11 +170,11 @@ class CopyCounts:
             del self.not_in_sync[ref.namespace]
 
     def mark_written(self, when: str) -> None:
-        """A copy was written, at this time of day."""
+        """Notes the time at which a copy was last written."""
         self.last_written = when
 
     def mark_complete(self, source: Object) -> None:
-        """Every address of this generation of the source was counted."""
+        """Notes that every address of this generation of the source was counted."""
         self.complete_for = source.uid, source.generation
 
     def mark_blocked(self, ref: Ref, reason: Reason, message: str) -> None:

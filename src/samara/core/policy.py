@@ -22,8 +22,8 @@ class ClusterPolicy:
     recreate: bool = True
     reserved: tuple[str, ...] = ()
     """Globs of names that no Namespace made by Samara may have, besides the protected ones."""
-    own: frozenset[Ref] = frozenset()
-    """The operator's own objects: never targets of a vocabulary that tenants can write."""
+    operators_own: frozenset[Ref] = frozenset()
+    """The operator's own objects. No source of a vocabulary that tenants can write may have a copy there."""
 
 
 class Refusal(NamedTuple):
@@ -147,7 +147,7 @@ def kept_by_cluster_message(ref: Ref) -> str:
 
 
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
-    if policy.protected is not Protected.REFUSE or copy.ref not in cluster.own:
+    if policy.protected is not Protected.REFUSE or copy.ref not in cluster.operators_own:
         return None
     why = "the object of this name there is the operator's own"
     return Refusal("refused", why) if copy.by_name else _excluded(why)

@@ -108,13 +108,13 @@ class Registry:
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
         matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
-        owner = self._owner_of_plain_copy(obj, view) if matching else None
+        owner = self._exclusive_owner(obj, view) if matching else None
         for source_type in matching:
             if owner is None or self[owner.source_type].vocabulary == source_type.vocabulary:
                 yield Key(source_type.name, obj.ref)
 
-    def _owner_of_plain_copy(self, obj: Object, view: View) -> Key | None:
-        """The owner, unless its vocabulary lets copies be sources of others."""
+    def _exclusive_owner(self, obj: Object, view: View) -> Key | None:
+        """The owner whose copies may not be sources of other vocabularies. None if there is no such owner."""
         claims = self._claims(obj, view)
         return next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
 

@@ -1,4 +1,4 @@
-"""SourceType: one way in which an object asks for copies. A vocabulary has one source type, or several."""
+"""SourceType: one way in which an object requests copies. A vocabulary has one source type or several."""
 
 from __future__ import annotations
 

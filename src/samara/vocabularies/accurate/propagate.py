@@ -215,8 +215,8 @@ class Propagation:
     def _copies(self, source: Object, addresses: Iterable[Ref], view: View) -> Iterator[Copy]:
         """All copies in one mode share one template, because a source may have thousands of them."""
         labels = self.config.label_excludes.without(self.copyable(LABELS, source.labels)) | {CREATED_BY: NAME}
-        own = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._mode_of(source, view))}
-        annotations = self.config.annotation_excludes.without(own) | {FROM: source.ref.namespace}
+        copyable = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._mode_of(source, view))}
+        annotations = self.config.annotation_excludes.without(copyable) | {FROM: source.ref.namespace}
         synced = Template(source.content, labels, annotations, Mode.SYNC, self.adopt)
         created = synced._replace(mode=Mode.CREATE_ONLY)
         for ref in addresses:

@@ -280,10 +280,10 @@ def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
 def _invalid(where: str, key: str, value: object, expected: str, form: str = "") -> Fault:
     """`form` describes the expected value in more detail than the message of the API server."""
     message = f"spec.{where}: Invalid value: {_quoted(str(value))}: {expected} was expected"
-    at = f"spec.{where}.{key}"
+    path = f"spec.{where}.{key}"
     # The schema of the CRD reports a value that is not a string.
-    mistakes = (Mistake(at, form or expected, quoted(value)),) if isinstance(value, str) else ()
-    return Fault("Invalid", message, at, mistakes)
+    mistakes = (Mistake(path, form or expected, quoted(value)),) if isinstance(value, str) else ()
+    return Fault("Invalid", message, path, mistakes)
 
 
 def _quoted(text: str) -> str:

@@ -229,7 +229,7 @@ class FishySecrets:
         if faults or spec.suspended or spec.target is None:
             return Desired(prune=False, finalizer=FINALIZER, faults=faults)
 
-        # While a path cannot be read, the last good values restore a deleted Secret, but create and change none.
+        # While a path cannot be read, the last good values only restore a deleted Secret.
         values = self.specs.values(obj, view)
         is_stale = bool(values.faults) and (_has_secret(source, spec.target, view) or not was_synced(obj))
         secret_content = None if is_stale else content(spec, values, view)

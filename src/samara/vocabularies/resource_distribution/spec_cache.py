@@ -84,12 +84,13 @@ class SpecCache:
         kind = self.kind(resource.api_version, resource.kind)
         if kind is None:
             return None
-        labels, own = self.copyable(LABELS, resource.labels), self.copyable(ANNOTATIONS, resource.annotations)
-        annotations = {**own, HASHCODE: resource.hashcode}
+        labels = self.copyable(LABELS, resource.labels)
+        annotations = self.copyable(ANNOTATIONS, resource.annotations)
         type_ = {"apiVersion": resource.api_version, "kind": resource.kind}
         name = {"name": resource.name} if is_dns_subdomain(resource.name) else {}  # an illegal name has its own fault
-        body = {**resource.fields, **type_, "metadata": {**name, LABELS: labels, ANNOTATIONS: own}}
-        return EmbeddedObject(kind, resource, labels, annotations, DryRunCreate(kind, compact(body).encode()))
+        body = {**resource.fields, **type_, "metadata": {**name, LABELS: labels, ANNOTATIONS: annotations}}
+        dry_run = DryRunCreate(kind, compact(body).encode())
+        return EmbeddedObject(kind, resource, labels, {**annotations, HASHCODE: resource.hashcode}, dry_run)
 
     def kind(self, api_version: str, name: str) -> Kind | None:
         return self._kinds.get((api_version, name))
