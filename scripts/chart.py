@@ -25,7 +25,7 @@ from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
 from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_source_types
 from samara.cli.output import as_yaml
-from samara.core.kinds import _DENIED_CORE, _DENIED_GROUPS
+from samara.core.kinds import REFUSED_CORE_KINDS, REFUSED_GROUPS
 from samara.core.model import Kind, KindName
 from samara.core.registry import Registry
 from samara.setting_types import (
@@ -145,8 +145,8 @@ def _denied(name: str, listed: KindList) -> Json:
     def is_denied(kind: KindName) -> bool:
         return _accepted(name, {listed.key: [listed.write(kind)]}) is None
 
-    groups = [group for group in sorted(_DENIED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
-    kinds = [(group, kind) for group, kind in (*(("", core) for core in _DENIED_CORE), *CUSTOM_RESOURCES)]
+    groups = [group for group in sorted(REFUSED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
+    kinds = [(group, kind) for group, kind in (*(("", core) for core in REFUSED_CORE_KINDS), *CUSTOM_RESOURCES)]
     denied = sorted("/".join(filter(None, names)) for names in kinds if is_denied(KindName(names[0], "v1", names[1])))
     return {"groups": groups, "kinds": denied}
 

@@ -145,7 +145,7 @@ def test_the_settings_add_keys_that_are_never_copied() -> None:
 def test_the_cluster_policy_comes_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
-    own = cluster_policy(settings, an_access()).own
+    own = cluster_policy(settings, an_access()).operators_own
 
     assert cluster_policy(settings, an_access()) == ClusterPolicy(
         ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin"), own
@@ -156,7 +156,7 @@ def test_the_cluster_policy_comes_from_the_settings() -> None:
     ("told", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
 )
 def test_the_policy_names_the_operators_own_objects(told: str, home: str) -> None:
-    assert cluster_policy(parse(told, "test"), an_access()).own == {
+    assert cluster_policy(parse(told, "test"), an_access()).operators_own == {
         Ref(SECRET, home, "fishysecret-config"),
         Ref(SECRET, "samara", "samara-webhook-tls"),
         Ref(CONFIG_MAP, "samara", "samara-holds"),

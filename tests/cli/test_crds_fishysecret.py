@@ -15,7 +15,7 @@ from samara.cli.deploy.manifests import definitions
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.settings import Settings
 from samara.vocabularies.fishysecret import FISHY_SECRET, FishySecretSettings
-from samara.vocabularies.fishysecret.spec import LONGEST_PATH, MOST, is_key
+from samara.vocabularies.fishysecret.spec import MAX_ITEMS, MAX_PATH_LENGTH, is_key
 
 NAME = "fishysecrets.fishykeys.2v.pm"
 Json = dict[str, Any]
@@ -82,8 +82,8 @@ def test_26_every_field_is_described_for_kubectl_explain() -> None:
 
 def test_limits_are_those_of_the_vocabulary() -> None:
     data = spec()["properties"]["data"]
-    assert (data["minItems"], data["maxItems"], data["x-kubernetes-list-map-keys"]) == (1, MOST, ["secretKeyName"])
-    assert item()["secretPath"]["maxLength"] == LONGEST_PATH
+    assert (data["minItems"], data["maxItems"], data["x-kubernetes-list-map-keys"]) == (1, MAX_ITEMS, ["secretKeyName"])
+    assert item()["secretPath"]["maxLength"] == MAX_PATH_LENGTH
     (rule,) = spec()["properties"]["target"]["properties"]["type"]["x-kubernetes-validations"]
     assert all(f"'{secret_type}'" in rule["rule"] for secret_type in NEVER_COPIED_TYPES)
 

@@ -509,7 +509,7 @@ def test_an_object_of_the_operator_is_never_written_for_a_source_type_that_prote
     world: World, rules: ClusterPolicy
 ) -> None:
     def check(cache: World, write: Write) -> None:
-        if isinstance(write, Create | Update | Recreate) and write.ref in rules.own:
+        if isinstance(write, Create | Update | Recreate) and write.ref in rules.operators_own:
             assert cache.registry[write.key.source_type].policy.protected is not Protected.REFUSE
 
     settle(world, rules, check=check)

@@ -3,7 +3,7 @@
 import pytest
 from tests.support.world import at, secret
 
-from samara.core.copy_counts import CopyCounts, total
+from samara.core.copy_counts import CopyCounts, count_by_state
 from samara.core.desired import Copy, Template
 from samara.core.model import Key, Ref
 from samara.core.writes import Blocked, Create, Outcome, Plan, ReadFirst, Step
@@ -87,11 +87,11 @@ def test_exceptions_are_indexed_by_namespace() -> None:
     """Ten thousand slices must not look through ten thousand exceptions each."""
     other = at("a", "y")
     tally = counted(step(A, ReadFirst(A)), step(other, ReadFirst(other)), step(B, ReadFirst(B)), step(C, None))
-    assert {namespace: set(found) for namespace, found in tally.exceptions.items()} == {"a": {A, other}, "b": {B}}
+    assert {namespace: set(found) for namespace, found in tally.not_in_sync.items()} == {"a": {A, other}, "b": {B}}
     tally.mark_in_sync(A)
     tally.mark_in_sync(B)
     tally.mark_in_sync(C)
-    assert {namespace: set(found) for namespace, found in tally.exceptions.items()} == {"a": {other}}
+    assert {namespace: set(found) for namespace, found in tally.not_in_sync.items()} == {"a": {other}}
     assert figures(tally) == (4, 3, 1, 0)
 
 
@@ -105,14 +105,14 @@ def test_a_message_that_differs_only_in_the_namespace_is_stored_once() -> None:
     one, two = at("team-one", "x"), at("team-two", "x")
     steps = [step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
     tally = counted(*steps)
-    assert tally.exceptions["team-one"][one] is tally.exceptions["team-two"][two]
+    assert tally.not_in_sync["team-one"][one] is tally.not_in_sync["team-two"][two]
     texts = {one: "namespace team-one is absent", two: "namespace team-two is absent"}
     assert shown(tally) == {"no-namespace": texts}
 
 
 def test_a_pending_exception_is_stored_once_for_all_addresses() -> None:
     tally = counted(step(A, ReadFirst(A)), step(B, ReadFirst(B)))
-    assert tally.exceptions["a"][A] is tally.exceptions["b"][B]
+    assert tally.not_in_sync["a"][A] is tally.not_in_sync["b"][B]
 
 
 @pytest.mark.parametrize("message", ["", "a", "namespace a has a banana"])
@@ -124,9 +124,9 @@ def test_a_message_is_shown_unchanged(message: str) -> None:
 
 def test_deleted_namespaces_are_not_counted() -> None:
     tally = counted(step(A, None), step(B, Blocked(KEY, B, "conflict", "taken")), step(C, ReadFirst(C)))
-    tally.retain({A, A._replace(namespace="new")})
+    tally.end_chunked_plan({A, A._replace(namespace="new")})
     assert figures(tally) == (1, 1, 0, 0)
-    assert not tally.exceptions
+    assert not tally.not_in_sync
 
 
 def test_a_refused_removal_is_no_longer_reported_once_its_namespace_is_planned_again() -> None:
@@ -141,7 +141,7 @@ def test_a_refused_removal_is_no_longer_reported_once_its_namespace_is_planned_a
 def test_a_finished_large_plan_forgets_earlier_refused_removals() -> None:
     tally = counted(step(A, None))
     tally.mark_not_removed(B, "refused", "a policy")
-    tally.retain({A})
+    tally.end_chunked_plan({A})
     assert not tally.removals
     assert figures(tally) == (1, 1, 0, 0)
 
@@ -151,13 +151,13 @@ def test_addresses_that_are_no_longer_wanted_are_not_counted_even_if_their_names
     unserved = A._replace(kind=A.kind._replace(name="Unserved"))
     tally = counted(*(step(ref, Blocked(KEY, ref, "invalid", "not served")) for ref in (mistyped, unserved)))
     tally.count(step(A, None))
-    tally.retain({A})
+    tally.end_chunked_plan({A})
     assert figures(tally) == (1, 1, 0, 0)
 
 
 def test_metrics_are_the_sums() -> None:
     one, two = counted(step(A, None)), counted(step(B, None), step(C, Blocked(KEY, C, "held", "paused")))
-    assert dict(total([one, two])) == {"right": 2, "pending": 0, "blocked": 1}
+    assert dict(count_by_state([one, two])) == {"right": 2, "pending": 0, "blocked": 1}
 
 
 PAUSED = Blocked(KEY, A, "held", "its namespace is paused")
@@ -169,7 +169,7 @@ def test_a_held_removal_is_reported_until_its_namespace_is_planned_again() -> No
     tally.mark_held([B])
     assert set(tally.removals) == {A, B}
     assert list(tally.problems()["held"]) == [A]
-    tally.retain(())
+    tally.end_chunked_plan(())
     assert set(tally.removals) == {A}
     tally.reset("a")
     assert tally.removals == {}
@@ -182,5 +182,5 @@ def test_a_plan_lists_the_removals_that_are_blocked() -> None:
 def test_a_large_plan_starts_without_the_held_removals_of_earlier_plans() -> None:
     tally = counted(step(A, PAUSED, desired=False))
     tally.mark_held([B])
-    tally.start_chunked()
+    tally.begin_chunked_plan()
     assert set(tally.removals) == {B}

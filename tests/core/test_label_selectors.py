@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from samara.core.selectors import Selector, is_dns_subdomain, is_label_key, parse_selector_json
+from samara.core.names import is_dns_subdomain, is_label_key
+from samara.core.selectors import Selector, parse_selector_json
 
 Json = dict[str, Any]
 

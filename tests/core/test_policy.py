@@ -11,7 +11,7 @@ from samara.core.registry import Registry
 from samara.core.source_type import Policy, Protected
 
 SOURCE = at("admin", "x")
-PROTECTED = ClusterPolicy(protected=("kube-*",), own=frozenset({at("ours", "x")}))
+PROTECTED = ClusterPolicy(protected=("kube-*",), operators_own=frozenset({at("ours", "x")}))
 
 
 def reason(

@@ -585,7 +585,7 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
 def mixed(*tallies: CopyCounts) -> CopyCounts:
     """What several tallies of one source say, as one."""
     names = {name: found for each in tallies for name, found in each.names.items()}
-    return CopyCounts(names, {name: found for each in tallies for name, found in each.exceptions.items()})
+    return CopyCounts(names, {name: found for each in tallies for name, found in each.not_in_sync.items()})
 
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:

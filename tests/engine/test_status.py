@@ -131,7 +131,7 @@ def test_results_that_arrive_together_share_one_status_write() -> None:
 
 def test_missing_copies_are_in_the_status() -> None:
     stage = Stage()
-    stage.counts.exceptions["a"] = {at("a", "f"): NotInSync("conflict")}
+    stage.counts.not_in_sync["a"] = {at("a", "f"): NotInSync("conflict")}
     assert (stage.status() or {})["right"] == 1
 
 

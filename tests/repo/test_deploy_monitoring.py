@@ -10,7 +10,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import ROOT
 
-from samara.core.copy_counts import total
+from samara.core.copy_counts import count_by_state
 from samara.engine.apply import Outcome
 from samara.secretstores.base import StoreError
 
@@ -87,7 +87,7 @@ def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:
 def test_every_label_value_in_an_expression_is_possible() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
-        "samara_copies": set(total([])),
+        "samara_copies": set(count_by_state([])),
         "samara_writes_total": {outcome.value for outcome in Outcome},
         "samara_provider_calls_total": {"ok", "timeout", *faults},
         "samara_admission_requests_total": {"allowed", "refused", "failed"},

@@ -103,8 +103,8 @@ FISHY_EXTRAS: tuple[Json, ...] = (
 READINGS = (
     *(SecretReading(value.encode(), "2026-11-15T10:00:00Z") for value in VALUES * 3),
     SecretReading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault),
-    SecretReading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, missing=300.0),
-    SecretReading(fault=NOT_FOUND.fault, not_found=True, missing=300.0),
+    SecretReading(b"one", "2026-11-15T10:00:00Z", NOT_FOUND.fault, not_found=True, absent_for=300.0),
+    SecretReading(fault=NOT_FOUND.fault, not_found=True, absent_for=300.0),
     NOT_FOUND,
 )
 SETTABLE = (Adopt.IDENTICAL, Adopt.ANY)
@@ -493,7 +493,9 @@ def _bystanders(draw: st.DrawFn, world: World) -> None:
 
 def rules() -> st.SearchStrategy[ClusterPolicy]:
     own = st.sampled_from((frozenset(), frozenset({at("c", "y"), at("a", "x")})))
-    return st.builds(ClusterPolicy, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), own=own)
+    return st.builds(
+        ClusterPolicy, st.sampled_from(((), ("kube-*",), ("c",), ("kube-*", "b"))), mostly(), operators_own=own
+    )
 
 
 def orders() -> st.SearchStrategy[Callable[[list[Key]], list[Key]]]:

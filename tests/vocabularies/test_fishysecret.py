@@ -344,14 +344,14 @@ def test_defect_4_protected_namespaces_and_the_operators_own_secrets_are_refused
     own = at("samara", "fishysecret-config")
     world = a_world(spec("fishysecret-config", namespace))
     world.namespace("samara")
-    plan = plan_of(KEY, world, replace(RULES, own=frozenset({own})))
+    plan = plan_of(KEY, world, replace(RULES, operators_own=frozenset({own})))
     assert plan.writes == ()
     assert [target.reason for target in plan.blocked] == ["refused"]
 
 
 def test_defect_4_targeting_the_operators_own_secret_changes_and_deletes_nothing() -> None:
     own = at("other", "fishysecret-config")
-    rules = replace(RULES, own=frozenset({own}))
+    rules = replace(RULES, operators_own=frozenset({own}))
     world = a_world()
     before = made(world)
     mine = world.put(own, secret())
@@ -675,7 +675,7 @@ def test_a_path_is_optional_only_if_every_key_that_uses_it_is_optional() -> None
 def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out() -> None:
     world = a_world(optional())
     settle(world, RULES)
-    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, absent_for=300.0)
     found = made(world)
     assert found is not None
     assert found.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")
@@ -686,7 +686,7 @@ def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out()
 def test_46_a_required_path_that_is_absent_keeps_its_last_good_value(sample: Json) -> None:
     world = a_world(sample)
     before = made(world)
-    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, absent_for=300.0)
     assert made(world) is before
     assert faults(world) == ["FetchError"]
 
@@ -694,7 +694,7 @@ def test_46_a_required_path_that_is_absent_keeps_its_last_good_value(sample: Jso
 @pytest.mark.parametrize(("every", "left_out"), [("2s", True), ("1m", True), ("5m", False), ("999999h", False)])
 def test_46_each_fishysecret_judges_absence_by_its_own_interval(every: str, left_out: bool) -> None:
     world = a_world({**optional(), "refreshInterval": every})
-    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=60.0)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, absent_for=60.0)
     assert (made(world) is not None) is left_out
     assert faults(world) == ([] if left_out else ["FetchError"])
 
@@ -727,10 +727,10 @@ def test_46_other_faults_are_reported_while_an_optional_path_may_be_absent() -> 
 def test_46_a_failing_read_of_an_optional_path_is_reported_although_it_was_absent_before() -> None:
     """The last read failed, so it does not show whether the path exists by now."""
     world = a_world(optional())
-    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    holds(world, PASSWORD, None, fault=NOT_FOUND.fault, not_found=True, absent_for=300.0)
     before = made(world)
     assert before is not None
-    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    holds(world, PASSWORD, None, fault=DOWN, absent_for=300.0)
     assert faults(world) == ["FetchError"]
     assert made(world) is before
     world.delete(TARGET)
@@ -743,7 +743,7 @@ def test_46_a_failing_read_is_reported_while_another_optional_path_may_be_absent
     world = a_world(spec(data=[{**item, "optional": True} for item in ITEMS]))
     made(world)
     holds(world, USER, None, fault=NOT_FOUND.fault, not_found=True)
-    holds(world, PASSWORD, None, fault=DOWN, missing=300.0)
+    holds(world, PASSWORD, None, fault=DOWN, absent_for=300.0)
     assert "FetchError" in faults(world)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
-from samara.vocabularies.fishysecret.spec import LONGEST_PATH, MOST, Item, Spec, read
+from samara.vocabularies.fishysecret.spec import MAX_ITEMS, MAX_PATH_LENGTH, Item, Spec, read
 
 Json = dict[str, Any]
 ITEM: Json = {"secretPath": "/app/db", "secretKeyName": "KEY"}
@@ -79,12 +79,12 @@ FAULTS: list[tuple[str, Json]] = [
     ("spec.data", {"target": TARGET}),
     ("spec.data", spec(data=[])),
     ("spec.data", spec(data={})),
-    ("spec.data", spec(data=[{**ITEM, "secretKeyName": f"k{n}"} for n in range(MOST + 1)])),
+    ("spec.data", spec(data=[{**ITEM, "secretKeyName": f"k{n}"} for n in range(MAX_ITEMS + 1)])),
     ("spec.data[0]", spec(data=["x"])),
     ("spec.data[0].secretPath", spec(data=[{"secretKeyName": "KEY"}])),
     ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": ""}])),
     ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": "/app/../root"}])),
-    ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": "x" * (LONGEST_PATH + 1)}])),
+    ("spec.data[0].secretPath", spec(data=[{**ITEM, "secretPath": "x" * (MAX_PATH_LENGTH + 1)}])),
     ("spec.data[0].secretKeyName", spec(data=[{"secretPath": "/app/db"}])),
     ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "no spaces"}])),
     ("spec.data[0].secretKeyName", spec(data=[{**ITEM, "secretKeyName": "x" * 254}])),

@@ -178,7 +178,7 @@ def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name() -> N
 
 
 def test_rule_2_an_object_of_the_operator_is_never_a_target() -> None:
-    rules = ClusterPolicy(own=frozenset({at("a", SOURCE.name)}))
+    rules = ClusterPolicy(operators_own=frozenset({at("a", SOURCE.name)}))
     world = a_world(to("a", "b"))
     (blocked,) = plan_of(KEY, world, rules).blocked
     assert (blocked.ref.namespace, blocked.reason) == ("a", "refused")

@@ -1,4 +1,4 @@
-"""Vocabularies whose sources are annotated objects: all that they have in common."""
+"""AnnotatedObjects: what all vocabularies whose sources are annotated objects have in common."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from samara.core.admission import Request
 from samara.core.desired import Copy, Desired, Fault, Mistake, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.ownership import ByMark
-from samara.core.policy import kept_by_cluster
+from samara.core.policy import kept_by_cluster_message
 from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
 from samara.core.source_type import Admission, Annotated, Lint, Policy, SourceType
 from samara.core.view import View
 
 
 class CopyRequest(NamedTuple):
-    """What the annotations of a source ask for, and what is wrong with them."""
+    """The namespaces that the annotations of a source request, and the faults of the annotations."""
 
     targets: NamespaceSelector
     faults: tuple[Fault, ...] = ()
@@ -38,22 +38,22 @@ class AnnotatedObjects:
     source_of: Callable[[Object], Ref | None]
     """The source that a copy names."""
     request: Callable[[Object], CopyRequest]
-    """What a source asks for."""
+    """Parses the annotations of a source."""
     template: Callable[[Object], Template]
     """What the copies of a source hold, marks included."""
     may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
-    """False if a source cannot ask for the namespace of this name. Asked first, because it is cheaper than `request`:
-    every new namespace is compared with every source."""
+    """False if a source certainly does not select a namespace of this name. Called before `request`, because it is
+    cheaper, and every new namespace is compared with every source."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
     keep_when_gone: bool = False
-    """True: the copies stay when the source is gone or asks no more."""
+    """True: the copies stay when the source is gone or no longer requests copies."""
     keep_on_fault: bool = True
     """True: a source with a mistake in its annotations deletes nothing."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
     lint: Lint = lambda obj: ()
-    """Besides the faults of `request`: what has no effect, and every single name where a fault sums up several."""
+    """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -61,7 +61,7 @@ class AnnotatedObjects:
             kinds=self.kinds,
             source=Annotated(
                 self.annotations,
-                lambda obj, view: self._asks(obj),
+                lambda obj, view: self._requests_copies(obj),
                 kinds=dict.fromkeys(self.annotations, self.kinds),
                 lint=self.lint,
             ),
@@ -72,43 +72,43 @@ class AnnotatedObjects:
             admission=Admission(self.kinds, self.validate) if self.validated else None,
         )
 
-    def _asks(self, obj: Object) -> bool:
+    def _requests_copies(self, obj: Object) -> bool:
         return obj.ref.kind in self.kinds and self.is_source(obj)
 
     def desired(self, source: Ref, view: View) -> Desired:
         obj = view.get(source)
-        if obj is None or obj.deleting or not self._asks(obj):
+        if obj is None or obj.deleting or not self._requests_copies(obj):
             return Desired(prune=not self.keep_when_gone)
         targets, faults = self._request(obj)
-        template, kind, name, own = self.template(obj), source.kind, source.name, source.namespace
+        template = self.template(obj)
         copies = tuple(
-            Copy(Ref(kind, namespace, name), template, by_name)
+            Copy(Ref(source.kind, namespace, source.name), template, by_name)
             for namespace, by_name in targets.namespaces(view)
-            if namespace != own
+            if namespace != source.namespace
         )
         return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:
             return ()
-        return tuple(source for source in view.sources(self.name) if self._targets(view.get(source), obj))
+        return tuple(source for source in view.sources(self.name) if self._selects(view.get(source), obj))
 
-    def _targets(self, source: Object | None, namespace: Object) -> bool:
+    def _selects(self, source: Object | None, namespace: Object) -> bool:
         name = namespace.ref.name
         if source is None or source.ref.namespace == name or not self.may_target(source, name):
             return False
-        return self._request(source).targets.selects(namespace.ref.name, namespace.labels)
+        return self._request(source).targets.selects(name, namespace.labels)
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
-        """Refuse mistakes, but only if this change made them."""
+        """The mistakes in the annotations. None if the change leaves the annotations as they are."""
         new, old = request.new, request.old
-        if new is None or not self._asks(new) or (old is not None and self._keys(old) == self._keys(new)):
+        if new is None or not self._requests_copies(new) or (old is not None and self._keys(old) == self._keys(new)):
             return ()
         return tuple(fault.message for fault in self._request(new).faults)
 
     def _request(self, source: Object) -> CopyRequest:
         if kinds.is_kept_by_cluster(source.ref.kind, source.ref.name):
-            message = kept_by_cluster(source.ref)
+            message = kept_by_cluster_message(source.ref)
             mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
             return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
         return self.request(source)

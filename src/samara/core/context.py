@@ -31,7 +31,7 @@ class PlanContext:
 
     @property
     def paused(self) -> str:
-        """Why nothing is written for this source now, or an empty text. It may change between two chunks of a plan."""
+        """Why nothing is written for this source now, or an empty text. It may change between two chunks."""
         return "" if self.source is None else paused_by(self.source, self.source_type, self.full_view)
 
     @property
@@ -63,7 +63,7 @@ class PlanContext:
         return sorted(others, key=self.precedence) if len(others) > 1 else others
 
     def desired_by(self, rival: Key, ref: Ref) -> list[Copy]:
-        """What another source wants at this address and is allowed to write there."""
+        """The copies that another source wants at this address and may write there."""
         source_type, namespace = self.registry[rival.source_type], self.namespace_of(ref)
         if ref.kind.namespaced and namespace is None:
             return []
@@ -89,14 +89,14 @@ class PlanContext:
         return False
 
     def _is_preparing(self, rival: Key, ref: Ref) -> bool:
-        """True if the rival still sets its finalizer or reads what its copy holds. Until then nothing is deleted."""
+        """True until the rival has set its finalizer and read the content of its copy. The copy is kept meanwhile."""
         source = self.view.get(rival.source)
         desired = self.registry[rival.source_type].desired(rival.source, NamespaceView(self.view, ref.namespace))
         is_new = source is not None and desired.finalizer not in (None, *source.finalizers)
         return is_new or any(self.view.answer(query) is UNREAD for query in desired.reads)
 
     def _takes_over(self, copy: Copy, live: Object) -> bool:
-        """False if the rival could never update the copy, which then would have no owner for good."""
+        """False if the rival could never update the copy. The copy would then stay without a source that owns it."""
         template = with_unmanaged_fields(copy.template, live)
         if template.mode is not Mode.SYNC:
             return False

@@ -1,4 +1,4 @@
-"""Rules for single kinds: immutable fields, defaults of the API server, fields of one object only, refused content."""
+"""The rules of each kind: immutable fields, the form that is stored, values of one object only, refused content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class KindRules(NamedTuple):
     """The rules for one kind. A kind that is not in `KIND_RULES` has none."""
 
     immutable: Callable[[Content], tuple[str, ...]] = lambda content: ()
-    """The fields that the API server does not let anybody change on an object with this content."""
+    """The fields of an object with this content that the API server lets nobody change."""
     refusal: Callable[[Content], str | None] = lambda content: None
     """Why an object with this content is never copied. None if it may be copied."""
     canonical: Callable[[Fields], Fields | None] | None = None
@@ -31,8 +31,9 @@ class KindRules(NamedTuple):
     What is removed is neither compared nor copied.
     """
     restore_own_fields: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({})
-    """By field: from the value that is copied and the live value, what an update must send so that the object keeps
-    its own values. Other fields need no such rule, because the API server keeps their values, as a Service's addresses.
+    """By field: computes what an update sends from the value that is copied and the live value, so that the object
+    keeps its own values. A field needs this only if the API server does not keep them by itself, as it keeps the
+    addresses of a Service.
     """
 
 
@@ -46,20 +47,20 @@ NEVER_COPIED_TYPES = frozenset(
 """Types of Secrets that hold credentials of the cluster or the releases of Helm."""
 
 
-def _secret_fixed(content: Content) -> tuple[str, ...]:
+def _immutable_secret_fields(content: Content) -> tuple[str, ...]:
     immutable = content.get("immutable")
     if immutable is not None and immutable.raw == b"true":
         return ("type", "data", "immutable")
     return ("type",)
 
 
-def _secret_denied(content: Content) -> str | None:
-    found = content.get("type")
-    kind = "" if found is None or found.raw is None else found.raw.decode().strip('"')
-    return f"Secrets of type {kind} are never copied" if kind in NEVER_COPIED_TYPES else None
+def _secret_refusal(content: Content) -> str | None:
+    field = content.get("type")
+    type_ = "" if field is None or field.raw is None else field.raw.decode().strip('"')
+    return f"Secrets of type {type_} are never copied" if type_ in NEVER_COPIED_TYPES else None
 
 
-_DENIED_GROUPS = frozenset(
+REFUSED_GROUPS = frozenset(
     {
         "rbac.authorization.k8s.io",
         "admissionregistration.k8s.io",
@@ -71,18 +72,19 @@ _DENIED_GROUPS = frozenset(
         "certificates.k8s.io",
     }
 )
-_DENIED_CORE = frozenset({"ServiceAccount", "Event", "Namespace"})
+REFUSED_CORE_KINDS = frozenset({"ServiceAccount", "Event", "Namespace"})
 
 
 def is_refused(kind: Kind) -> bool:
     """True for kinds whose copies would do harm: cluster-scoped ones, and those that grant rights or hold state."""
-    if not kind.namespaced or kind.group in _DENIED_GROUPS:
+    if not kind.namespaced or kind.group in REFUSED_GROUPS:
         return True
-    return kind.group == "" and kind.name in _DENIED_CORE
+    return kind.group == "" and kind.name in REFUSED_CORE_KINDS
 
 
 ROOT_CA = (CONFIG_MAP, "kube-root-ca.crt")
-"""Kubernetes keeps this ConfigMap in every namespace. A source equal to it would adopt it, and then change it."""
+"""Kubernetes creates this ConfigMap in every namespace. A source with equal content would adopt these ConfigMaps, and
+change them all when its own content changes."""
 
 
 def is_kept_by_cluster(kind: Kind, name: str) -> bool:
@@ -90,126 +92,122 @@ def is_kept_by_cluster(kind: Kind, name: str) -> bool:
     return (kind, name) == ROOT_CA
 
 
-def _config_map_fixed(content: Content) -> tuple[str, ...]:
+def _immutable_config_map_fields(content: Content) -> tuple[str, ...]:
     immutable = content.get("immutable")
     return ("data", "binaryData", "immutable") if immutable is not None and immutable.raw == b"true" else ()
 
 
-def _secret_normal(fields: Fields) -> Fields | None:
+def _canonical_secret(fields: Fields) -> Fields | None:
     """Merges `stringData` over `data`, fills in the default type, and writes base64 in its canonical form."""
     try:
         data = _base64(fields.get("data")) | {
             key: base64.b64encode(value.encode()).decode() for key, value in _texts(fields.get("stringData")).items()
         }
-        kind = _text(fields.get("type")) or "Opaque"
-        return {**_filled("data", data), "type": kind, **_flag(fields)}
+        type_ = _text(fields.get("type")) or "Opaque"
+        return {**_unless_empty("data", data), "type": type_, **_immutable(fields)}
     except ValueError:
         return None
 
 
-def _config_map_normal(fields: Fields) -> Fields | None:
+def _canonical_config_map(fields: Fields) -> Fields | None:
     try:
         data, binary = _texts(fields.get("data")), _base64(fields.get("binaryData"))
-        return {**_filled("data", data), **_filled("binaryData", binary), **_flag(fields)}
+        return {**_unless_empty("data", data), **_unless_empty("binaryData", binary), **_immutable(fields)}
     except ValueError:
         return None
 
 
-def _texts(found: object) -> dict[str, str]:
-    if not isinstance(found, Mapping | None):
+def _texts(field: object) -> dict[str, str]:
+    if not isinstance(field, Mapping | None):
         raise ValueError("expected a mapping")
-    return {str(key): _text(value) for key, value in (found or {}).items()}
+    return {str(key): _text(value) for key, value in (field or {}).items()}
 
 
-def _text(found: object) -> str:
-    if not isinstance(found, str | None):
+def _text(value: object) -> str:
+    if not isinstance(value, str | None):
         raise ValueError("expected a string")
-    return found or ""
+    return value or ""
 
 
-def _base64(found: object) -> dict[str, str]:
-    return {key: canonical_base64(value) for key, value in _texts(found).items()}
+def _base64(field: object) -> dict[str, str]:
+    return {key: canonical_base64(value) for key, value in _texts(field).items()}
 
 
 def canonical_base64(text: str) -> str:
-    """Base64 as the API server stores it: it drops line breaks and refuses any other foreign character."""
+    """Base64 as the API server stores it: without line breaks. Raises ValueError for any other foreign character."""
     try:
         return base64.b64encode(base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)).decode()
     except ValueError as fault:  # binascii.Error if it is no base64, ValueError if it is not ASCII
         raise ValueError("expected base64") from fault
 
 
-def _filled(name: str, found: Mapping[str, str]) -> Fields:
-    return {name: found} if found else {}
+def _unless_empty(name: str, field: Mapping[str, str]) -> Fields:
+    return {name: field} if field else {}
 
 
-def _flag(fields: Fields) -> Fields:
-    flag = fields.get("immutable")
-    if not isinstance(flag, bool | None):
+def _immutable(fields: Fields) -> Fields:
+    value = fields.get("immutable")
+    if not isinstance(value, bool | None):
         raise ValueError("expected true or false")
-    return {} if flag is None else {"immutable": flag}
+    return {} if value is None else {"immutable": value}
 
 
-def _service_own(spec: dict[str, Any]) -> dict[str, Any]:
+def _strip_addresses(spec: dict[str, Any]) -> dict[str, Any]:
     """Removes the addresses that the API server assigned. `clusterIP: None` is a choice of the author and stays."""
-    given = {"healthCheckNodePort"} if spec.get("clusterIP") == "None" else _SERVICE_ADDRESSES
-    left = {key: value for key, value in spec.items() if key not in given}
+    assigned = {"healthCheckNodePort"} if spec.get("clusterIP") == "None" else _SERVICE_ADDRESSES
+    chosen = {key: value for key, value in spec.items() if key not in assigned}
     ports = [{key: value for key, value in port.items() if key != "nodePort"} for port in spec.get("ports") or ()]
-    return {**left, "ports": ports} if ports else left
+    return {**chosen, "ports": ports} if ports else chosen
 
 
-def _claim_own(spec: dict[str, Any]) -> dict[str, Any]:
+def _strip_volume(spec: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "volumeName"}
 
 
-def _claim_kept(sent: dict[str, Any] | None, there: dict[str, Any] | None) -> dict[str, Any]:
+def _restore_volume(copied: dict[str, Any] | None, live: dict[str, Any] | None) -> dict[str, Any]:
     """Keeps the volume of a bound claim, because the API server refuses an update without it."""
-    return {**(sent or {}), **{key: value for key, value in (there or {}).items() if key == "volumeName"}}
+    return {**(copied or {}), **{key: value for key, value in (live or {}).items() if key == "volumeName"}}
 
 
-def _is_given(reference: object) -> bool:
+def _is_generated(reference: object) -> bool:
     """True for a pull secret that OpenShift created for one ServiceAccount."""
     name = reference.get("name") if isinstance(reference, Mapping) else None
-    return isinstance(name, str) and _GIVEN.search(name) is not None
+    return isinstance(name, str) and _GENERATED_PULL_SECRET.search(name) is not None
 
 
-def _pull_secrets_own(references: list[Any] | None) -> list[Any] | None:
-    return [each for each in references or () if not _is_given(each)] or None
+def _strip_pull_secrets(references: list[Any] | None) -> list[Any] | None:
+    return [reference for reference in references or () if not _is_generated(reference)] or None
 
 
-def _pull_secrets_kept(sent: list[Any] | None, there: list[Any] | None) -> list[Any] | None:
-    return [*(sent or ()), *filter(_is_given, there or ())] or None
-
-
-def _role_binding_fixed(content: Content) -> tuple[str, ...]:
-    return ("roleRef",)
+def _restore_pull_secrets(copied: list[Any] | None, live: list[Any] | None) -> list[Any] | None:
+    return [*(copied or ()), *filter(_is_generated, live or ())] or None
 
 
 ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE = Kind("", "v1", "Service", "services")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-_GIVEN = re.compile(r"-dockercfg-[a-z0-9]{5}$")
+_GENERATED_PULL_SECRET = re.compile(r"-dockercfg-[a-z0-9]{5}$")
 _SERVICE_ADDRESSES = frozenset({"clusterIP", "clusterIPs", "healthCheckNodePort"})
 
 KIND_RULES: dict[Kind, KindRules] = {
-    SECRET: KindRules(_secret_fixed, _secret_denied, _secret_normal),
-    CONFIG_MAP: KindRules(_config_map_fixed, canonical=_config_map_normal),
-    SERVICE: KindRules(strip_own_fields={"spec": _service_own}),
-    CLAIM: KindRules(strip_own_fields={"spec": _claim_own}, restore_own_fields={"spec": _claim_kept}),
-    ROLE_BINDING: KindRules(_role_binding_fixed),
+    SECRET: KindRules(_immutable_secret_fields, _secret_refusal, _canonical_secret),
+    CONFIG_MAP: KindRules(_immutable_config_map_fields, canonical=_canonical_config_map),
+    SERVICE: KindRules(strip_own_fields={"spec": _strip_addresses}),
+    CLAIM: KindRules(strip_own_fields={"spec": _strip_volume}, restore_own_fields={"spec": _restore_volume}),
+    ROLE_BINDING: KindRules(immutable=lambda content: ("roleRef",)),
     SERVICE_ACCOUNT: KindRules(
-        strip_own_fields={"secrets": lambda secrets: None, "imagePullSecrets": _pull_secrets_own},
-        restore_own_fields={"secrets": lambda sent, there: there, "imagePullSecrets": _pull_secrets_kept},
+        strip_own_fields={"secrets": lambda secrets: None, "imagePullSecrets": _strip_pull_secrets},
+        restore_own_fields={"secrets": lambda copied, live: live, "imagePullSecrets": _restore_pull_secrets},
     ),
 }
-_PLAIN = KindRules()
+_NO_RULES = KindRules()
 
 
 def rules_for(kind: Kind) -> KindRules:
-    return KIND_RULES.get(kind, _PLAIN)
+    return KIND_RULES.get(kind, _NO_RULES)
 
 
-def must_recreate(kind: Kind, have: Content, want: Content) -> bool:
+def must_recreate(kind: Kind, live: Content, desired: Content) -> bool:
     """True if an immutable field differs, so that the object must be deleted and created."""
-    return any(have.get(name) != want.get(name) for name in rules_for(kind).immutable(have))
+    return any(live.get(name) != desired.get(name) for name in rules_for(kind).immutable(live))

@@ -1,4 +1,4 @@
-"""The mass-delete limit: how many deletions at once need the consent of a person."""
+"""The mass-delete limit: how many deletions at once wait until a person releases them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class MassDeleteLimit:
     """More deletions of Namespaces than this, within the window, wait until they are released."""
 
 
-def exceeds_limit(brake: MassDeleteLimit, gone: int, asked: int, has: int) -> bool:
-    """True if `asked` deletions after `gone` recent ones exceed both limits. `has` counts the copies that are left."""
-    removed = gone + asked
-    return removed > brake.most and removed * 100 > brake.percent * (gone + has)
+def exceeds_limit(limit: MassDeleteLimit, recent: int, planned: int, copies: int) -> bool:
+    """True if the planned deletions, together with the recent ones, exceed both limits. `copies` are those that exist
+    now, the planned deletions among them."""
+    removed = recent + planned
+    return removed > limit.most and removed * 100 > limit.percent * (recent + copies)
 
 
-def too_many_namespaces(brake: MassDeleteLimit, gone: int, asked: int) -> bool:
-    """True if `asked` deletions of Namespaces, after `gone` recent ones in the cluster, are too many."""
-    return gone + asked > brake.namespaces
+def exceeds_namespace_limit(limit: MassDeleteLimit, recent: int, planned: int) -> bool:
+    """True if the planned deletions of Namespaces, together with the recent ones in the cluster, are too many."""
+    return recent + planned > limit.namespaces

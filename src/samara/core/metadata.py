@@ -1,4 +1,4 @@
-"""Labels, annotations and owner references: what a correct copy carries, and what a live one keeps."""
+"""Labels, annotations and owner references: what a copy must have, and what an update keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def is_in_sync(template: Template, live: Object, ownership: Ownership, view: Vie
 
 
 def with_unmanaged_fields(template: Template, live: Object) -> Template:
-    """The template with the live values of the unmanaged fields. Some of them, such as `immutable`, cannot be unset."""
+    """The template with the live values of the unmanaged fields, if the content is equal apart from them.
+
+    Without them, an update would remove `immutable`, which the API server refuses.
+    """
     kept = live.content.pick(*template.unmanaged).fields if template.unmanaged else ()
     if not kept or template.content is UNAVAILABLE or not template.matches(live.content):
         return template
@@ -34,11 +37,13 @@ def with_unmanaged_fields(template: Template, live: Object) -> Template:
     return template._replace(content=Content(tuple(fields)))
 
 
-def adopting(template: Template) -> Template:
+def with_adopted_mark(template: Template) -> Template:
+    """The template for an object that is adopted: its copy carries the annotation that says so."""
     return template._replace(annotations={**template.annotations, ADOPTED: "true"})
 
 
 def _is_stale(where: str, key: str, template: Template, live: Object, ownership: Ownership) -> bool:
+    """True if we set this label or annotation earlier, and the template no longer has it."""
     desired = template.labels if where == LABELS else template.annotations
     if key in desired or (key == ADOPTED and where == ANNOTATIONS) or is_unknown_control_key(key):
         return False
@@ -46,14 +51,14 @@ def _is_stale(where: str, key: str, template: Template, live: Object, ownership:
 
 
 def merged(where: str, template: Template, live: Object, ownership: Ownership) -> Keys:
-    """The labels or annotations of an updated copy: keys of other people stay, ours are exactly the desired ones."""
+    """The labels or annotations of an updated copy: keys of other clients stay, ours are exactly the desired ones."""
     current, desired = (live.labels, template.labels) if where == LABELS else (live.annotations, template.annotations)
     kept = {key: value for key, value in current.items() if not _is_stale(where, key, template, live, ownership)}
     return {**kept, **desired}
 
 
 def split_foreign_metadata(template: Template, live: Object, ownership: Ownership) -> tuple[Template, dict[str, Keys]]:
-    """For a copy that is deleted and created: the template with our keys, and the keys that other people set.
+    """For a copy that is deleted and created: the template with our keys, and the keys that other clients set.
 
     The two are sent by separate requests. A key that we sent as ours would count as stale and be removed later.
     """
@@ -67,12 +72,15 @@ def split_foreign_metadata(template: Template, live: Object, ownership: Ownershi
 
 def _foreign(where: str, after: Mapping[str, str], template: Template, live: Object, ownership: Ownership) -> Keys:
     desired = template.labels if where == LABELS else template.annotations
-    rest = after.keys() - desired.keys() - {ADOPTED}
-    return {key: after[key] for key in sorted(rest) if not live.manages(where, key, ownership.managers)}
+    others = after.keys() - desired.keys() - {ADOPTED}
+    return {key: after[key] for key in sorted(others) if not live.manages(where, key, ownership.managers)}
 
 
 def owners_after(template: Template, live: Object) -> tuple[OwnerReference, ...]:
-    """The owner references of an updated copy: one of ours per uid, whatever API version it was written in."""
+    """The owner references of an updated copy: those of other owners stay, and the desired one is there once.
+
+    A reference that differs from the desired one only in its API version counts as equal.
+    """
     desired = template.owner
     if desired is None or any(
         owner._replace(api_version=desired.api_version) == desired for owner in live.owner_references

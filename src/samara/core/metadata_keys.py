@@ -11,7 +11,7 @@ from samara.core.names import without_globs
 ADOPTED = "samara.dev/adopted"
 """On a copy that existed before it became a copy. When it is no longer wanted, only our marks are removed."""
 RELEASED = "samara.dev/released"
-"""On an object that was a copy and must not become one again by itself."""
+"""On an object that was a copy. Samara does not make it a copy again until a person removes this."""
 APP = "app.kubernetes.io/name"
 """On the operator's own objects, such as the ConfigMap of held deletions. They are never copies."""
 CREATED_BY = "app.kubernetes.io/created-by"
@@ -48,7 +48,7 @@ NOT_COPIED_BY_DEFAULT = (
     "velero.io/*",
     "kubernetes.io/service-account*",
 )
-"""Keys that would make another controller take a copy for an object of its own."""
+"""Keys that would make another controller treat a copy as an object of its own."""
 
 
 def is_unknown_control_key(key: str) -> bool:
@@ -61,7 +61,7 @@ class CopyableMetadata:
     """Which labels and annotations of a source its copies get."""
 
     vocabulary_keys: frozenset[str]
-    """Marks and requests of all vocabularies, also of those that are not served."""
+    """The keys of all vocabularies, also of those that the settings do not name."""
     never_labels: tuple[str, ...] = ()
     never_annotations: tuple[str, ...] = ()
 
@@ -70,10 +70,10 @@ class CopyableMetadata:
         return self._without(where, metadata, NOT_COPIED_BY_DEFAULT)
 
     def as_written(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
-        """The same for metadata that its author wrote for the copies. Keys of other tools are meant then."""
+        """The same for metadata that its author wrote for the copies. There, keys of other tools are intended."""
         return self._without(where, metadata, ())
 
     def _without(self, where: str, metadata: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
-        left = {key: value for key, value in metadata.items() if key not in self.vocabulary_keys}
+        others = {key: value for key, value in metadata.items() if key not in self.vocabulary_keys}
         never = self.never_labels if where == LABELS else self.never_annotations
-        return without_globs(left, NEVER_COPIED + more + never)
+        return without_globs(others, NEVER_COPIED + more + never)

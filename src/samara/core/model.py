@@ -1,4 +1,4 @@
-"""What every other module speaks of: kinds, addresses, observed objects and the keys of the work queue."""
+"""The values that every other module uses: kinds, addresses, observed objects and the keys of the work queue."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FIELD_MANAGER = "samara"
 """The field manager of all our writes. The API server records it in managedFields."""
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-"""No labels or annotations; one object for all that have none."""
+"""The labels or annotations of every object that has none."""
 
-_FLAGS = (b"true", b"false")
+_BOOLEANS = (b"true", b"false")
 
 
 class Kind(NamedTuple):
@@ -53,7 +53,7 @@ DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 
 
 class Ref(NamedTuple):
-    """The address of an object that exists or could exist. A cluster-scoped one has an empty namespace."""
+    """The address of an object that may exist. The namespace of a cluster-scoped one is empty."""
 
     kind: Kind
     namespace: str
@@ -128,7 +128,9 @@ class Content:
     def digests_only(self) -> Content:
         """The same content for comparison only: digests without bytes. The bytes of `true` and `false` stay."""
         return Content(
-            tuple(Field(entry.name, entry.digest, entry.raw if entry.raw in _FLAGS else None) for entry in self.fields)
+            tuple(
+                Field(entry.name, entry.digest, entry.raw if entry.raw in _BOOLEANS else None) for entry in self.fields
+            )
         )
 
 
@@ -173,7 +175,7 @@ class Object:
     managed_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """Keys of our field manager, or of the controller that Samara replaced, in entries not older than the object."""
     applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
-    """Those of them that were set by server-side apply."""
+    """The `managed_keys` that were set by server-side apply."""
     known_copy: bool = False
     """True if managedFields name our field manager, or if the cache last saw this uid as a copy of ours."""
     last_manager: str = ""

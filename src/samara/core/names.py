@@ -1,4 +1,4 @@
-"""Lists of namespace names, globs, and texts that fit into a label."""
+"""The forms of names and labels in Kubernetes, lists of namespace names, and globs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,27 @@ from functools import lru_cache
 from typing import NamedTuple
 
 LABEL_LENGTH = 63
-LABEL_VALUE = "a label value: up to 63 letters, digits, - _ ., no slash"
+LABEL_VALUE_FORM = "a label value: up to 63 letters, digits, - _ ., no slash"
+NAMESPACE_NAME_FORM = "a namespace name: up to 63 lower-case letters, digits and -"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_SHOWN = 80
+_MAX_SUBDOMAIN = 253
+_MAX_QUOTED = 80
 
 
 def is_namespace_name(text: str) -> bool:
     return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """True for a name that most kinds accept. The prefix of a label key has the same form."""
+    return len(text) <= _MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    return is_label_value(name) and (is_dns_subdomain(prefix) if slash else True)
 
 
 def is_label_value(text: str) -> bool:
@@ -25,7 +38,7 @@ def is_label_value(text: str) -> bool:
 
 
 def to_label_value(text: str) -> str:
-    """The text if a label may hold it; otherwise a shortened form that ends in a digest of the text."""
+    """The text itself if it is a label value, otherwise a shortened form that ends in a digest of the text."""
     if is_label_value(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -34,15 +47,15 @@ def to_label_value(text: str) -> str:
 
 
 class NamespaceNames(NamedTuple):
-    """A list of namespace names from an annotation or a spec: the legal ones in order, and the others."""
+    """A list of namespace names from an annotation or a spec, without duplicates: the legal ones, and the others."""
 
     legal: tuple[str, ...]
     illegal: tuple[str, ...]
     members: frozenset[str]
+    """The legal names again, to look one up."""
 
     @classmethod
     def of(cls, items: Iterable[str]) -> NamespaceNames:
-        """Duplicates are merged."""
         names = list(dict.fromkeys(items))
         legal = tuple(name for name in names if is_namespace_name(name))
         return cls(legal, tuple(name for name in names if not is_namespace_name(name)), frozenset(legal))
@@ -63,33 +76,36 @@ def parse_csv_names(text: str) -> NamespaceNames:
 
 def quoted(text: str) -> str:
     """A text from a manifest, quoted and shortened for a message."""
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")
+
+
+def matches_any_glob(patterns: Iterable[str], text: str) -> bool:
+    """True if one of the patterns matches the whole text. `*` matches any characters, `?` matches one."""
+    return _regexp(tuple(patterns)).fullmatch(text) is not None
+
+
+def without_globs(metadata: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    """The labels or annotations whose keys match none of the patterns."""
+    match = _regexp(patterns).fullmatch
+    return {key: value for key, value in metadata.items() if match(key) is None}
 
 
 @lru_cache(maxsize=1024)
-def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def _regexp(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """A regular expression for texts that match one of these globs, or nothing if there is none."""
+
     def literal(text: str) -> str:
         return "".join("." if char == "?" else re.escape(char) for char in text)
 
-    def one(pattern: str) -> str:
-        """Atomic groups: a text between two stars matches only at its first occurrence, so nothing backtracks."""
+    def translate(pattern: str) -> str:
+        """In an atomic group, a text between two stars matches only at its first occurrence, so nothing backtracks."""
         first, *rest = pattern.split("*")
         if not rest:
             return literal(first)
         between = "".join(f"(?>.*?{literal(part)})" for part in rest[:-1] if part)
         return f"{literal(first)}{between}.*{literal(rest[-1])}"
 
-    return re.compile("|".join(f"(?:{one(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
-
-
-def matches_any_glob(patterns: Iterable[str], text: str) -> bool:
-    """True if one of the patterns matches the whole text. `*` matches any characters, `?` matches one."""
-    return _glob(tuple(patterns)).fullmatch(text) is not None
-
-
-def without_globs(words: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
-    match = _glob(patterns).fullmatch
-    return {key: value for key, value in words.items() if match(key) is None}
+    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
 
 
 def sample(names: Iterable[str], most: int = 3) -> str:

@@ -32,7 +32,10 @@ class Occupant(Enum):
 
 
 class Target:
-    """One desired copy, its namespace, and the live object at its address. The rules ask it; it decides nothing."""
+    """One desired copy, its namespace, and the live object at its address, as the rules read them.
+
+    The holder, the winner and the occupant are computed on first use, because most copies do not need them.
+    """
 
     __slots__ = ("_holder", "_occupant", "_winner", "copy", "ctx", "live", "namespace", "ref", "refusal", "template")
 
@@ -75,7 +78,7 @@ class Target:
 
     @property
     def occupant(self) -> Occupant:
-        """Whose object is there. Only asked if there is one."""
+        """Whose object is there. The address must not be empty."""
         if self._occupant is None:
             self._occupant = self._classify()
         return self._occupant

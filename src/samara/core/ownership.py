@@ -1,4 +1,4 @@
-"""Ownership: how a copy says which source it belongs to, and how far that is believed."""
+"""Ownership: how a copy names its source, and how much such a claim counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from samara.core.view import View
 
 
 class Ownership(Protocol):
-    """A mark or an owner reference is only a claim, since anybody can write it. managedFields prove who wrote it."""
+    """How the copies of one source type name their source.
+
+    A mark or an owner reference is only a claim, because anybody can write it. managedFields prove who wrote it.
+    """
 
     @property
     def marks(self) -> frozenset[str]:
@@ -24,7 +27,7 @@ class Ownership(Protocol):
 
     @property
     def transferable(self) -> bool:
-        """True if one update can hand a copy to another source. An owner reference cannot be changed so."""
+        """True if one update can hand a copy to another source. A copy owned by reference is deleted and created."""
 
     @property
     def copies_may_be_sources(self) -> bool:
@@ -62,19 +65,21 @@ class ByMark:
     """A label or an annotation on the copy names its source."""
 
     marks: frozenset[str]
-    named: Callable[[Object, View], Ref | None]
+    read_mark: Callable[[Object, View], Ref | None]
+    """The source that the marks of an object name."""
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     trusted: bool = False
     """True if the mark counts whichever client set it, because only administrators can set it."""
     disowned: Callable[[Object], bool] = lambda obj: False
+    """True if a marked object belongs to its namespace as soon as its source is gone."""
     copies_may_be_sources: bool = False
     transferable: bool = True
 
     def source_of(self, obj: Object, view: View) -> Ref | None:
-        return self.named(obj, view)
+        return self.read_mark(obj, view)
 
     def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
-        return self.named(obj, view) == ref
+        return self.read_mark(obj, view) == ref
 
     def is_proven(self, obj: Object) -> bool:
         return self.trusted or is_recorded(obj, self)
@@ -125,8 +130,10 @@ def is_adopted(obj: Object) -> bool:
 
 
 def is_released(obj: Object) -> bool:
+    """True if the object was a copy and stays as it is until a person removes the annotation."""
     return RELEASED in obj.annotations
 
 
 def is_operators_own(obj: Object) -> bool:
+    """True for the operator's own objects, such as its ConfigMap of held deletions. They are never copies."""
     return obj.labels.get(APP, "").startswith(FIELD_MANAGER)

@@ -22,11 +22,11 @@ def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Pl
     if isinstance(prepared, Plan):
         return prepared
     ctx, desired = prepared
-    return gather(desired, steps(ctx, desired))
+    return Plan(tuple(steps(ctx, desired)), faults=desired.faults)
 
 
 def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan | tuple[PlanContext, Desired]:
-    """The context and the desired state, or a plan that names what must be known first."""
+    """The context and the desired state, or a plan that is not ready and names the queries to answer first."""
     source_type = registry[key.source_type]
     key = key if source_type.per_namespace else key.all_namespaces
     if not all(view.has_synced(kind) for kind in _kinds_read(key, registry, view)):
@@ -51,14 +51,14 @@ def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:
 
 
 def _are_answered(reads: Iterable[Query], view: View) -> bool:
-    return all(view.answer(read) is not UNREAD for read in reads)
+    return all(view.answer(query) is not UNREAD for query in reads)
 
 
 def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanContext, Desired]:
-    """Before the end of a custom resource deletes anything, make sure that it was deleted on purpose.
+    """Before anything is deleted because a custom resource is gone, ask whether it was deleted on purpose.
 
-    If its definition (CRD) is being deleted too, or the object is only missing in a list, nothing is deleted and only
-    the finalizer is removed.
+    If its definition (CRD) is being deleted too, or a list only missed the object, no copy is deleted, and only the
+    finalizer is removed.
     """
     ref = ctx.key.source
     if ref.kind != ctx.source_type.resource or not _deletion_matters(ctx, desired):
@@ -72,7 +72,7 @@ def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanCo
 
 
 def _deletion_matters(ctx: PlanContext, desired: Desired) -> bool:
-    """True if the source is gone or going, and that deletes copies or removes our finalizer."""
+    """True if the source is gone or terminating, and this deletes copies or removes our finalizer."""
     source = ctx.source
     if source is not None and (not source.deleting or desired.finalizer not in (None, *source.finalizers)):
         return False
@@ -80,9 +80,9 @@ def _deletion_matters(ctx: PlanContext, desired: Desired) -> bool:
 
 
 def steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy] | None = None) -> Iterator[Step]:
-    """One step per address, lazily: a source with 10,000 targets is planned in chunks.
+    """One step for each address, as an iterator, so that a source with 10,000 targets can be planned in chunks.
 
-    `copies`: those of `desired`, if they are passed separately to be freed one by one.
+    `copies`: those of `desired`, if the caller passes them separately to free them one by one.
     """
     guarded = ctx.source if desired.finalizer is not None and not ctx.paused else None
     if guarded is not None and desired.finalizer not in guarded.finalizers:
@@ -117,13 +117,13 @@ def _steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy]) -> Iterat
 
 
 def _consent_matters(ctx: PlanContext) -> bool:
-    """True if a namespace can withdraw its consent: then a copy goes even while its source does not prune."""
+    """True if a namespace can withdraw its consent, which deletes a copy even while its source does not prune."""
     active = ctx.source is not None and not ctx.source.deleting
     return active and ctx.source_type.policy.needs_consent and ctx.source_type.enabled
 
 
 def _copies_left(ctx: PlanContext, desired: Desired) -> bool:
-    """True if a copy must still be deleted, in any namespace: a slice must not remove the finalizer for all."""
+    """True if a copy in any namespace must still be deleted. A plan of one namespace must not remove the finalizer."""
     return desired.prune and any(decide_unwanted(ctx, live)[0] is not None for live in ctx.full_view.copies_of(ctx.key))
 
 
@@ -131,7 +131,3 @@ def _set_finalizer(ctx: PlanContext, desired: Desired, source: Object, why: str)
     assert desired.finalizer is not None
     write = SetFinalizer(ctx.key, source.ref, source, desired.finalizer, not source.deleting, why)
     return Step(source.ref, write, "finalizer", desired=False)
-
-
-def gather(desired: Desired, taken: Iterable[Step]) -> Plan:
-    return Plan(tuple(taken), requeue_after=desired.requeue_after, faults=desired.faults)

@@ -1,4 +1,4 @@
-"""May this source have a copy there? `refusal` is the only place that decides it."""
+"""What is not allowed: `refusal` alone decides whether a source may have a copy at an address."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ClusterPolicy:
     recreate: bool = True
     reserved: tuple[str, ...] = ()
     """Globs of names that no Namespace made by Samara may have, besides the protected ones."""
-    own: frozenset[Ref] = frozenset()
-    """The operator's own objects: never targets of a vocabulary that tenants can write."""
+    operators_own: frozenset[Ref] = frozenset()
+    """The operator's own objects. No source of a vocabulary that tenants can write may have a copy there."""
 
 
 class Refusal(NamedTuple):
@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
     reason: Reason
     message: str
     revokes: bool = False
-    """True if an existing copy must go: the namespace withdrew its consent."""
+    """True if an existing copy must be deleted: the namespace withdrew its consent."""
     excludes: bool = False
     """True if the namespace is not a target at all: nothing is desired there, and nothing is touched."""
 
@@ -40,7 +40,7 @@ class Refusal(NamedTuple):
 def refusal(
     copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
 ) -> Refusal | None:
-    """Why this copy may not be written, or None. An error or a doubt refuses."""
+    """Why this copy may not be written, or None. The first reason counts."""
     if namespace is None:  # the copy is cluster-scoped
         return None if copy.template.content is UNAVAILABLE else _reserved(copy.ref, cluster)
     return (
@@ -54,15 +54,15 @@ def refusal(
     )
 
 
-_ANY = Template(UNAVAILABLE)
+_NO_CONTENT = Template(UNAVAILABLE)
 
 
 def revocation(
     ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
 ) -> Refusal | None:
-    """Why an existing copy must go whatever its source wants: the namespace no longer accepts it."""
-    found = refusal(Copy(ref, _ANY, by_name=True), source, namespace, policy, cluster)
-    return found if found is not None and found.revokes else None
+    """Why an existing copy must be deleted whatever its source wants: the namespace no longer accepts it. Or None."""
+    refused = refusal(Copy(ref, _NO_CONTENT, by_name=True), source, namespace, policy, cluster)
+    return refused if refused is not None and refused.revokes else None
 
 
 def paused_by(source: Object, source_type: SourceType, view: View) -> str:
@@ -82,7 +82,7 @@ def paused_by(source: Object, source_type: SourceType, view: View) -> str:
 def paused_at(ref: Ref, view: View) -> str:
     """Why nothing may be written at an address, or an empty text: its namespace is paused, or the Namespace itself.
 
-    The only rule of this kind. Copies, deletions, overlays, finalizers, statuses and Events all depend on it.
+    Copies, deletions, overlays, finalizers, statuses and Events all ask this function.
     """
     container = view.get(namespace_ref(ref.namespace) if ref.kind.namespaced else ref)
     if container is None or not is_paused(container):
@@ -92,11 +92,11 @@ def paused_at(ref: Ref, view: View) -> str:
 
 def is_paused(obj: Object) -> bool:
     """True if people have paused this object. `paused_by` and `paused_at` say what follows from it."""
-    return _has(obj, PAUSED)
+    return _is_true(obj, PAUSED)
 
 
-def _has(obj: Object, key: str) -> bool:
-    """People may set a control as an annotation or as a label; both must stop us."""
+def _is_true(obj: Object, key: str) -> bool:
+    """People may set a control key as an annotation or as a label. Both count."""
     return obj.annotations.get(key) == "true" or obj.labels.get(key) == "true"
 
 
@@ -125,7 +125,7 @@ def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | 
 
 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
-    if copy.by_name or not _has(namespace, IGNORE):
+    if copy.by_name or not _is_true(namespace, IGNORE):
         return None
     return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
 
@@ -139,15 +139,15 @@ def _kind(copy: Copy, policy: Policy) -> Refusal | None:
 def _kept_by_cluster(copy: Copy) -> Refusal | None:
     if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name):
         return None
-    return Refusal("refused", kept_by_cluster(copy.ref))
+    return Refusal("refused", kept_by_cluster_message(copy.ref))
 
 
-def kept_by_cluster(ref: Ref) -> str:
+def kept_by_cluster_message(ref: Ref) -> str:
     return f"the {ref.kind.name} {ref.name} is the cluster's own in every namespace and is never copied"
 
 
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
-    if policy.protected is not Protected.REFUSE or copy.ref not in cluster.own:
+    if policy.protected is not Protected.REFUSE or copy.ref not in cluster.operators_own:
         return None
     why = "the object of this name there is the operator's own"
     return Refusal("refused", why) if copy.by_name else _excluded(why)
@@ -155,8 +155,8 @@ def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusa
 
 def _content(copy: Copy) -> Refusal | None:
     content = copy.template.content
-    denied = None if content is UNAVAILABLE else kinds.rules_for(copy.ref.kind).refusal(content)
-    return None if denied is None else Refusal("refused", denied)
+    why = None if content is UNAVAILABLE else kinds.rules_for(copy.ref.kind).refusal(content)
+    return None if why is None else Refusal("refused", why)
 
 
 def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy) -> Refusal | None:
@@ -175,7 +175,7 @@ def accepts(consent: str, source: Ref) -> bool:
 
 
 def invalid_consent_items(consent: str) -> list[str]:
-    """The items of such a list that can name no source, because no namespace or kind can have this name."""
+    """The items of such a list that can name no source, because no namespace, kind or object can have this name."""
     return [item for item in _items(consent) if item != "*" and not _can_name_source(item)]
 
 

@@ -1,4 +1,4 @@
-"""Questions that the cache cannot answer: to the API server, or to a secret manager. A plan waits for the answers."""
+"""Queries that the cache cannot answer, to the API server or to a secret manager. A plan waits for the answers."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class OwnerAnnotation(NamedTuple):
     annotation: str
 
 
-_APART = 0.8
-"""A secret counts as absent after two "not found" answers that are this part of a refresh interval apart."""
+_MIN_ABSENCE = 0.8
+"""In refresh intervals: a secret counts as absent if all reads over this time found nothing."""
 
 
 class SecretPath(NamedTuple):
@@ -99,13 +99,13 @@ class SecretReading:
     fault: ReadError | None = None
     not_found: bool = False
     """True if the last read found nothing at this path."""
-    missing: float = 0.0
-    """For how many seconds every read has found nothing. Kept until there is a value, whatever fails later."""
+    absent_for: float = 0.0
+    """For how many seconds every read has found nothing. Kept until there is a value, also when a later read fails."""
 
     def is_absent(self, every: float) -> bool:
-        """True if two reads, one refresh interval apart, found nothing. Each source counts by its own interval."""
-        return self.missing > 0.0 and self.missing >= _APART * every
+        """True if two reads, about one refresh interval apart, found nothing. Each source has its own interval."""
+        return self.absent_for > 0.0 and self.absent_for >= _MIN_ABSENCE * every
 
 
 Query = str | SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
-"""What a plan can ask besides the cache: a path of a secret manager, or one of the questions above."""
+"""What a plan can ask besides the cache: one of the queries above, or a path of a secret manager as a plain text."""

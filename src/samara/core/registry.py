@@ -1,4 +1,4 @@
-"""All source types side by side: who owns an object, and which sources an event concerns."""
+"""Registry: all source types together. It says who owns an object, and which sources a change concerns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Registry:
         return {source_type.name: order.index(source_type.vocabulary) for source_type in self.source_types}
 
     def rank(self, name: str) -> int:
-        """If two vocabularies want one address, the lower rank gets it: the order in which they are registered."""
+        """The position of the vocabulary. If two vocabularies want one address, the lower rank gets it."""
         return self._ranks[name]
 
     @cached_property
@@ -69,31 +69,33 @@ class Registry:
         return claims[0] if claims else None
 
     def _claims(self, obj: Object, view: View) -> list[Key]:
-        """Every source that this object names, as each type whose mark it has reads it. Most objects have no mark."""
-        found = {number for key in (*obj.labels, *obj.annotations) for number in self._by_mark.get(key, ())}
+        """Every source that this object names. Most objects have no mark, so only the types of its marks are asked."""
+        positions = {position for key in (*obj.labels, *obj.annotations) for position in self._by_mark.get(key, ())}
         if obj.owner_references:
-            found |= self._by_owner_reference
+            positions |= self._by_owner_reference
         claims: list[Key] = []
-        for number in sorted(found):
-            source_type = self.source_types[number]
+        for position in sorted(positions):
+            source_type = self.source_types[position]
             source = source_type.ownership.source_of(obj, view)
             if source is not None:
                 claims.append(Key(source_type.name, source))
-        if len(claims) > 1:  # anybody can add a second mark to a copy, and must not free it by that
+        if len(claims) > 1:  # anybody can add a second mark to a copy, which must not take it from its source
             claims.sort(key=lambda key: not is_recorded(obj, self[key.source_type].ownership))
         return claims
 
     @cached_property
     def _by_mark(self) -> Mapping[str, tuple[int, ...]]:
-        numbered = [
-            (key, number) for number, source_type in enumerate(self.source_types) for key in source_type.ownership.marks
-        ]
-        return {key: tuple(number for other, number in numbered if other == key) for key, _ in numbered}
+        """By mark: the positions in `source_types` of the types that have it."""
+        positions: dict[str, tuple[int, ...]] = {}
+        for position, source_type in enumerate(self.source_types):
+            for key in source_type.ownership.marks:
+                positions[key] = (*positions.get(key, ()), position)
+        return positions
 
     @cached_property
     def _by_owner_reference(self) -> frozenset[int]:
         return frozenset(
-            number for number, source_type in enumerate(self.source_types) if not source_type.ownership.transferable
+            position for position, source_type in enumerate(self.source_types) if not source_type.ownership.transferable
         )
 
     def is_copy(self, obj: Object, view: View) -> bool:
@@ -106,13 +108,13 @@ class Registry:
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
         matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
-        owner = self._owner_of_plain_copy(obj, view) if matching else None
+        owner = self._exclusive_owner(obj, view) if matching else None
         for source_type in matching:
             if owner is None or self[owner.source_type].vocabulary == source_type.vocabulary:
                 yield Key(source_type.name, obj.ref)
 
-    def _owner_of_plain_copy(self, obj: Object, view: View) -> Key | None:
-        """The owner, unless its vocabulary lets copies be sources of others."""
+    def _exclusive_owner(self, obj: Object, view: View) -> Key | None:
+        """The owner whose copies may not be sources of other vocabularies. None if there is no such owner."""
         claims = self._claims(obj, view)
         return next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
 
@@ -136,9 +138,10 @@ class Registry:
         for source_type in self.source_types:
             for source in source_type.affected_by(obj, view):
                 key = Key(source_type.name, source)
-                yield self.part(key, obj.ref.name) if self._reaches(key, obj, view) else key
+                yield self.part(key, obj.ref.name) if self._may_write_into(obj, key, view) else key
 
-    def _reaches(self, key: Key, obj: Object, view: View) -> bool:
+    def _may_write_into(self, obj: Object, key: Key, view: View) -> bool:
+        """True for a Namespace in which the source may want a copy. Then only its part there is affected."""
         if obj.ref.kind != NAMESPACE:
             return False
         addresses = self[key.source_type].addresses(key.source, view)
@@ -149,6 +152,7 @@ class Registry:
         return key.in_namespace(namespace) if self[key.source_type].per_namespace else key
 
     def parents(self, namespace: Object) -> tuple[str, ...]:
+        """The namespaces from which this one inherits, one for each `Hierarchy` in which it has a parent."""
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
-        found = (source_type.parent(namespace) for source_type in hierarchies if source_type.parent is not None)
-        return tuple(dict.fromkeys(name for name in found if name))
+        names = (hierarchy.parent(namespace) for hierarchy in hierarchies if hierarchy.parent is not None)
+        return tuple(dict.fromkeys(name for name in names if name))

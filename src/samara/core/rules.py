@@ -1,4 +1,4 @@
-"""The rules: what is written at one address. Read RULES from top to bottom: the first rule that applies decides.
+"""The rules that decide what is written at one address. In each table, the first rule that applies decides.
 
 `samara why` prints the rule's name. docs/concepts/how-it-decides.md is generated from the docstrings.
 """
@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
-from samara.core.metadata import adopting, is_applied, is_in_sync, with_unmanaged_fields
+from samara.core.metadata import is_applied, is_in_sync, with_adopted_mark, with_unmanaged_fields
 from samara.core.metadata_keys import GITOPS, PAUSED
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
@@ -33,7 +33,7 @@ class Rule(NamedTuple, Generic[T]):
 
 
 def block(reason: Reason, message: str) -> Callable[[Target], Outcome]:
-    """A result that writes nothing; the message is a format string over the target."""
+    """A result that writes nothing. In the message, `{t}` is the target."""
 
     def blocked(target: Target) -> Outcome:
         return Blocked(target.ctx.key, target.ref, reason, message.format(t=target))
@@ -162,13 +162,13 @@ def otherwise(target: object) -> bool:
 
 def refuse_or_revoke(target: Target) -> Outcome:
     """nothing is written: `refused` or `not-accepted`; a copy whose namespace withdrew consent is deleted"""
-    found, live, ctx = target.refusal, target.live, target.ctx
-    assert found is not None
-    if found.revokes and live is not None and ctx.ownership.source_of(live, ctx.view) == ctx.key.source:
-        removal = decide_unwanted(ctx, live, revoked=found)[0]
+    refusal, live, ctx = target.refusal, target.live, target.ctx
+    assert refusal is not None
+    if refusal.revokes and live is not None and ctx.ownership.source_of(live, ctx.view) == ctx.key.source:
+        removal = decide_unwanted(ctx, live, revoked=refusal)[0]
         if removal is not None:
             return removal
-    return Blocked(ctx.key, target.ref, found.reason, found.message)
+    return Blocked(ctx.key, target.ref, refusal.reason, refusal.message)
 
 
 def read_first(target: Target) -> Outcome:
@@ -195,8 +195,8 @@ def create(target: Target) -> Outcome:
 def correct(target: Target, why: str = "differs from its source") -> Outcome:
     """one update makes it equal; if an immutable field differs, it is deleted and created"""
     live, ctx = target.live, target.ctx
-    template = target.template if live is None else with_unmanaged_fields(target.template, live)
     assert live is not None
+    template = with_unmanaged_fields(target.template, live)
     assert template.content is not UNAVAILABLE
     copy = target.copy._replace(template=template)
     if not kinds.must_recreate(target.ref.kind, live.content, template.content):
@@ -223,7 +223,7 @@ def replace_copy(target: Target) -> Outcome:
 def adopt(target: Target) -> Outcome:
     """it is adopted: it gets our marks, and loses only them when it is no longer desired"""
     assert target.live is not None
-    copy = target.copy._replace(template=adopting(with_unmanaged_fields(target.template, target.live)))
+    copy = target.copy._replace(template=with_adopted_mark(with_unmanaged_fields(target.template, target.live)))
     return Update(target.ctx.key, target.ref, copy, target.live, "an identical object is there: adopted")
 
 
@@ -265,7 +265,7 @@ RULES: tuple[Rule[Target], ...] = (
 
 
 def decide(ctx: PlanContext, copy: Copy) -> tuple[Outcome, str]:
-    """What one desired copy needs, and the name of the rule that decided it."""
+    """The outcome for one desired copy, and the name of the rule that decided it."""
     return _first(RULES, Target(ctx, copy))
 
 
@@ -291,7 +291,7 @@ class Unwanted:
 
     @cached_property
     def is_predecessors(self) -> bool:
-        """True if an owner reference names an earlier source of the same name, which the garbage collector follows."""
+        """True if it is a copy of an earlier source of the same name, by an owner reference with another uid."""
         ctx = self.ctx
         return ctx.source is not None and not ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
@@ -303,8 +303,8 @@ def kept(copy: Unwanted) -> bool:
 
 def disappearing(copy: Unwanted) -> bool:
     """the copy or its namespace is being deleted"""
-    lost = copy.live.ref.kind.namespaced and (copy.namespace is None or copy.namespace.deleting)
-    return copy.live.deleting or lost
+    namespace_disappears = copy.live.ref.kind.namespaced and (copy.namespace is None or copy.namespace.deleting)
+    return copy.live.deleting or namespace_disappears
 
 
 def released(copy: Unwanted) -> bool:
@@ -376,7 +376,7 @@ UNWANTED_RULES: tuple[Rule[Unwanted], ...] = (
 def decide_unwanted(
     ctx: PlanContext, live: Object, prune: bool = True, revoked: Refusal | None = None
 ) -> tuple[Outcome, str]:
-    """What an existing copy needs that its source does not want."""
+    """The outcome for an existing copy that its source does not want, and the name of the rule that decided it."""
     if revoked is None and not prune:
         revoked = revocation(live.ref, ctx.key.source, ctx.namespace_of(live.ref), ctx.source_type.policy, ctx.cluster)
     return _first(UNWANTED_RULES, Unwanted(ctx, live, prune, revoked))
@@ -435,7 +435,7 @@ OVERLAY_RULES: tuple[Rule[OverlayTarget], ...] = (
 
 
 def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
-    """The outcome for labels and annotations that a source applies to an object that is not its copy."""
+    """The outcome for an overlay, and the name of the rule that decided it."""
     return _first(OVERLAY_RULES, OverlayTarget(ctx, overlay))
 
 
@@ -443,7 +443,7 @@ def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
 
 
 def table(rules: tuple[Rule[T], ...]) -> Iterator[str]:
-    """The rules as a Markdown table; docs/concepts/how-it-decides.md holds it, and a test compares the two."""
+    """The rules as a Markdown table, for docs/concepts/how-it-decides.md."""
     yield "| rule | when | then |"
     yield "| --- | --- | --- |"
     for name, when, then in rules:

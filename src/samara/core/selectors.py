@@ -1,5 +1,4 @@
-"""Which namespaces a source selects: label selectors as Kubernetes has them, and NamespaceSelector, which adds names
-and patterns."""
+"""Which namespaces a source selects: by label selector as in Kubernetes, by name, or by pattern."""
 
 from __future__ import annotations
 
@@ -10,26 +9,13 @@ from typing import Any, NamedTuple, Protocol
 
 from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.model import NAMESPACE, NO_METADATA
-from samara.core.names import NO_NAMES, NamespaceNames, is_label_value, quoted
+from samara.core.names import NAMESPACE_NAME_FORM, NO_NAMES, NamespaceNames, is_label_key, is_label_value, quoted
 from samara.core.view import View
-
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST = 253
 
 LABELS, EXPRESSIONS = "matchLabels", "matchExpressions"
 WITH_VALUES = ("In", "NotIn")
 WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = (*WITH_VALUES, *WITHOUT_VALUES)
-
-
-def is_dns_subdomain(text: str) -> bool:
-    """True for a name that most kinds accept. The prefix of a label key has the same form."""
-    return len(text) <= _LONGEST and _SUBDOMAIN.fullmatch(text) is not None
-
-
-def is_label_key(text: str) -> bool:
-    prefix, slash, name = text.rpartition("/")
-    return is_label_value(name) and (is_dns_subdomain(prefix) if slash else True)
 
 
 class Requirement(NamedTuple):
@@ -62,21 +48,21 @@ class Selector(NamedTuple):
 
 
 class ParsedSelector(NamedTuple):
-    """A selector and its mistakes. If there is a mistake, the selector must not be used."""
+    """A selector and its faults. If there is a fault, the selector must not be used."""
 
     selector: Selector
     faults: tuple[Fault, ...]
 
 
-def parse_selector_json(found: object) -> ParsedSelector:
-    """Parses a selector in its JSON form. Each fault begins with the field below the selector."""
-    if found is None:
+def parse_selector_json(selector: object) -> ParsedSelector:
+    """Parses a selector in its JSON form. The message of a fault begins with the field below the selector."""
+    if selector is None:
         return ParsedSelector(Selector(), ())
-    if not isinstance(found, Mapping):
-        return ParsedSelector(Selector(), (mismatch("", "a mapping", _kind(found)),))
+    if not isinstance(selector, Mapping):
+        return ParsedSelector(Selector(), (mismatch("", "a mapping", _type(selector)),))
     requirements: list[Requirement] = []
-    faults = [_unknown(key) for key in found if key not in (LABELS, EXPRESSIONS)]
-    for parsed in (*_labels(found.get(LABELS)), *_expressions(found.get(EXPRESSIONS))):
+    faults = [_unknown(key) for key in selector if key not in (LABELS, EXPRESSIONS)]
+    for parsed in (*_labels(selector.get(LABELS)), *_expressions(selector.get(EXPRESSIONS))):
         if isinstance(parsed, Requirement):
             requirements.append(parsed)
         else:
@@ -90,69 +76,69 @@ def _unknown(key: str) -> Fault:
     return Fault("Invalid", f"{key}: {unknown}", key, (Mistake(key, expected, unknown),))
 
 
-def _labels(found: object) -> Iterator[Requirement | Fault]:
-    if not isinstance(found, Mapping | None):
-        yield mismatch(LABELS, "a mapping", _kind(found))
+def _labels(labels: object) -> Iterator[Requirement | Fault]:
+    if not isinstance(labels, Mapping | None):
+        yield mismatch(LABELS, "a mapping", _type(labels))
         return
-    for key, value in (found or {}).items():
-        at = f"{LABELS}[{key}]"
-        wrong = (*_wrong_key(key, at), *_wrong_value(value, at))
-        yield from wrong or (Requirement(key, "In", frozenset({value})),)
+    for key, value in (labels or {}).items():
+        field = f"{LABELS}[{key}]"
+        faults = (*_key_faults(key, field), *_value_faults(value, field))
+        yield from faults or (Requirement(key, "In", frozenset({value})),)
 
 
-def _expressions(found: object) -> Iterator[Requirement | Fault]:
-    if not isinstance(found, list | None):
-        yield mismatch(EXPRESSIONS, "a list", _kind(found))
+def _expressions(expressions: object) -> Iterator[Requirement | Fault]:
+    if not isinstance(expressions, list | None):
+        yield mismatch(EXPRESSIONS, "a list", _type(expressions))
         return
-    for number, expression in enumerate(found or ()):
-        at = f"{EXPRESSIONS}[{number}]"
+    for number, expression in enumerate(expressions or ()):
+        field = f"{EXPRESSIONS}[{number}]"
         if isinstance(expression, Mapping):
-            yield from _expression(expression, at)
+            yield from _expression(expression, field)
         else:
-            yield mismatch(at, "a mapping", _kind(expression))
+            yield mismatch(field, "a mapping", _type(expression))
 
 
-def _expression(found: Mapping[str, Any], at: str) -> Iterator[Requirement | Fault]:
-    key, operator, values = found.get("key"), found.get("operator"), found.get("values") or []
-    wrong = [*_wrong_key(key, f"{at}.key"), *_wrong_operator(operator, values, at)]
+def _expression(expression: Mapping[str, Any], field: str) -> Iterator[Requirement | Fault]:
+    key, operator, values = expression.get("key"), expression.get("operator"), expression.get("values") or []
+    faults = [*_key_faults(key, f"{field}.key"), *_operator_faults(operator, values, field)]
     if isinstance(values, list):
-        wrong += [fault for value in values for fault in _wrong_value(value, f"{at}.values")]
-    yield from wrong or (Requirement(str(key), str(operator), frozenset(values)),)
+        faults += [fault for value in values for fault in _value_faults(value, f"{field}.values")]
+    yield from faults or (Requirement(str(key), str(operator), frozenset(values)),)
 
 
-def _wrong_key(key: object, at: str) -> Iterator[Fault]:
+def _key_faults(key: object, field: str) -> Iterator[Fault]:
     if not isinstance(key, str) or not is_label_key(key):
-        yield mismatch(at, "a label key", _described(key))
+        yield mismatch(field, "a label key", _described(key))
 
 
-def _wrong_value(value: object, at: str) -> Iterator[Fault]:
+def _value_faults(value: object, field: str) -> Iterator[Fault]:
     if not isinstance(value, str) or (value and not is_label_value(value)):
-        yield mismatch(at, "a label value", _described(value))
+        yield mismatch(field, "a label value", _described(value))
 
 
-def _wrong_operator(operator: object, values: object, at: str) -> Iterator[Fault]:
+def _operator_faults(operator: object, values: object, field: str) -> Iterator[Fault]:
     if operator not in OPERATORS:
-        yield mismatch(f"{at}.operator", f"one of {', '.join(OPERATORS)}", _described(operator))
+        yield mismatch(f"{field}.operator", f"one of {', '.join(OPERATORS)}", _described(operator))
     if not isinstance(values, list):
-        yield mismatch(f"{at}.values", "a list", _kind(values))
+        yield mismatch(f"{field}.values", "a list", _type(values))
     elif operator in WITH_VALUES and not values:
-        yield _many(f"{at}.values", "at least one value", operator, 0)
+        yield _wrong_count(f"{field}.values", "at least one value", operator, 0)
     elif operator in WITHOUT_VALUES and values:
-        yield _many(f"{at}.values", "no value", operator, len(values))
+        yield _wrong_count(f"{field}.values", "no value", operator, len(values))
 
 
-def _many(at: str, expected: str, operator: object, count: int) -> Fault:
-    message = f"{at}: {expected} was expected with {operator}, found {count or 'none'}"
-    return Fault("Invalid", message, at, (Mistake(at, f"{expected} with {operator}", str(count or "nothing")),))
+def _wrong_count(field: str, expected: str, operator: object, count: int) -> Fault:
+    message = f"{field}: {expected} was expected with {operator}, found {count or 'none'}"
+    return Fault("Invalid", message, field, (Mistake(field, f"{expected} with {operator}", str(count or "nothing")),))
 
 
-def _described(found: object) -> str:
-    return quoted(found) if isinstance(found, str) else _kind(found)
+def _described(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else _type(value)
 
 
-def _kind(found: object) -> str:
+def _type(value: object) -> str:
     """The type of a JSON value in words, without the value."""
-    match found:
+    match value:
         case None:
             return "nothing"
         case bool():
@@ -173,16 +159,16 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSelector:
-    """All namespaces, those listed by name, those whose name or labels match; minus the excluded ones."""
+    """Selects namespaces by name, by pattern, by labels, or all; and then leaves out the excluded ones."""
 
     names: NamespaceNames = NO_NAMES
-    """Listed by name: a namespace that does not exist yet is waited for."""
+    """A namespace that is listed by name is a target even while it does not exist."""
     everywhere: bool = False
     patterns: tuple[Pattern, ...] = ()
     selectors: tuple[Selector, ...] = ()
     excluded: frozenset[str] = frozenset()
     terminating: bool = False
-    """True if a terminating namespace is a target too, so that it is reported; by name it always is."""
+    """True if a terminating namespace is a target, so that it is reported. One that is listed by name always is."""
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         return name not in self.excluded and (name in self.names.members or self._matches(name, labels))
@@ -214,32 +200,34 @@ class NamespaceSelector:
 NO_NAMESPACES = NamespaceSelector()
 EVERY_NAMESPACE = NamespaceSelector(everywhere=True)
 
-NAMESPACE_NAME = "a namespace name: up to 63 lower-case letters, digits and -"
-_MEANS_ALL = frozenset({"*", "all", "ALL", "All"})
+_MEANT_AS_ALL = frozenset({"*", "all", "ALL", "All"})
 
 
 def illegal_names(
-    field: str, names: NamespaceNames, for_all: str, lines: Mapping[str, str] = NO_METADATA
+    field: str, names: NamespaceNames, for_all: str, positions: Mapping[str, str] = NO_METADATA
 ) -> Iterator[Mistake]:
-    """One mistake for every listed name that no namespace can have. `for_all` is how every namespace is asked for."""
+    """One mistake for every listed name that no namespace can have.
+
+    `for_all`: what selects every namespace. `positions`: by name, the path of the list item that holds it.
+    """
     for name in names.illegal:
-        hint = f"; for every namespace write {for_all}" if name in _MEANS_ALL else ""
-        yield Mistake(field, NAMESPACE_NAME + hint, quoted(name), lines.get(name, ""))
+        hint = f"; for every namespace write {for_all}" if name in _MEANT_AS_ALL else ""
+        yield Mistake(field, NAMESPACE_NAME_FORM + hint, quoted(name), positions.get(name, ""))
 
 
-_SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)")
+_IN_SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _ITEM = re.compile(r"(?:\([^()]*\)|[^,])+")
 
 
 def parse_selector(text: str) -> ParsedSelector:
-    """A label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i)`."""
+    """Parses a label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i)`."""
     expressions: list[dict[str, object]] = []
     for item in (part.strip() for part in _ITEM.findall(text)):
-        found = _SET.fullmatch(item)
-        if found is not None:
-            values = [value.strip() for value in found["values"].split(",")]
-            operator = "In" if found["op"] == "in" else "NotIn"
-            expressions.append({"key": found["key"], "operator": operator, "values": values})
+        in_set = _IN_SET.fullmatch(item)
+        if in_set is not None:
+            values = [value.strip() for value in in_set["values"].split(",")]
+            operator = "In" if in_set["operator"] == "in" else "NotIn"
+            expressions.append({"key": in_set["key"], "operator": operator, "values": values})
         elif "!=" in item:
             key, _, value = item.partition("!=")
             expressions.append({"key": key.strip(), "operator": "NotIn", "values": [value.strip()]})

@@ -1,4 +1,4 @@
-"""Computes the object that the API server would store for a write. Pure: nothing is read and nothing is sent."""
+"""Computes the object that the API server would store for a write. Nothing is read and nothing is sent."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Keys = Mapping[str, str]
 def simulate_write(write: Write, source_type: SourceType, now: str) -> Object | None:  # noqa: C901 - one branch per kind of write
     """The object after a write. None if it is gone.
 
-    The write is taken to succeed, and admission to change nothing. `now` becomes the creation time of a new object. A
-    new object has an invented uid, and its generation is 0.
+    This assumes that the write succeeds and that admission changes nothing. `now` becomes the creation time of a new
+    object. A new object has an invented uid, and its generation is 0.
     """
     match write:
         case Create():
@@ -108,26 +108,26 @@ def _with_our_metadata(live: Object, labels: Keys, annotations: Keys) -> Object:
 
 def _with_metadata(live: Object, labels: Keys, annotations: Keys) -> Object:
     """The object with other metadata. A key keeps its manager for as long as its value stays."""
-    same = {(where, key) for where, key, _ in _items(live.labels, live.annotations) & _items(labels, annotations)}
+    unchanged = {(where, key) for where, key, _ in _items(live.labels, live.annotations) & _items(labels, annotations)}
     managed, applied = (
-        frozenset(owned for owned in keys if (owned.where, owned.key) in same)
+        frozenset(owned for owned in keys if (owned.where, owned.key) in unchanged)
         for keys in (live.managed_keys, live.applied_keys)
     )
     return _next_version(live, labels=labels, annotations=annotations, managed_keys=managed, applied_keys=applied)
 
 
 def _items(labels: Keys, annotations: Keys) -> set[tuple[str, str, str]]:
-    both = ((LABELS, labels), (ANNOTATIONS, annotations))
-    return {(where, key, value) for where, metadata in both for key, value in metadata.items()}
+    metadata = ((LABELS, labels), (ANNOTATIONS, annotations))
+    return {(where, key, value) for where, keys in metadata for key, value in keys.items()}
 
 
 def _applied(overlay: Overlay, live: Object) -> Object:
     """After a forced server-side apply, the manager owns exactly the keys of the overlay."""
     before = {owned for owned in live.applied_keys if owned.manager == overlay.manager}
-    now = {ManagedKey(overlay.manager, where, key) for where, key, _ in _items(overlay.labels, overlay.annotations)}
+    owned = {ManagedKey(overlay.manager, where, key) for where, key, _ in _items(overlay.labels, overlay.annotations)}
     after = _with_metadata(live, *metadata_after_apply(overlay, live))
     return replace(
-        after, managed_keys=(after.managed_keys - before) | now, applied_keys=(after.applied_keys - before) | now
+        after, managed_keys=(after.managed_keys - before) | owned, applied_keys=(after.applied_keys - before) | owned
     )
 
 
@@ -139,7 +139,7 @@ def _with_finalizer(write: SetFinalizer, live: Object) -> Object | None:
 
 
 def _status(wanted: Mapping[str, object], live: Object, status: Status | None) -> Field:
-    """A patch keeps fields that it leaves out. An apply keeps only the conditions of other managers."""
+    """A patch keeps the fields that it leaves out. An apply keeps only the conditions that are not Samara's."""
     before = status_of(live)
     after: dict[str, object] = {**before, **wanted}
     if status is not None and status.field_manager:

@@ -1,4 +1,4 @@
-"""SourceType: one way in which an object asks for copies. A vocabulary has one source type, or several."""
+"""SourceType: one way in which an object requests copies. A vocabulary has one source type or several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 class Addresses(NamedTuple):
-    """The kind and name that a source may write, and in which namespaces."""
+    """The kind and name of the copies that a source may want, and in which namespaces."""
 
     kind: Kind
     name: str
@@ -56,9 +56,9 @@ class Policy(NamedTuple):
 
 
 Lint = Callable[[Object], Iterable[Mistake]]
-"""Mistakes for `samara lint` besides the faults of the desired state: what planning passes over, or reports together.
+"""Mistakes for `samara lint` besides the faults of the desired state: what a plan ignores, or reports as one fault.
 
-They concern the manifest by itself, whatever is in the cluster.
+They depend on the manifest alone, and not on what is in the cluster.
 """
 
 
@@ -71,7 +71,7 @@ class Annotated:
     labels: frozenset[str] = frozenset()
     """Those of the keys that are labels. The others are annotations."""
     kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
-    """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key that is not here
+    """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key without an entry
     has an effect on every kind."""
     lint: Lint = lambda obj: ()
     """Called for objects that carry one of the keys, whether or not they are sources."""
@@ -84,9 +84,10 @@ class CustomResource:
     kind: Kind
     finalizer: str = ""
     explicit_deletion: bool = False
-    """True if deleting a source states the wish to delete its copies: the mass-delete limit does not count them."""
+    """True if deleting a source is a request to delete its copies. The mass-delete limit does not count them then."""
     gone_after: float | None = None
-    """Seconds that the copies of a vanished source are left to the garbage collector. None: as the settings say."""
+    """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
+    say."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -104,7 +105,7 @@ class Status:
     field_manager: str = ""
     """Apply the status under this field manager. Empty: patch it under Samara's own."""
     advice: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
-    """For each reason why a copy is blocked: what people can do."""
+    """By reason why a copy is blocked: what people can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ class SourceType:
     @property
     def resource(self) -> Kind | None:
         """The custom resource whose objects are the sources, if there is one and it is watched."""
-        found = self.source.kind if isinstance(self.source, CustomResource) else None
-        return found if found in self.kinds else None
+        kind = self.source.kind if isinstance(self.source, CustomResource) else None
+        return kind if kind in self.kinds else None
 
     @property
     def finalizer(self) -> str:
@@ -174,12 +175,12 @@ class SourceType:
 
 def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool:
     """True if a source was deleted whose deletion is a request to delete its copies."""
-    stated = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
-    return stated and (source is None or source.deleting)
+    is_explicit = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
+    return is_explicit and (source is None or source.deleting)
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:
-    """A source type that recognises its copies and wants nothing: a change of settings deletes no copy."""
+    """The same source type, which recognises its copies and wants none. So a change of settings deletes no copy."""
     return replace(
         source_type,
         kinds=tuple(kind for kind in source_type.kinds if kind in watched),

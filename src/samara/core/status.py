@@ -1,4 +1,4 @@
-"""Conditions in the style of Kubernetes, which keep their transition time while their status stays."""
+"""The status of a source: its conditions, and whether it must be written."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def with_transition_times(
     wanted: Sequence[Mapping[str, object]], before: Sequence[Mapping[str, object]], now: str
 ) -> list[dict[str, object]]:
     """The wanted conditions, each with the time at which its status last changed."""
-    known = {str(old.get("type")): old for old in before}
-    return [{**new, "lastTransitionTime": _since(new, known.get(str(new["type"])), now)} for new in wanted]
+    stored = {str(old.get("type")): old for old in before}
+    return [{**new, "lastTransitionTime": _transition_time(new, stored.get(str(new["type"])), now)} for new in wanted]
 
 
 def status_of(source: Object) -> Mapping[str, Any]:
     """The stored status. One that is no mapping counts as empty."""
     raw = source.status.raw if source.status is not None else None
-    found = json.loads(raw) if raw is not None else {}
-    return found if isinstance(found, dict) else {}
+    status = json.loads(raw) if raw is not None else {}
+    return status if isinstance(status, dict) else {}
 
 
 def status_to_write(
-    status: Status | None, source: Object, view: View, tally: CopyCounts, now: str
+    status: Status | None, source: Object, view: View, counts: CopyCounts, now: str
 ) -> Mapping[str, object] | None:
     """The status that a source should have. None if it has it already, or if its source type reports none."""
     if status is None:
         return None
     before = status_of(source)
-    wanted = dict(status.report(source, view, replace(tally, now=now)))
+    wanted = dict(status.report(source, view, replace(counts, now=now)))
     conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
         wanted["conditions"] = [*with_transition_times(conditions, stored, now), *_foreign_conditions(status, stored)]
@@ -64,7 +64,7 @@ def _foreign_conditions(status: Status, stored: Sequence[Mapping[str, object]]) 
     return [condition for condition in stored if condition.get("type") not in status.conditions]
 
 
-def _since(wanted: Mapping[str, object], before: Mapping[str, object] | None, now: str) -> object:
+def _transition_time(wanted: Mapping[str, object], before: Mapping[str, object] | None, now: str) -> object:
     if before is not None and before.get("status") == wanted["status"]:
         return before.get("lastTransitionTime", now)
     return now

@@ -1,4 +1,4 @@
-"""View: the only things that a decision may read. It covers the cluster, or one namespace of it."""
+"""View: everything that a decision may read. It covers the cluster, or one namespace of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samara.core.queries import Query
 
 
 class View(Protocol):
-    """The questions of a plan. `kube.cache.Cache` answers them, and so does `World` in the tests."""
+    """What a plan may ask. `kube.cache.Cache` answers, and `World` in the tests."""
 
     def get(self, ref: Ref) -> Object | None:
         """The object at this address. None if there is none, or if the cache holds only its address."""
@@ -61,12 +61,6 @@ class View(Protocol):
 
 OwnerOf = Callable[[Object, View], Key | None]
 """`Registry.owner`: the source of a copy, of any vocabulary."""
-
-
-def is_terminating(namespace: str, view: View) -> bool:
-    """True if a namespace is being deleted. "Every namespace" does not include it."""
-    obj = view.get(namespace_ref(namespace))
-    return obj is not None and obj.deleting
 
 
 def has_copies(view: View, key: Key) -> bool:

@@ -1,4 +1,4 @@
-"""Vocabulary: what users name under `vocabularies` in the settings, and how its source types are built from them."""
+"""Vocabulary: what users name under `vocabularies` in the settings, and how it builds source types from them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CrossNamespace = Literal["allow", "consent"]
 
 
 class VocabularySettings(Protocol):
-    """What is read of the settings of every vocabulary. If a vocabulary lacks one of them, its value is a class
-    variable, so that users cannot set it."""
+    """The settings that the core reads of every vocabulary. A vocabulary that does not offer one of them to users has a
+    class variable in its place."""
 
     @property
     def takeover(self) -> bool: ...
@@ -39,7 +39,7 @@ class VocabularySettings(Protocol):
 
 S = TypeVar("S", bound=VocabularySettings)
 Converter = Callable[[dict[str, Any], str], dict[str, Any]]
-"""From a custom resource in any version, and the name of the wanted version."""
+"""Takes a custom resource in any version and the wanted apiVersion, and returns the resource in that version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +54,21 @@ class BuildContext:
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
-    is_protected: Callable[[str], bool] = lambda name: False
+    is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
-    adopt: Adopt = Adopt.IDENTICAL
+    adopt: Adopt
     """The setting `conflicts`."""
-    needs_consent: bool = False
+    needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
-    is_strict: bool = False
-    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can give an object power."""
-    managers: frozenset[str] = frozenset()
+    is_strict: bool
+    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can grant rights."""
+    managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
 
 
-def named_kinds(settings: VocabularySettings) -> tuple[KindName, ...]:
-    """The setting `kinds`. Empty if the vocabulary lacks it."""
-    return settings.kinds
-
-
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
-    """Settings refuse kinds by name; only the server knows which kinds have no namespace."""
+    """The message about the first kind that may not be copied. The server knows which kinds have no namespace; the
+    settings alone do not."""
     kind = next(filter(is_refused, kinds), None)
     if kind is None:
         return None
@@ -82,7 +78,7 @@ def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RequiredRights:
-    """Rights on its kinds that a vocabulary needs from the start. Others find out object by object."""
+    """Rights on its kinds without which a vocabulary does not start. Without this, a refused write reports them."""
 
     verbs: tuple[str, ...]
     fault: Callable[[Iterable[tuple[str, Kind]]], str | None]
@@ -97,11 +93,11 @@ class KindRights(NamedTuple):
     """Printed by `samara rbac --explain`."""
 
 
-class ReasonInfo(NamedTuple):
-    """A reason of faults that only one vocabulary has."""
+class DeclaredReason(NamedTuple):
+    """A reason of faults that one vocabulary adds to those that all share."""
 
     meaning: str
-    """As the reference of Events says it."""
+    """Printed in the reference of Events."""
     advice: str = ""
     """What users can do about it, as commands print it. Empty if blocked copies show the problem already."""
     is_of_secret_manager: bool = False
@@ -110,7 +106,7 @@ class ReasonInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
-    """One way of asking for copies that people know: annotations or custom resources, and their settings."""
+    """One way to request copies: annotations or custom resources, with their settings."""
 
     name: str
     settings: type[S]
@@ -118,22 +114,22 @@ class Vocabulary(Generic[S]):
     metadata_keys: frozenset[str]
     """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
     custom_resources: tuple[Kind, ...] = ()
-    """Its custom resources. Objects of these kinds are never copied, because their author could request anything."""
+    """Its custom resources. Objects of these kinds are never copied, because a copy would request copies itself."""
     convert: Converter | None = None
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
     shared_prefixes: frozenset[str] = frozenset()
-    """Prefixes of its keys under which others have keys, too. There only what is nearly one of ours is misspelt."""
+    """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
     is_written_by_tenants: bool = False
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
-    kinds: Callable[[S], tuple[KindName, ...]] = named_kinds
+    kinds: Callable[[S], tuple[KindName, ...]] = lambda settings: settings.kinds
     """The kinds that its settings name."""
     refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
     """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
     rights: RequiredRights | None = None
     kind_rights: Mapping[Kind, KindRights] = field(default_factory=dict)
-    """Replaces the usual rights on copies for kinds whose objects are no copies, such as Namespaces."""
+    """Rights that replace the usual ones on copies, for kinds whose objects are not copies, such as Namespaces."""
     namespaced_reach: tuple[Kind, ...] = ()
     """Custom resources that reach no further than the tree of their own namespace.
 
@@ -143,7 +139,7 @@ class Vocabulary(Generic[S]):
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
-    reasons: Mapping[str, ReasonInfo] = field(default_factory=dict)
+    reasons: Mapping[str, DeclaredReason] = field(default_factory=dict)
     """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
     secret_store: Callable[[S, str], Ref] | None = None
     """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
@@ -157,12 +153,12 @@ class SettingError(ValueError):
 
 
 def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, Converter]]:
-    """By group and kind of a custom resource: what converts it."""
+    """The converters by group and kind of their custom resources, as `<group>/<kind>`."""
     for vocabulary in vocabularies:
         if vocabulary.convert is not None:
             yield from ((f"{kind.group}/{kind.name}", vocabulary.convert) for kind in vocabulary.custom_resources)
 
 
-def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, ReasonInfo]:
+def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, DeclaredReason]:
     """The reasons of faults that these vocabularies add to `Invalid` and `Refused`."""
-    return {reason: about for vocabulary in vocabularies for reason, about in vocabulary.reasons.items()}
+    return {name: reason for vocabulary in vocabularies for name, reason in vocabulary.reasons.items()}

@@ -142,14 +142,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that one key needs now."""
+    """What one key needs now: a step for each address."""
 
     steps: tuple[Step, ...] = ()
     ready: bool = True
     """False if a kind is not synced yet or a query has no answer: then nothing is planned."""
     reads: tuple[Query, ...] = ()
     """If not ready: the queries that the plan depends on. Some may have an answer already."""
-    requeue_after: float | None = None
     faults: tuple[Fault, ...] = ()
 
     @cached_property

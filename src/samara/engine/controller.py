@@ -381,7 +381,7 @@ class Controller:
             desired = rotate_to_pending(desired, counts)
             if len(desired.copies) > CHUNK:
                 self.chunked[key] = ChunkedPlan.start(key, ctx, desired)
-                counts.start_chunked()
+                counts.begin_chunked_plan()
                 return
         plan = ChunkedPlan.single(key, ctx, desired)
         counts.reset(key.namespace)
@@ -440,7 +440,7 @@ class Controller:
         ctx, desired = prepared
         for namespace in plan.dropped_namespaces(desired):
             self.requeue(plan.key.in_namespace(namespace))
-        counts.retain({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
+        counts.end_chunked_plan({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
         self._finish(plan, still_due(ctx, desired, plan.removals), counts)
 
     def _take(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:

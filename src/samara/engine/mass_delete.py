@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, exceeds_limit, too_many_namespaces
+from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, exceeds_limit, exceeds_namespace_limit
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.writes import Delete
 
@@ -148,7 +148,7 @@ class MassDeleteGuard:
         if key in self.held or str(key) in self._remembered:
             return True
         if _has_namespaces(refs):
-            return too_many_namespaces(self._limit, _count_others(self._namespaces, refs), len(refs))
+            return exceeds_namespace_limit(self._limit, _count_others(self._namespaces, refs), len(refs))
         recent = _count_others(self._by_source.get(key), refs)
         burst = _count_others(self._by_namespace.get(key.source.namespace), refs)
         return exceeds_limit(self._limit, recent, len(refs), copies) or exceeds_limit(

@@ -98,7 +98,7 @@ class ResultHandler:
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
         if counts is not None:
             counts.removals.pop(write.ref, None)
-            if write.ref in counts.exceptions.get(write.ref.namespace, ()):
+            if write.ref in counts.not_in_sync.get(write.ref.namespace, ()):
                 follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
         if self._was_last(write.key):
             follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key

@@ -128,7 +128,7 @@ class Readings:
             return read.every
         # An optional value counts as absent one refresh after it was first not found. Other subscribers that wait for
         # the same document must not delay that.
-        return max(MIN_REFRESH, read.every - reading.missing) if read.optional and reading.not_found else inf
+        return max(MIN_REFRESH, read.every - reading.absent_for) if read.optional and reading.not_found else inf
 
     def _is_served(self, read: SecretPath) -> bool:
         """True if the subscriber has a value, or if the value is optional and known to be absent."""
@@ -185,7 +185,7 @@ class Readings:
 
     def record_unreadable(self, path: str, fault: ReadError, not_found: bool = False, missing: float = 0.0) -> bool:
         old = self.known.get(path, _NO_READING)
-        return self._set(path, SecretReading(old.value, old.read_at, fault, not_found, max(missing, old.missing)))
+        return self._set(path, SecretReading(old.value, old.read_at, fault, not_found, max(missing, old.absent_for)))
 
     def _set(self, path: str, new: SecretReading) -> bool:
         old = self.known.get(path)
@@ -194,7 +194,7 @@ class Readings:
 
     def _became_absent(self, path: str, old: SecretReading, new: SecretReading) -> bool:
         """True if a subscriber now has the second answer that the path does not exist, and so believes it."""
-        if old.missing >= new.missing:
+        if old.absent_for >= new.absent_for:
             return False
         reads = self.subscribers[path].values()
         return any(new.is_absent(read.every) and not old.is_absent(read.every) for read in reads)

@@ -101,8 +101,8 @@ def parse(value: str) -> CopyRequest:
 
 def _faults(names: NamespaceNames, value: str) -> list[Fault]:
     if names.illegal:
-        listed = sample(map(quoted, names.illegal))
-        return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {listed}", TARGETS)]
+        found = sample(map(quoted, names.illegal))
+        return [Fault("Invalid", f"{TARGETS} names what cannot be a namespace: {found}", TARGETS)]
     if not names.legal:
         message = f"{TARGETS} is {quoted(value)}, which names no namespace; an empty value means every one"
         return [Fault("Invalid", message, TARGETS, (_no_names(value),))]

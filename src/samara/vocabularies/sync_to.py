@@ -34,11 +34,11 @@ REQUESTS, MARKS = frozenset({SYNC_TO, SYNC_TO_NAMESPACES}), frozenset({FROM})
 
 CLUSTER = "cluster"
 LISTED = ("namespaces", "namespace")
-"""Both are accepted: the examples of the proposal use the first, its text the second."""
+"""Both are accepted: OpenKruise's proposal uses the first in its examples and the second in its text."""
 MAX_NAMES = 10_000
 """Names in one annotation. Bounds the memory that a tenant's annotation can use."""
-ACCEPTED = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {SYNC_TO_NAMESPACES} lists'
-A_LIST = 'names of namespaces, as in "ns-1;ns-2"'
+VALUE_FORM = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {SYNC_TO_NAMESPACES} lists'
+LIST_FORM = 'names of namespaces, as in "ns-1;ns-2"'
 _SEPARATORS = re.compile(r"[;,\s]+")
 
 
@@ -66,7 +66,7 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
     )
 
 
-def source_type(  # noqa: PLR0913 - what the settings say
+def source_type(  # noqa: PLR0913 - one parameter for each setting
     kinds: tuple[Kind, ...],
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
@@ -80,8 +80,8 @@ def source_type(  # noqa: PLR0913 - what the settings say
 
     def source_of(obj: Object) -> Ref | None:
         namespace, _, name = obj.annotations.get(FROM, "").partition("/")
-        possible = name == obj.ref.name and namespace != obj.ref.namespace and is_namespace_name(namespace)
-        return Ref(obj.ref.kind, namespace, name) if possible and obj.ref.kind in kinds else None
+        is_possible = name == obj.ref.name and namespace != obj.ref.namespace and is_namespace_name(namespace)
+        return Ref(obj.ref.kind, namespace, name) if is_possible and obj.ref.kind in kinds else None
 
     def template(obj: Object) -> Template:
         labels = copyable(LABELS, obj.labels) if copy_labels else {}
@@ -93,7 +93,7 @@ def source_type(  # noqa: PLR0913 - what the settings say
         )
 
     def lint(obj: Object) -> Iterator[Mistake]:
-        yield from _beside(obj)
+        yield from _combination_mistakes(obj)
         if SYNC_TO in obj.annotations and not copy_labels:
             yield from (not_copied(LABELS, key) for key in copyable(LABELS, obj.labels))
         names = listed_names(obj.annotations.get(SYNC_TO_NAMESPACES, ""))
@@ -130,13 +130,13 @@ def parse(value: str, listed: str | None) -> CopyRequest:
         return CopyRequest(EVERY_NAMESPACE)
     if value.strip() not in LISTED:
         accepted = f"accepted are {CLUSTER!r} and {LISTED[0]!r}; to end the copying remove the key"
-        message, mistake = f"{SYNC_TO} is {quoted(value)}; {accepted}", Mistake(SYNC_TO, ACCEPTED)
+        message, mistake = f"{SYNC_TO} is {quoted(value)}; {accepted}", Mistake(SYNC_TO, VALUE_FORM)
         return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO, (mistake,)),))
     names = listed_names(listed or "")
     if _are_too_many(names):
-        many, instead = f"has more than {MAX_NAMES:,} names", f"{CLUSTER!r} means every namespace"
-        mistake = Mistake(SYNC_TO_NAMESPACES, instead, many)
-        message = f"{SYNC_TO_NAMESPACES} {many}; {instead}"
+        found, instead = f"has more than {MAX_NAMES:,} names", f"{CLUSTER!r} means every namespace"
+        mistake = Mistake(SYNC_TO_NAMESPACES, instead, found)
+        message = f"{SYNC_TO_NAMESPACES} {found}; {instead}"
         return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO_NAMESPACES, (mistake,)),))
     return CopyRequest(NamespaceSelector(names), tuple(_faults(names, listed)))
 
@@ -164,12 +164,12 @@ def _faults(names: NamespaceNames, listed: str | None) -> Iterable[Fault]:
 
 def _no_names(listed: str | None) -> Mistake:
     if listed is None:
-        return Mistake(SYNC_TO, f"that key beside it, with {A_LIST}", f"no {SYNC_TO_NAMESPACES}")
-    return Mistake(SYNC_TO_NAMESPACES, A_LIST, f"{quoted(listed)}, which names nothing")
+        return Mistake(SYNC_TO, f"that key beside it, with {LIST_FORM}", f"no {SYNC_TO_NAMESPACES}")
+    return Mistake(SYNC_TO_NAMESPACES, LIST_FORM, f"{quoted(listed)}, which names nothing")
 
 
-def _beside(obj: Object) -> Iterator[Mistake]:
-    """The mistakes of a list without effect. Its names are checked as well."""
+def _combination_mistakes(obj: Object) -> Iterator[Mistake]:
+    """The mistakes of a list that has no effect beside the other annotation, or that is empty."""
     value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
     if value is None:
         expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from samara.core.copy_counts import CopyCounts, total
+from samara.core.copy_counts import CopyCounts, count_by_state
 from samara.core.model import Key
 from samara.core.registry import Registry
 from samara.engine.mass_delete import MassDeleteGuard
@@ -61,7 +61,7 @@ class CopyMetrics(Collector):
         )
         for vocabulary, names in self._source_types.items():
             tallies = [tally for key, tally in self._tallies.items() if key.source_type in names]
-            for state, number in total(tallies).items():
+            for state, number in count_by_state(tallies).items():
                 copies.add_metric([vocabulary, state], number)
             sources.add_metric([vocabulary], sum(1 for name in names for _ in self._sources(name)))
             orphans.add_metric([vocabulary], sum(map(self._orphans, names)))

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from samara.core.model import NAMESPACE, SECRET, Kind
 from samara.core.vocabulary import SettingError
-from samara.vocabularies.accurate.config import KEYS, VERBS, Config, Watch, cluster_scoped, lacking, read
+from samara.vocabularies.accurate.config import (
+    KEYS,
+    VERBS,
+    Config,
+    Watch,
+    cluster_scoped_fault,
+    missing_rights_fault,
+    read,
+)
 from samara.vocabularies.accurate.globs import Globs, Keys
 from samara.vocabularies.accurate.naming import Policies, Policy
 
@@ -223,9 +231,12 @@ def test_a_naming_policy_is_checked_by_its_root_alone() -> None:
 def test_a_cluster_scoped_kind_is_reported_in_the_words_of_the_original() -> None:
     node = Kind("", "v1", "Node", "nodes", namespaced=False)
     cluster_role = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
-    assert cluster_scoped([SECRET, ROLE]) is None
-    assert cluster_scoped([SECRET, node, NAMESPACE]) == "invalid configurations: /v1, Kind=Node is not namespace-scoped"
-    assert cluster_scoped([cluster_role]) == (
+    assert cluster_scoped_fault([SECRET, ROLE]) is None
+    assert (
+        cluster_scoped_fault([SECRET, node, NAMESPACE])
+        == "invalid configurations: /v1, Kind=Node is not namespace-scoped"
+    )
+    assert cluster_scoped_fault([cluster_role]) == (
         "invalid configurations: rbac.authorization.k8s.io/v1, Kind=ClusterRole is not namespace-scoped"
     )
 
@@ -236,9 +247,9 @@ def test_the_required_rights_are_those_that_are_used() -> None:
 
 def test_one_missing_right_is_reported_alone_and_several_in_brackets() -> None:
     prefix = "when validating RBAC to support configuration: "
-    assert lacking([]) is None
-    assert lacking([("create", SECRET)]) == f"{prefix}missing permission to create /v1, Resource=secrets"
-    assert lacking([("get", SECRET), ("delete", ROLE), ("get", SECRET)]) == (
+    assert missing_rights_fault([]) is None
+    assert missing_rights_fault([("create", SECRET)]) == f"{prefix}missing permission to create /v1, Resource=secrets"
+    assert missing_rights_fault([("get", SECRET), ("delete", ROLE), ("get", SECRET)]) == (
         f"{prefix}[missing permission to get /v1, Resource=secrets, "
         "missing permission to delete rbac.authorization.k8s.io/v1, Resource=roles]"
     )

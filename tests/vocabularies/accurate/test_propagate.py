@@ -879,7 +879,9 @@ def test_a_copy_takes_over_no_object_while_a_copy_two_levels_above_it_may_change
     world = grown("update", ("r", "a", "b", "c"))
     world.edit(at("c", "x"), annotations={PROPAGATE: "create", FROM: "b"}, content=secret("theirs"))
     set_mode(world, TOP, "create")
-    assert plan_of(key("b"), world, RULES).requeue_after, "no event may trigger another plan of this source"
+    assert world.registry[PROPAGATION].desired(key("b").source, world).requeue_after, (
+        "no event may trigger another plan of this source"
+    )
     settle(world, RULES, order=lambda keys: sorted(keys, reverse=backwards))
     assert values(world) == {"r": "one", "a": "one", "b": "one", "c": "theirs"}
 

@@ -150,7 +150,7 @@ async def read_secret_paths(
         show_progress("reading the secret manager")
         first = await read_once(client, config, paths, utc_now)
     readings = {
-        path: replace(reading, missing=inf) if reading.not_found else reading for path, reading in first.items()
+        path: replace(reading, absent_for=inf) if reading.not_found else reading for path, reading in first.items()
     }
     faults = [reading.fault for reading in readings.values() if reading.fault is not None and not reading.not_found]
     if faults:

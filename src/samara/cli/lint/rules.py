@@ -13,9 +13,16 @@ from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Field, Kind, KindName, Object, Ref
-from samara.core.names import LABEL_LENGTH, LABEL_VALUE, is_label_value, matches_any_glob, quoted, sample
+from samara.core.names import (
+    LABEL_LENGTH,
+    LABEL_VALUE_FORM,
+    is_dns_subdomain,
+    is_label_value,
+    matches_any_glob,
+    quoted,
+    sample,
+)
 from samara.core.policy import invalid_consent_items
-from samara.core.selectors import is_dns_subdomain
 from samara.core.source_type import Annotated, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
@@ -305,7 +312,7 @@ def _prefix(key: str) -> str:
 
 def _label_value(manifest: Manifest, word: Word) -> Iterator[Finding]:
     if word.where == "label" and word.value and not is_label_value(word.value):
-        yield manifest.finding(word.line, word.key, "a value that a label cannot have", LABEL_VALUE)
+        yield manifest.finding(word.line, word.key, "a value that a label cannot have", LABEL_VALUE_FORM)
 
 
 def _consent(manifest: Manifest, word: Word) -> Iterator[Finding]:

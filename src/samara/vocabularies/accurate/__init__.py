@@ -15,7 +15,16 @@ from samara.core.view import View
 from samara.core.vocabulary import BuildContext, CrossNamespace, KindRights, RequiredRights, Vocabulary
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
-from samara.vocabularies.accurate.config import HINTS, KEYS, UNREADABLE, VERBS, Config, cluster_scoped, lacking, read
+from samara.vocabularies.accurate.config import (
+    HINTS,
+    KEYS,
+    UNREADABLE,
+    VERBS,
+    Config,
+    cluster_scoped_fault,
+    missing_rights_fault,
+    read,
+)
 from samara.vocabularies.accurate.convert import convert as convert
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER as ACCURATE_MANAGER
 from samara.vocabularies.accurate.labels import FROM, GENERATED, PROPAGATE, PROPAGATE_GENERATED, ROLES, SUB_NAMESPACE
@@ -25,8 +34,6 @@ from samara.vocabularies.accurate.sub import SubNamespaces
 from samara.vocabularies.accurate.tree import NamespaceTree
 
 EVERY_OPERATION: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
-
-
 CONFIG_KEYS = Inline(KEYS, "config_file", UNREADABLE, hints=HINTS)
 
 
@@ -69,8 +76,8 @@ def check(settings: AccurateSettings) -> None:
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
-    """The original's message about a kind that has no namespace, because people search for it."""
-    return cluster_scoped(kinds)
+    """The original's message about a kind that has no namespace."""
+    return cluster_scoped_fault(kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,7 @@ class Options:
 def source_types(
     config: Config, kinds: tuple[Kind, ...], copyable: Copyable, options: Options
 ) -> tuple[SourceType, ...]:
-    """SubNamespaces create namespaces, namespaces inherit labels and annotations, and objects are propagated."""
+    """One source type for SubNamespaces, one for namespaces that inherit, and one for objects that are propagated."""
     rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading)
     # Labels and annotations of namespaces are always applied under the original's field manager.
     managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
@@ -125,7 +132,7 @@ VOCABULARY = Vocabulary(
     original_lease="accurate",
     kinds=watched_kinds,
     refused_kind=refused_kind,
-    rights=RequiredRights(VERBS, lacking),
+    rights=RequiredRights(VERBS, missing_rights_fault),
     kind_rights={
         NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
             ("create", "patch", "delete"),

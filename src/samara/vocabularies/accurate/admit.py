@@ -1,4 +1,4 @@
-"""Users change Namespaces in trees and SubNamespaces; the webhook refuses a change that breaks a rule of the trees.
+"""The admission webhook refuses a change of a Namespace or SubNamespace that breaks a rule of the trees.
 
 Messages are the original's, because people and scripts search for them. A rule that only Samara has is not applied to
 a value that the change leaves as it is: the original may have accepted that value.
@@ -40,33 +40,35 @@ Faults = Iterator[str]
 class AdmitRules:
     """The settings that admission depends on."""
 
-    denied: Callable[[str, str], tuple[str, str] | None]
+    naming_refusal: Callable[[str, str], tuple[str, str] | None]
     """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
-    reserved: Callable[[str], bool]
+    is_reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
+    """The first rule that the change of a Namespace breaks."""
     new, old = request.new, request.old
     if new is None:
-        return () if old is None or old.deleting else _first(_deleted(old, view, rules))
+        return () if old is None or old.deleting else _first(_namespace_deletion_faults(old, view, rules))
     if new.deleting:
         return ()
-    changed = _changed(old, new, view) if old is not None else iter(())
-    return _first(chain(changed, _placed(old, new, view)))
+    update_faults = _update_faults(old, new, view) if old is not None else iter(())
+    return _first(chain(update_faults, _label_faults(old, new, view)))
 
 
 def admit_sub_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
+    """The first rule that the change of a SubNamespace breaks, or every fault of its spec."""
     new, old = request.new, request.old
     if new is None:
-        return () if old is None or old.deleting else _first(_let_go(old, view, rules))
+        return () if old is None or old.deleting else _first(_sub_deletion_faults(old, view, rules))
     if new.deleting or (old is not None and _spec(old) == _spec(new)):
         return ()  # an unchanged spec is not validated again
     return (
-        _first(_held(new, view))
+        _first(_location_faults(new, view))
         or tuple(Refused(fault.message) for fault in spec_faults(spec_of(new)))
-        or _first(_rooted(old, new, view, rules))
+        or _first(_name_faults(old, new, view, rules))
     )
 
 
@@ -85,9 +87,9 @@ def _first(faults: Iterable[str]) -> tuple[str, ...]:
 # Namespaces
 
 
-def _changed(old: Object, new: Object, view: View) -> Faults:
-    """The rules of an update: every ancestor exists, and no child or instance loses its parent or template."""
-    yield from _climbed(new, view)
+def _update_faults(old: Object, new: Object, view: View) -> Faults:
+    """In an update, every ancestor exists, and no child or instance loses its parent or template."""
+    yield from _ancestor_faults(new, view)
     name, orphans = new.ref.name, Refused(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
         if is_root(old) and has_children(old.ref.name, view):
@@ -98,7 +100,7 @@ def _changed(old: Object, new: Object, view: View) -> Faults:
         yield orphans
 
 
-def _climbed(new: Object, view: View) -> Faults:
+def _ancestor_faults(new: Object, view: View) -> Faults:
     above = list(ancestors(new, view))
     if above and above[-1] in (new.ref.name, *above[:-1]):
         yield LOOP
@@ -106,50 +108,50 @@ def _climbed(new: Object, view: View) -> Faults:
         yield Refused(f"parent namespace does not exist: {above[-1]}")
 
 
-def _placed(old: Object | None, new: Object, view: View) -> Faults:
+def _label_faults(old: Object | None, new: Object, view: View) -> Faults:
     """The labels must agree with each other and with the namespaces that they name."""
     yield from (Refused(fault.message) for fault in role_faults(new))
     if parent_of(new):
-        yield from _sub(new, view)
+        yield from _parent_faults(new, view)
     elif template_of(new):
-        yield from _instance(old, new, view)
-    was = old.labels if old is not None else {}
+        yield from _template_faults(old, new, view)
+    old_labels = old.labels if old is not None else {}
     for label in (PARENT, TEMPLATE):
-        if new.labels.get(label) == "" and was.get(label) != "":
+        if new.labels.get(label) == "" and old_labels.get(label) != "":
             yield Refused(f"{label} is empty: name a namespace or remove the label")
 
 
-def _sub(new: Object, view: View) -> Faults:
+def _parent_faults(new: Object, view: View) -> Faults:
     name = parent_of(new)
     parent = view.get(namespace_ref(name))
     if parent is None:
         yield _missing(name)
     elif not is_root(parent) and not parent_of(parent):
-        yield _unfit(name, ROOT)
+        yield _invalid(name, ROOT)
 
 
-def _instance(old: Object | None, new: Object, view: View) -> Faults:
+def _template_faults(old: Object | None, new: Object, view: View) -> Faults:
     name = template_of(new)
     template = view.get(namespace_ref(name))
     if template is None:
         yield _missing(name)
     elif parent_of(template):
         if old is None or template_of(old) != name:
-            yield _unfit(name, IS_TEMPLATE)
+            yield _invalid(name, IS_TEMPLATE)
     elif not is_template(template):
-        yield _unfit(name, IS_TEMPLATE)
+        yield _invalid(name, IS_TEMPLATE)
 
 
 def _missing(name: str) -> Refused:
     return Refused(f"namespace does not exist: {name}")
 
 
-def _unfit(name: str, wanted: str) -> Refused:
-    return Refused(f"{name} is not a valid {wanted} namespace")
+def _invalid(name: str, role: str) -> Refused:
+    return Refused(f"{name} is not a valid {role} namespace")
 
 
-def _deleted(old: Object, view: View, rules: AdmitRules) -> Faults:
-    """A template with instances stays, also with cascading deletion: nothing would delete the instances with it."""
+def _namespace_deletion_faults(old: Object, view: View, rules: AdmitRules) -> Faults:
+    """A template with instances stays, also with cascading deletion, which does not delete the instances."""
     if is_template(old) and _has_instances(old, view):
         yield CHILDREN
     if (is_root(old) or parent_of(old)) and not rules.allow_cascading and has_children(old.ref.name, view):
@@ -163,34 +165,35 @@ def _has_instances(namespace: Object, view: View) -> bool:
 # SubNamespaces
 
 
-def _held(new: Object, view: View) -> Faults:
-    holder = view.get(namespace_ref(new.ref.namespace))
-    if holder is None:
+def _location_faults(new: Object, view: View) -> Faults:
+    """A SubNamespace must be in a namespace of a tree."""
+    namespace = view.get(namespace_ref(new.ref.namespace))
+    if namespace is None:
         yield Undecidable(f"namespace {new.ref.namespace} cannot be read")
-    elif not is_root(holder) and not parent_of(holder):
+    elif not is_root(namespace) and not parent_of(namespace):
         yield Refused(f"namespace {new.ref.namespace} is neither a root nor a sub namespace")
 
 
-def _rooted(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
-    """The name is judged on creation only, so that a later change of the spec is not refused for an accepted name."""
+def _name_faults(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
+    """The name is validated on creation only, so that a later change of the spec is not refused for its name."""
     root = _root_above(new.ref.namespace, view)
     if isinstance(root, Refused):
         yield root
     elif old is None:
-        yield from _named(new, root, rules)
+        yield from _policy_faults(new, root, rules)
 
 
-def _named(new: Object, root: str, rules: AdmitRules) -> Faults:
-    name, home = new.ref.name, new.ref.namespace
+def _policy_faults(new: Object, root: str, rules: AdmitRules) -> Faults:
+    name, namespace = new.ref.name, new.ref.namespace
     try:
-        policy = rules.denied(name, root)
+        policy = rules.naming_refusal(name, root)
     except ValueError as fault:
         yield Undecidable(f"the naming policies cannot be applied: {fault}")
         return
     if policy is not None:
-        told = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
-        yield Refused(f"namespace {home} is not match naming policies: namespace - {told}")
-    if rules.reserved(name):
+        details = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
+        yield Refused(f"namespace {namespace} is not match naming policies: namespace - {details}")
+    if rules.is_reserved(name):
         yield Refused(f"namespace {name} is reserved: a sub-namespace cannot have this name")
 
 
@@ -210,10 +213,10 @@ def _root_above(name: str, view: View) -> str:
     return LOOP
 
 
-def _let_go(old: Object, view: View, rules: AdmitRules) -> Faults:
+def _sub_deletion_faults(old: Object, view: View, rules: AdmitRules) -> Faults:
     namespace = view.get(namespace_ref(old.ref.name))
-    ours = namespace is not None and parent_of(namespace) == old.ref.namespace
-    if ours and not rules.allow_cascading and has_children(old.ref.name, view):
+    is_child = namespace is not None and parent_of(namespace) == old.ref.namespace
+    if is_child and not rules.allow_cascading and has_children(old.ref.name, view):
         yield CHILDREN
 
 

@@ -1,6 +1,6 @@
 """The original's configuration: which keys are inherited, which kinds are propagated, what names are allowed.
 
-The texts of the faults are the original's, because people search for them; the first fault wins, in its order.
+The messages are the original's, because people search for them. As in the original, only the first fault is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from samara.vocabularies.accurate.labels import GROUP, SUB_NAMESPACE
 from samara.vocabularies.accurate.naming import Policies
 
 VERBS = ("get", "list", "watch", "create", "update", "delete")
-"""What must be allowed on every watched kind, in every namespace."""
+"""The verbs that the operator needs on every watched kind, in every namespace."""
 UNREADABLE = "unable to load the configuration file: "
 INVALID = "invalid configurations: "
 
@@ -51,14 +51,14 @@ _A_WATCH = "expected a group such as apps (none for the core group), a version s
 
 
 class Watch(NamedTuple):
-    """A kind whose objects are propagated; the core group is empty."""
+    """A kind whose objects are propagated. The core group is an empty text."""
 
     group: str
     version: str
     kind: str
 
     def __str__(self) -> str:
-        return _named(*self)
+        return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,9 @@ class Config:
 
 
 def read(raw: Mapping[str, object]) -> Config:
-    """The configuration in plain values, every key optional; raises SettingError."""
-    for fault in _misshapen(raw):
+    """Reads the configuration. Every key is optional. Raises SettingError."""
+    fault = next(_shape_faults(raw), None)
+    if fault is not None:
         raise SettingError(f"{UNREADABLE}{fault}")
     return Config(
         label_keys=_keys(raw, "labelKeys"),
@@ -89,54 +90,50 @@ def read(raw: Mapping[str, object]) -> Config:
     )
 
 
-def cluster_scoped(kinds: Iterable[Kind]) -> str | None:
-    """The fault of the first kind that has no namespace, and so cannot be propagated."""
-    found = next((kind for kind in kinds if not kind.namespaced), None)
-    return None if found is None else f"{INVALID}{_named(found.group, found.version, found.name)} {_NO_SCOPE}"
+def cluster_scoped_fault(kinds: Iterable[Kind]) -> str | None:
+    """The message about the first kind that has no namespace and so cannot be propagated. None if there is none."""
+    kind = next((kind for kind in kinds if not kind.namespaced), None)
+    return None if kind is None else f"{INVALID}{Watch(kind.group, kind.version, kind.name)} {_NO_SCOPE}"
 
 
-def lacking(missing: Iterable[tuple[str, Kind]]) -> str | None:
-    """All the rights that were asked for and are not there, each a verb and a kind, as one fault."""
-    each = dict.fromkeys(
+def missing_rights_fault(missing: Iterable[tuple[str, Kind]]) -> str | None:
+    """The message about missing rights, each a verb and a kind. None if none is missing."""
+    messages = dict.fromkeys(
         f"missing permission to {verb} {kind.group}/{kind.version}, Resource={kind.plural}" for verb, kind in missing
     )
-    if not each:
+    if not messages:
         return None
-    listed = ", ".join(each)
-    return f"when validating RBAC to support configuration: {f'[{listed}]' if len(each) > 1 else listed}"
-
-
-def _named(group: str, version: str, kind: str) -> str:
-    return f"{group}/{version}, Kind={kind}"
+    joined = ", ".join(messages)
+    return f"when validating RBAC to support configuration: {f'[{joined}]' if len(messages) > 1 else joined}"
 
 
 def _keys(raw: Mapping[str, object], name: str) -> Keys:
     return Keys(_patterns(raw, name, f"{GROUP}/"))
 
 
-def _patterns(raw: Mapping[str, object], name: str, own: str | None = None) -> tuple[str, ...]:
-    patterns = tuple(map(str, _listed(raw, name)))
+def _patterns(raw: Mapping[str, object], name: str, forbidden_prefix: str | None = None) -> tuple[str, ...]:
+    patterns = tuple(map(str, _list(raw, name)))
     for pattern in patterns:
         if malformed(pattern):
             raise SettingError(f"{INVALID}malformed pattern for {name} {pattern}: syntax error in pattern")
-        if own is not None and pattern.startswith(own):
+        if forbidden_prefix is not None and pattern.startswith(forbidden_prefix):
             raise SettingError(f"{INVALID}misconfigured {name.removesuffix('s')}: {pattern} is not allowed")
     return tuple(dict.fromkeys(patterns))
 
 
 def _watches(raw: Mapping[str, object]) -> tuple[Watch, ...]:
-    """Kinds are told apart by their group; one that is named twice is watched once."""
-    found: dict[tuple[str, str], Watch] = {}
+    """A kind is identified by its group and name, and may be named only in one version. Duplicates are merged."""
+    watches: dict[tuple[str, str], Watch] = {}
     for fields in _records(raw, "watches"):
         watch = Watch(fields.get("group", ""), fields.get("version", ""), fields.get("kind", ""))
-        first = found.setdefault((watch.group, watch.kind), watch)
-        fault = _unwatchable(watch) or _in_two_versions(watch, first)
+        first = watches.setdefault((watch.group, watch.kind), watch)
+        fault = _watch_fault(watch) or _version_fault(watch, first)
         if fault is not None:
             raise SettingError(f"{INVALID}{fault}")
-    return tuple(found.values())
+    return tuple(watches.values())
 
 
-def _unwatchable(watch: Watch) -> str | None:
+def _watch_fault(watch: Watch) -> str | None:
     if not _WATCHABLE.fullmatch("/".join(watch)):
         return f"invalid gvk {watch}: {_A_WATCH}"
     if (watch.group, watch.kind) == (NAMESPACE.group, NAMESPACE.name):
@@ -146,7 +143,7 @@ def _unwatchable(watch: Watch) -> str | None:
     return None
 
 
-def _in_two_versions(watch: Watch, first: Watch) -> str | None:
+def _version_fault(watch: Watch, first: Watch) -> str | None:
     if watch == first:
         return None
     return f"invalid gvk {watch}: expected one version of a kind, found {first} as well; leave one of them out"
@@ -159,41 +156,41 @@ def _naming(raw: Mapping[str, object]) -> Policies:
         raise SettingError(f"{INVALID}invalid naming policy: {fault}") from fault
 
 
-def _listed(raw: Mapping[str, object], name: str) -> list[object]:
-    found = raw.get(name)
-    return found if isinstance(found, list) else []
+def _list(raw: Mapping[str, object], name: str) -> list[object]:
+    value = raw.get(name)
+    return value if isinstance(value, list) else []
 
 
 def _records(raw: Mapping[str, object], name: str) -> list[dict[str, str]]:
-    """Mappings of text to text; a field that is null is as one left out."""
-    records = [each for each in _listed(raw, name) if isinstance(each, dict)]
-    return [{key: value for key, value in each.items() if value is not None} for each in records]
+    """Mappings of text to text. A field that is null counts as missing."""
+    records = [item for item in _list(raw, name) if isinstance(item, dict)]
+    return [{key: value for key, value in record.items() if value is not None} for record in records]
 
 
-def _misshapen(raw: Mapping[str, object]) -> Iterator[str]:
+def _shape_faults(raw: Mapping[str, object]) -> Iterator[str]:
     for key, value in raw.items():
         if key not in KEYS:
             yield _unknown(key)
         elif isinstance(value, list):
-            for at, item in enumerate(value):
-                yield from _misshapen_item(key, at, item)
+            for number, item in enumerate(value):
+                yield from _item_faults(key, f"{key}[{number}]", item)
         elif value is not None:
             yield _mismatch(key, value, "a list")
 
 
-def _misshapen_item(key: str, at: int, item: object) -> Iterator[str]:
+def _item_faults(key: str, path: str, item: object) -> Iterator[str]:
     fields = _ITEMS.get(key)
     if fields is None:
         if not isinstance(item, str):
-            yield _mismatch(f"{key}[{at}]", item, _TEXT)
+            yield _mismatch(path, item, _TEXT)
     elif not isinstance(item, dict):
-        yield _mismatch(f"{key}[{at}]", item, f"a mapping with {', '.join(fields)}")
+        yield _mismatch(path, item, f"a mapping with {', '.join(fields)}")
     else:
         for name, value in item.items():
             if name not in fields:
                 yield _unknown(name)
             elif not isinstance(value, str | None):
-                yield _mismatch(f"{key}[{at}].{name}", value, _TEXT)
+                yield _mismatch(f"{path}.{name}", value, _TEXT)
 
 
 def _unknown(key: object) -> str:
@@ -201,5 +198,5 @@ def _unknown(key: object) -> str:
 
 
 def _mismatch(path: str, value: object, expected: str) -> str:
-    words = {bool: "true or false", str: "text", list: "a list", dict: "a mapping", type(None): "null"}
-    return f"{path}: expected {expected}, found {words.get(type(value), 'a number')}"
+    types = {bool: "true or false", str: "text", list: "a list", dict: "a mapping", type(None): "null"}
+    return f"{path}: expected {expected}, found {types.get(type(value), 'a number')}"

@@ -1,6 +1,6 @@
-"""The three versions of a SubNamespace. The newest is the hub: every conversion goes through it.
+"""Converts a SubNamespace between its three versions. Every conversion goes through the newest, which is the hub.
 
-The oldest has one word for a status. What the newest says in its status travels through it in two annotations.
+In the oldest version the status is one word. Two annotations keep the status of the newest version there.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ CONDITIONS = f"internal.{GROUP}/conditions"
 STALLED = "Stalled"
 OK, CONFLICT = "ok", "conflict"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-_MOST = 2**63
+_INT64_LIMIT = 2**63
 _TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
 Json = dict[str, Any]
 
 
 def convert(obj: Mapping[str, Any], desired: str) -> Json:
-    """The same object in the desired apiVersion. Raises where a version is not known or an annotation is odd."""
-    have = str(obj.get("apiVersion", ""))
-    for version in (have, desired):
+    """The same object in the desired apiVersion. Raises ConversionError for an unknown version or a bad annotation."""
+    current = str(obj.get("apiVersion", ""))
+    for version in (current, desired):
         if version not in (V1, V2_ALPHA_1, V2):
             raise ConversionError(f"{V1}, {V2_ALPHA_1} or {V2} was expected, found {version}")
-    if have == desired:
+    if current == desired:
         return dict(obj)
-    hub = _from_v1(obj) if have == V1 else dict(obj)
-    made = _to_v1(hub) if desired == V1 else hub
-    return {**made, "apiVersion": desired}
+    hub = _from_v1(obj) if current == V1 else dict(obj)
+    converted = _to_v1(hub) if desired == V1 else hub
+    return {**converted, "apiVersion": desired}
 
 
 def _to_v1(hub: Mapping[str, Any]) -> Json:
     status = hub.get("status") or {}
     observed, conditions = status.get("observedGeneration") or 0, status.get("conditions") or []
-    kept = {
+    annotations = {
         **({OBSERVED: str(observed)} if observed else {}),
         **({CONDITIONS: json.dumps(conditions, separators=(",", ":"), ensure_ascii=False)} if conditions else {}),
     }
-    word = _word(observed, conditions, _metadata(hub).get("generation") or 0)
-    return _with_annotations(hub, kept) | ({"status": word} if word else {})
+    status_v1 = _status_v1(observed, conditions, _metadata(hub).get("generation") or 0)
+    return _with_annotations(hub, annotations) | ({"status": status_v1} if status_v1 else {})
 
 
-def _word(observed: int, conditions: list[Json], generation: int) -> str:
-    """The one word of the oldest version, or none."""
-    if any(each.get("type") == STALLED and each.get("status") == "True" for each in conditions):
+def _status_v1(observed: int, conditions: list[Json], generation: int) -> str:
+    """The status in the oldest version: a word, or an empty text if there is none yet."""
+    if any(condition.get("type") == STALLED and condition.get("status") == "True" for condition in conditions):
         return CONFLICT
     return OK if observed and observed == generation and not conditions else ""
 
 
 def _from_v1(obj: Mapping[str, Any]) -> Json:
-    """Its own word for the status is dropped: it can be made again."""
+    """The word of the oldest version is dropped, because the annotations hold the complete status."""
     annotations = _metadata(obj).get("annotations") or {}
     observed = _observed(annotations[OBSERVED]) if OBSERVED in annotations else 0
     conditions = _conditions(annotations[CONDITIONS]) if CONDITIONS in annotations else []
@@ -68,43 +68,43 @@ def _from_v1(obj: Mapping[str, Any]) -> Json:
 
 
 def _observed(text: object) -> int:
-    found = int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else _MOST
-    if not -_MOST <= found < _MOST:
+    number = int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else _INT64_LIMIT
+    if not -_INT64_LIMIT <= number < _INT64_LIMIT:
         raise ConversionError(f"the annotation {OBSERVED} must hold a whole number of 64 bits, and does not")
-    return found
+    return number
 
 
 def _conditions(text: object) -> list[Json]:
     try:
-        found = json.loads(text) if isinstance(text, str) else text
+        conditions = json.loads(text) if isinstance(text, str) else text
     except (ValueError, RecursionError):
-        found = text
-    if found is None:
+        conditions = text
+    if conditions is None:
         return []
-    if not isinstance(found, list) or not all(map(_is_condition, found)):
+    if not isinstance(conditions, list) or not all(map(_is_condition, conditions)):
         raise ConversionError(f"the annotation {CONDITIONS} must hold a JSON list of conditions, and does not")
-    return found
+    return conditions
 
 
-def _is_condition(found: object) -> bool:
+def _is_condition(condition: object) -> bool:
     """True if every field of a condition has its type. The API server refuses a condition that lacks a field."""
-    if not isinstance(found, dict):
+    if not isinstance(condition, dict):
         return False
-    numbered = found.get("observedGeneration", 0)
-    texts = (found.get(name, "") for name in _TEXTS)
-    return type(numbered) is int and all(isinstance(text, str) for text in texts)
+    observed = condition.get("observedGeneration", 0)
+    texts = (condition.get(name, "") for name in _TEXTS)
+    return type(observed) is int and all(isinstance(text, str) for text in texts)
 
 
-def _with_annotations(obj: Mapping[str, Any], kept: Mapping[str, str]) -> Json:
-    """The object without a status and with just these annotations of ours; where none result there is no map."""
+def _with_annotations(obj: Mapping[str, Any], ours: Mapping[str, str]) -> Json:
+    """The object without a status. Of our two annotations it has those in `ours`."""
     metadata = _metadata(obj)
-    own = metadata.get("annotations") or {}
-    annotations = {key: value for key, value in own.items() if key not in (OBSERVED, CONDITIONS)} | dict(kept)
-    bare = {key: value for key, value in metadata.items() if key != "annotations"}
-    rest = {key: value for key, value in obj.items() if key != "status"}
-    return {**rest, "metadata": {**bare, **({"annotations": annotations} if annotations else {})}}
+    old = metadata.get("annotations") or {}
+    annotations = {key: value for key, value in old.items() if key not in (OBSERVED, CONDITIONS)} | dict(ours)
+    other_metadata = {key: value for key, value in metadata.items() if key != "annotations"}
+    other_fields = {key: value for key, value in obj.items() if key != "status"}
+    return {**other_fields, "metadata": {**other_metadata, **({"annotations": annotations} if annotations else {})}}
 
 
 def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = obj.get("metadata") or {}
-    return found
+    metadata: Mapping[str, Any] = obj.get("metadata") or {}
+    return metadata

@@ -1,4 +1,4 @@
-r"""Users list patterns of label and annotation keys in the configuration; they match as Go's `path.Match` does.
+r"""The patterns of label and annotation keys in the configuration. They match as Go's `path.Match` does.
 
 `*` matches any run of characters except `/`, `?` one character except `/`, `[a-z]` one character of a class and
 `[^a-z]` one outside it, both including `/`. `\` makes the next character literal. A pattern matches the whole key and
@@ -37,7 +37,7 @@ def matches(pattern: str, key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """A list of patterns without reserved keys: used to exclude keys from copies."""
+    """A list of patterns that excludes keys from copies."""
 
     patterns: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class Globs:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys that a namespace may inherit or get from its SubNamespace: a list of patterns, minus reserved keys."""
+    """The patterns of keys that a namespace may inherit, or get from its SubNamespace."""
 
     patterns: tuple[str, ...] = ()
 
@@ -133,22 +133,25 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _class(pattern: str, at: int) -> tuple[str, int]:
-    """Reads a class from after its `[`, and returns the position after it. It needs a member; `-` must form a range."""
-    outside = pattern.startswith("^", at)
-    at += outside
+    """Reads a class that starts after its `[`. Returns its regular expression and the position after it.
+
+    A class has at least one member. A `-` is allowed only between the two ends of a range.
+    """
+    is_negated = pattern.startswith("^", at)
+    at += is_negated
     members: list[str] = []
-    seen = 0
-    while not (seen and pattern.startswith("]", at)):
+    has_member = False
+    while not (has_member and pattern.startswith("]", at)):
         low, at = _member(pattern, at)
         high = low
         if pattern.startswith("-", at):
             high, at = _member(pattern, at + 1)
-        seen += 1
+        has_member = True
         if low <= high:  # a reversed range is legal and empty
             members.append(f"{_coded(low)}-{_coded(high)}")
     if members:
-        return f"[{'^' if outside else ''}{''.join(members)}]", at + 1
-    return _ANYTHING if outside else _NOTHING, at + 1
+        return f"[{'^' if is_negated else ''}{''.join(members)}]", at + 1
+    return _ANYTHING if is_negated else _NOTHING, at + 1
 
 
 def _member(pattern: str, at: int) -> tuple[str, int]:

@@ -76,7 +76,7 @@ def downstream_of(name: str, view: View) -> Iterator[Object]:
 
 
 def ancestors(namespace: Object, view: View) -> Iterator[str]:
-    """The name of its parent or template, of that namespace's own, and so on. Ends at the first name that repeats."""
+    """The names of its parent or template, of that one's parent or template, and so on. Ends when a name repeats."""
     seen = {namespace.ref.name}
     above = parent_or_template(namespace)
     while above:
@@ -95,7 +95,7 @@ def is_in_loop(namespace: Object, view: View) -> bool:
 
 
 def affected_namespaces(namespace: Object, view: View) -> Iterator[Object]:
-    """The namespaces to reconcile with this one: the next below, and all further down while it is in a loop."""
+    """The namespaces to reconcile when this one changes: those directly below, and in a loop also all below them."""
     level = tuple(downstream_of(namespace.ref.name, view))
     seen = {member.ref for member in level}
     yield from level

@@ -1,4 +1,4 @@
-r"""Users configure naming policies: which names a SubNamespace may have, depending on the name of its root.
+r"""Naming policies: which names a SubNamespace may have, depending on the name of its root.
 
 Regular expressions are RE2's, so that a match takes linear time. Go accepts the same language with three exceptions.
 Only RE2 allows `\C`. Only RE2 allows letters outside ASCII in the name of a group. If two groups share a name, `$name`
@@ -42,7 +42,7 @@ class Policies:
 
     @classmethod
     def of(cls, raw: Iterable[Mapping[str, str]]) -> Policies:
-        """Reads a list of {root, match}. Raises RegexpError for the first `root` that is not a regular expression."""
+        """Reads a list of {root, match}. Raises RegexpError if a `root` is not a regular expression."""
         policies = tuple(Policy(fields.get("root", ""), fields.get("match", "")) for fields in raw)
         for policy in policies:
             compile_regexp(policy.root)

@@ -1,4 +1,4 @@
-"""Users annotate an object with `propagate`; Samara copies it down the namespace tree, one level after the other."""
+"""Propagation: users annotate an object with `propagate`; Samara copies it down the namespace tree, level by level."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ from samara.vocabularies.accurate.labels import (
 PROPAGATION = NAME
 MODES = (CREATE, UPDATE)
 RECHECK = 60.0
-"""Seconds until a source is planned again that takes over nothing yet. The copy that it waits for may be far above."""
+"""Seconds until a source is planned again that must not take over an object yet. The copy that it waits for may be many
+levels above, so that no event plans this source."""
 CONTROLLED = '"controller":true'
-"""Not a key: a piece of JSON in every object with a controller. The watch parses only objects with a metadata key."""
+"""Not a key, but JSON that every object with a controller contains. It stands among the `metadata_keys`, because the
+watch parses only objects whose bytes contain one of them."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,10 @@ class Propagation:
         return Ref(obj.ref.kind, namespace, obj.ref.name) if is_namespace_name(namespace) else None
 
     def desired(self, source: Ref, view: View) -> Desired:
-        """The first rule that applies decides. 5.2 to 5.6 and row 21 are sections and a row of the specification."""
+        """The copies of one source. The first case that applies decides."""
         obj, namespace, reads = view.get(source), view.get(namespace_ref(source.namespace)), self._reads(source, view)
 
-        # 5.2, step 2: a terminating source changes nothing. It counts as deleted when it is gone.
+        # A terminating source changes nothing. It counts as deleted when it is gone.
         if obj is not None and obj.deleting:
             return Desired(prune=False, reads=reads)
 
@@ -125,26 +127,26 @@ class Propagation:
         if namespace is not None and is_in_loop(namespace, view):
             return Desired(prune=False, reads=reads)
 
-        # 5.6: the mode of a generated object is an annotation of its controller, which may be unreadable.
+        # The mode of a generated object is an annotation of its controller, which may be unreadable.
         mode = None if obj is None else self._mode_of(obj, view)
         if isinstance(mode, Rejected):
             message = f"what its owner says cannot be read: {mode.message}"
             return Desired(prune=False, faults=(Fault("Refused", message),), reads=reads)
 
-        # 5.5: without a source the copies go, unless the source is a copy itself and comes back.
+        # Without a source its copies are deleted, unless the source is a copy itself and will be created again.
         if obj is None or mode not in MODES:
             keeps = self._will_be_recreated(source, view) or self._has_generated_copies(source, view)
             return Desired(prune=not keeps, reads=reads)
 
-        # Row 21: a copy that is about to be deleted is not passed on.
+        # A copy that is about to be deleted is not passed on.
         if namespace is None or self._is_leaving_tree(obj, namespace):
             return Desired(prune=False, reads=reads)
 
-        # 5.2, step 4: one copy in each namespace that inherits from this one.
+        # One copy in each namespace that inherits from this one.
         below = (Ref(source.kind, child.ref.name, source.name) for child in downstream_of(source.namespace, view))
         copies = tuple(self._copies(obj, below, view))
 
-        # 5.2, step 3: a copy that differs from its own source is repaired before it is passed on.
+        # A copy that differs from its own source is repaired before it is passed on.
         if self._is_out_of_sync(obj, view):
             return Desired(tuple(_waiting(copy, obj) for copy in copies), reads=reads)
 
@@ -213,8 +215,8 @@ class Propagation:
     def _copies(self, source: Object, addresses: Iterable[Ref], view: View) -> Iterator[Copy]:
         """All copies in one mode share one template, because a source may have thousands of them."""
         labels = self.config.label_excludes.without(self.copyable(LABELS, source.labels)) | {CREATED_BY: NAME}
-        own = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._mode_of(source, view))}
-        annotations = self.config.annotation_excludes.without(own) | {FROM: source.ref.namespace}
+        copyable = self.copyable(ANNOTATIONS, source.annotations) | {PROPAGATE: str(self._mode_of(source, view))}
+        annotations = self.config.annotation_excludes.without(copyable) | {FROM: source.ref.namespace}
         synced = Template(source.content, labels, annotations, Mode.SYNC, self.adopt)
         created = synced._replace(mode=Mode.CREATE_ONLY)
         for ref in addresses:
@@ -260,7 +262,7 @@ class Propagation:
         return not all(is_in_sync(copy.template, obj, self.ownership, view) for copy in copies)
 
     def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
-        """True if the copy would overwrite an object that does not follow this source yet."""
+        """True if the copy would overwrite an object that is not a copy of this source yet."""
         live = view.get(copy.ref) if copy.template.mode is Mode.SYNC else None
         return live is not None and self.origin(live, view) != source.ref
 
@@ -303,7 +305,7 @@ class Propagation:
 
 
 def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:
-    """The keys that copies lack. Patterns do not apply to keys of the tree: every copy has those."""
+    """The keys that copies lack. Patterns do not exclude Accurate's own keys: every copy has those."""
     for key in metadata:
         if patterns.match(key) and not key.startswith(f"{GROUP}/"):
             yield not_copied(where, key)

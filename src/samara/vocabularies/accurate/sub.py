@@ -1,4 +1,7 @@
-"""Users create a SubNamespace; Samara creates a namespace of that name below theirs, and deletes it with it."""
+"""SubNamespaces: users create one in their namespace; Samara creates a namespace of that name below it.
+
+It deletes that namespace when the SubNamespace is deleted.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,17 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, Object, Ref, namespace_ref
-from samara.core.names import LABEL_VALUE, is_label_value, is_namespace_name, quoted
+from samara.core.names import (
+    LABEL_VALUE_FORM,
+    NAMESPACE_NAME_FORM,
+    is_label_key,
+    is_label_value,
+    is_namespace_name,
+    quoted,
+)
 from samara.core.ownership import ByMark
 from samara.core.policy import is_paused
 from samara.core.queries import NamespaceIsActive
-from samara.core.selectors import NAMESPACE_NAME, is_label_key
 from samara.core.source_type import Addresses, CustomResource, Hierarchy, Policy, Protected, SourceType, Status
 from samara.core.status import condition, status_of
 from samara.core.view import View
@@ -37,9 +46,9 @@ SUB = f"{NAME}:sub"
 STALLED = "Stalled"
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
-MOST_ANNOTATIONS = 256 * 1024
+MAX_ANNOTATION_BYTES = 256 * 1024
 """Bytes of all annotations of one object together: the limit of the API server."""
-MOST_QUOTED = 80
+MAX_QUOTED = 80
 DELETION_REASONS = ("ChildrenExist", "Held", "Refused")
 """The reasons of the condition on a terminating SubNamespace whose namespace cannot be deleted yet."""
 
@@ -70,22 +79,22 @@ class SubNamespaces:
     def lint(self, obj: Object) -> Iterator[Mistake]:
         name, spec = obj.ref.name, spec_of(obj)
         if name and not is_namespace_name(name):
-            yield Mistake("metadata.name", NAMESPACE_NAME, quoted(name))
+            yield Mistake("metadata.name", NAMESPACE_NAME_FORM, quoted(name))
         elif self.is_reserved(name):
             expected = "another name: this one is reserved, and no namespace is made of it"
             yield Mistake("metadata.name", expected, quoted(name))
         faulty = [mistake for fault in spec_faults(spec) for mistake in fault.mistakes]
         yield from faulty
         fields = {mistake.field for mistake in faulty}
-        yield from (mistake for mistake in self._dropped(spec) if mistake.field not in fields)
+        yield from (mistake for mistake in self._ignored_keys(spec) if mistake.field not in fields)
 
-    def _dropped(self, spec: Mapping[str, object]) -> Iterator[Mistake]:
-        """The keys that the namespace never gets. Without a configuration only the reserved keys are known."""
+    def _ignored_keys(self, spec: Mapping[str, object]) -> Iterator[Mistake]:
+        """The keys that the namespace never gets. Without a configuration, only the keys under `OWN` are known."""
         config = self.config
         admitted = {LABELS: config.sub_label_keys, ANNOTATIONS: config.sub_annotation_keys}
         settings = {LABELS: "subNamespaceLabelKeys", ANNOTATIONS: "subNamespaceAnnotationKeys"}
         for where, keys in admitted.items():
-            for key in (key for key, value in _words(spec, where).items() if isinstance(value, str)):
+            for key in (key for key, value in _metadata(spec, where).items() if isinstance(value, str)):
                 if key.startswith(OWN):
                     expected = f"another key: those under {' and '.join(OWN)} never reach a namespace this way"
                 elif config != Config() and not keys.admits(key):
@@ -96,16 +105,16 @@ class SubNamespaces:
                 yield Mistake(f"spec.{where}.{key}", expected, "a key that is not let through")
 
     def desired(self, source: Ref, view: View) -> Desired:
-        """2.4 and 2.6 of the specification. Pruning deletes the namespace."""
+        """The namespace of one SubNamespace. Pruning deletes it."""
         obj, namespace = view.get(source), view.get(namespace_ref(source.name))
 
-        # 2.6: without its SubNamespace a namespace stays, and so do all namespaces below it.
+        # Without its SubNamespace a namespace stays, and so do all namespaces below it.
         if obj is None:
             return Desired(prune=False)
         if obj.deleting:
             return self._desired_while_deleting(source, namespace, view)
 
-        # Row 18: the finalizer is added only until the status is written for the first time.
+        # The finalizer is added only until the status is written for the first time.
         has_finalizer = _is_new(obj) or FINALIZER in obj.finalizers
         desired = self._desired_namespace(source, namespace, view)
         return replace(desired, prune=False, finalizer=FINALIZER if has_finalizer else None)
@@ -113,19 +122,19 @@ class SubNamespaces:
     def _desired_namespace(self, source: Ref, namespace: Object | None, view: View) -> Desired:
         ref = namespace_ref(source.name)
 
-        # 2.4, step 2: the namespace exists below this one. A terminating one is created again when it is gone.
+        # The namespace exists below this one. A terminating one is created again when it is gone.
         if namespace is not None and _is_child(namespace, source):
             return Desired() if namespace.deleting else Desired((Copy(ref, Template(UNAVAILABLE)),))
 
-        # Row 26: reserved names.
+        # The name is reserved.
         if self.is_reserved(source.name):
             return Desired(blocked=(BlockedTarget(ref, "refused", _reserved(source.name)),))
 
-        # 2.4, step 3: another namespace has the name.
+        # Another namespace has the name.
         if namespace is not None:
             return Desired(blocked=(BlockedTarget(ref, "conflict", CONFLICT),))
 
-        # 2.4, step 1: the namespace does not exist.
+        # The namespace does not exist. It is created if this one is in a tree.
         parent = view.get(namespace_ref(source.namespace))
         if parent is None or parent.deleting or not (is_root(parent) or parent_of(parent)):
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
@@ -134,10 +143,10 @@ class SubNamespaces:
         return Desired((Copy(ref, Template(Content(), labels, adopt=Adopt.NEVER), by_name=True),))
 
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
-        """2.6: the namespace is deleted if it is below this one and has no children; rows 20 and 26 add exceptions.
+        """The namespace is deleted if it is below this one, has no children, and this one is not being deleted.
 
-        Deleting a parent namespace also deletes the SubNamespaces in it. That says nothing about the namespaces below
-        it, so they stay unless cascading deletion is allowed.
+        Deleting a parent namespace also deletes the SubNamespaces in it. That is no request to delete the namespaces
+        below it, so they stay unless cascading deletion is allowed.
         """
         reads = self._reads(source, namespace, view)
         is_confirmed = all(view.answer(query) is True for query in reads)
@@ -149,7 +158,7 @@ class SubNamespaces:
         return Desired(finalizer=FINALIZER, reads=reads)
 
     def _reads(self, source: Ref, namespace: Object | None, view: View) -> tuple[NamespaceIsActive, ...]:
-        """Before a namespace is deleted with its SubNamespace: does the parent namespace stay?
+        """The query before a namespace is deleted with its SubNamespace: does the parent namespace stay?
 
         Namespaces and SubNamespaces arrive by different watches. If the watch of Namespaces is behind, the deletion of
         a parent looks like a deletion of the SubNamespaces in it.
@@ -169,15 +178,15 @@ class SubNamespaces:
         parent = view.get(namespace_ref(source.namespace))
         return self.cascading or (parent is not None and not parent.deleting)
 
-    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
-        """2.3 of the specification. An empty report leaves the status as it is."""
+    def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
+        """The status of a SubNamespace. An empty one leaves the stored status as it is."""
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
-            return self._status_while_deleting(obj, namespace, view, tally)
+            return self._status_while_deleting(obj, namespace, view, counts)
         if namespace is None and not self.is_reserved(name):
             return {}  # the namespace is not created yet
         if _is_new(obj) and FINALIZER not in obj.finalizers:
-            return {}  # the finalizer comes first: it is not added any more once there is a status
+            return {}  # the finalizer comes first: once there is a status, it is not added any more
         if namespace is not None and _is_child(namespace, obj.ref):
             return {"observedGeneration": obj.generation}
         if self.is_reserved(name):
@@ -185,13 +194,13 @@ class SubNamespaces:
         return _stalled(obj, "Conflict", CONFLICT)
 
     def _status_while_deleting(
-        self, obj: Object, namespace: Object | None, view: View, tally: CopyCounts
+        self, obj: Object, namespace: Object | None, view: View, counts: CopyCounts
     ) -> Mapping[str, object]:
-        """Why the namespace is not deleted yet, and what to do. An earlier such condition is removed."""
+        """Says why the namespace is not deleted yet, and what to do. Removes such a condition if it no longer holds."""
         name = obj.ref.name
         is_pending = FINALIZER in obj.finalizers and self._deletes_namespace(obj.ref, namespace, view)
         if namespace is not None and is_pending:
-            problem = tally.removals.get(namespace.ref)
+            problem = counts.removals.get(namespace.ref)
             if not self.cascading and has_children(name, view):
                 return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")
             if is_paused(namespace):
@@ -241,6 +250,7 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
 
 
 def spec_of(sub: Object) -> Mapping[str, object]:
+    """The spec of a SubNamespace. One that cannot be read counts as empty."""
     content = sub.content.get("spec")
     try:
         spec = json.loads((content.raw if content is not None else None) or b"{}")
@@ -250,37 +260,37 @@ def spec_of(sub: Object) -> Mapping[str, object]:
 
 
 def spec_faults(spec: Mapping[str, object]) -> Iterator[Fault]:
-    """Every fault of the labels and annotations for the namespace, in the words of the API server."""
-    labels, annotations = _words(spec, LABELS), _words(spec, ANNOTATIONS)
+    """Every fault of the labels and annotations for the namespace, with the messages of the API server."""
+    labels, annotations = _metadata(spec, LABELS), _metadata(spec, ANNOTATIONS)
     for key, value in labels.items():
         if not is_label_key(key):
             yield _invalid(LABELS, key, key, "the key of a label")
         if not isinstance(value, str) or (value and not is_label_value(value)):
-            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE)
+            yield _invalid(LABELS, key, value, "the value of a label", LABEL_VALUE_FORM)
     for key in annotations:
         if not is_label_key(key.lower()):
             yield _invalid(ANNOTATIONS, key, key, "the key of an annotation")
-    size = sum(len(word.encode(errors="replace")) for item in annotations.items() for word in map(str, item))
-    if size > MOST_ANNOTATIONS:
-        message = f"spec.annotations: Too long: at most {MOST_ANNOTATIONS} bytes were expected, found {size}"
-        mistake = Mistake("spec.annotations", f"at most {MOST_ANNOTATIONS} bytes", str(size))
+    size = sum(len(text.encode(errors="replace")) for item in annotations.items() for text in map(str, item))
+    if size > MAX_ANNOTATION_BYTES:
+        message = f"spec.annotations: Too long: at most {MAX_ANNOTATION_BYTES} bytes were expected, found {size}"
+        mistake = Mistake("spec.annotations", f"at most {MAX_ANNOTATION_BYTES} bytes", str(size))
         yield Fault("Invalid", message, "spec.annotations", (mistake,))
 
 
 def _invalid(where: str, key: str, value: object, expected: str, form: str = "") -> Fault:
     """`form` describes the expected value in more detail than the message of the API server."""
     message = f"spec.{where}: Invalid value: {_quoted(str(value))}: {expected} was expected"
-    at = f"spec.{where}.{key}"
+    path = f"spec.{where}.{key}"
     # The schema of the CRD reports a value that is not a string.
-    mistakes = (Mistake(at, form or expected, quoted(value)),) if isinstance(value, str) else ()
-    return Fault("Invalid", message, at, mistakes)
+    mistakes = (Mistake(path, form or expected, quoted(value)),) if isinstance(value, str) else ()
+    return Fault("Invalid", message, path, mistakes)
 
 
-def _quoted(word: str) -> str:
+def _quoted(text: str) -> str:
     """Quotes like the API server, so that `redact` can cut the rejected value out of a message."""
-    return json.dumps(word if len(word) <= MOST_QUOTED else f"{word[:MOST_QUOTED]}...")
+    return json.dumps(text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}...")
 
 
-def _words(spec: Mapping[str, object], name: str) -> Mapping[str, object]:
+def _metadata(spec: Mapping[str, object], name: str) -> Mapping[str, object]:
     metadata = spec.get(name)
     return metadata if isinstance(metadata, Mapping) else {}

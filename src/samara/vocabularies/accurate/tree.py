@@ -1,4 +1,4 @@
-"""Users label a namespace with its parent or template; it inherits the labels and annotations that are configured."""
+"""Namespace trees: users label a namespace with its parent or template, and it inherits labels and annotations."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from samara.core.desired import Desired, Fault, Mistake, Overlay
 from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namespace_ref
-from samara.core.names import is_namespace_name, quoted
+from samara.core.names import NAMESPACE_NAME_FORM, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
-from samara.core.selectors import NAMESPACE_NAME
 from samara.core.source_type import Annotated, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
@@ -39,7 +38,7 @@ CIRCULAR = "circular reference is not permitted"
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTree:
-    """The source type of namespaces with a parent or template. Each is a source, and the overlay is for itself."""
+    """The source type of namespaces with a parent or template. Each is the source of an overlay on itself."""
 
     config: Config
     managers: frozenset[str]
@@ -64,10 +63,10 @@ class NamespaceTree:
         )
 
     def desired(self, source: Ref, view: View) -> Desired:
-        """The labels and annotations of one namespace (4 and 4.1 of the specification)."""
+        """The labels and annotations that one namespace inherits."""
         namespace = view.get(source)
 
-        # Row 6: a namespace that leaves its tree keeps the labels and annotations that it inherited.
+        # A namespace that leaves its tree keeps the labels and annotations that it inherited.
         if namespace is None or namespace.deleting or not parent_or_template(namespace):
             return Desired()
 
@@ -81,7 +80,7 @@ class NamespaceTree:
                 faults=(Fault("Invalid", f"parent namespace does not exist: {parent_or_template(namespace)}"),)
             )
 
-        # 4.1: the overlay. The API server must confirm that a SubNamespace is gone before its keys are removed.
+        # The overlay. The API server must confirm that a SubNamespace is gone before its keys are removed.
         overlay = self._overlay(namespace, above, view)
         reads = self._reads(namespace, above, overlay, view)
         if not all(view.answer(query) is True for query in reads):
@@ -89,7 +88,7 @@ class NamespaceTree:
         return Desired(overlays=(overlay,), reads=reads)
 
     def _reads(self, namespace: Object, above: Object, overlay: Overlay, view: View) -> tuple[CrdExists | IsGone, ...]:
-        """Before a key is removed that a SubNamespace may have set: is the SubNamespace gone, and does its CRD exist?
+        """The queries before a key is removed that a SubNamespace may have set: is it gone, and does its CRD exist?
 
         A list can miss an object, and deleting the CRD deletes all SubNamespaces. Neither may remove keys.
         """
@@ -110,7 +109,7 @@ class NamespaceTree:
         return keys.admits(applied.key)
 
     def _overlay(self, namespace: Object, above: Object, view: View) -> Overlay:
-        """Keys of the SubNamespace override those of the parent (2.5 of the specification)."""
+        """The inherited keys. Those of the SubNamespace override those of the parent."""
         labels = self.config.label_keys.admitted(above.labels)
         annotations = self.config.annotation_keys.admitted(above.annotations)
         if parent_of(namespace):
@@ -130,7 +129,7 @@ def affected_by(obj: Object, view: View) -> Iterable[Ref]:
 
 
 def role_faults(namespace: Object) -> Iterator[Fault]:
-    """The faults of the labels that place a namespace in a tree, as far as no other namespace has to be read."""
+    """The faults of the labels that place a namespace in a tree. Only this namespace is read."""
     name = namespace.ref.name
     for key in (PARENT, TEMPLATE):
         if name and namespace.labels.get(key) == name == parent_or_template(namespace):
@@ -138,10 +137,10 @@ def role_faults(namespace: Object) -> Iterator[Fault]:
             yield Fault("Refused", CIRCULAR, key, (Mistake(key, expected, f"{quoted(name)}, its own name"),))
     if not parent_of(namespace):
         return
-    beside = ((TEMPLATE, "cannot have a template"), (TYPE, "cannot be a root or a template"))
-    for key, refused in beside:
+    excluded = ((TEMPLATE, "cannot have a template"), (TYPE, "cannot be a root or a template"))
+    for key, reason in excluded:
         if key in namespace.labels:
-            message = f"a sub-namespace {refused}"
+            message = f"a sub-namespace {reason}"
             yield Fault("Refused", message, key, (Mistake(key, f"one of the two: {message}", f"beside {PARENT}"),))
 
 
@@ -154,7 +153,7 @@ def lint(namespace: Object) -> Iterator[Mistake]:
         if labels.get(key) == "":
             yield Mistake(key, "the name of a namespace, or no such label")
         elif key in labels and not is_namespace_name(labels[key]):
-            yield Mistake(key, NAMESPACE_NAME)
+            yield Mistake(key, NAMESPACE_NAME_FORM)
 
 
 def _spec(sub: Object | None) -> Mapping[str, object]:

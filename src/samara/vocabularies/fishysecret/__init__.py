@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
@@ -15,7 +15,7 @@ from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Conflicts, Vocabulary
+from samara.core.vocabulary import BuildContext, Conflicts, DeclaredReason, Vocabulary
 from samara.setting_types import (
     Duration,
     Managers,
@@ -34,7 +34,6 @@ from samara.vocabularies.fishysecret.fields import NAME as NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAME as OWNER_NAME
 from samara.vocabularies.fishysecret.fields import OWNER_NAMESPACE as OWNER_NAMESPACE
 from samara.vocabularies.fishysecret.fields import annotations_of, labels_of, owner_of
-from samara.vocabularies.fishysecret.reasons import NO_NAMESPACE, PATH_NOT_ALLOWED, REASONS
 from samara.vocabularies.fishysecret.spec import Spec, read
 from samara.vocabularies.fishysecret.status import (
     ADVICE,
@@ -52,6 +51,8 @@ from samara.vocabularies.fishysecret.status import (
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
 MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
+PATH_NOT_ALLOWED: Final = "PathNotAllowed"
+NO_NAMESPACE: Final = "NoNamespace"
 _NO_SPEC = Field("spec", b"", None)
 
 
@@ -116,26 +117,29 @@ class Options:
 
 
 class SpecCache:
-    """Parses each spec once. A parsed spec is dropped with the object that holds the spec."""
+    """Parses each spec once, and answers what follows from a spec and the settings.
+
+    A parsed spec is dropped with the object that holds the spec.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._specs: WeakKeyDictionary[Field, Spec] = WeakKeyDictionary()
 
     def spec(self, obj: Object) -> Spec:
-        raw = obj.content.get("spec") or _NO_SPEC
-        spec = self._specs.get(raw)
+        field = obj.content.get("spec") or _NO_SPEC
+        spec = self._specs.get(field)
         if spec is None:
-            spec = self._specs[raw] = read(raw.raw)
+            spec = self._specs[field] = read(field.raw)
         return spec
 
     def refresh_interval(self, spec: Spec) -> float:
-        return spec.every or self._options.refresh_interval
+        return spec.refresh_interval or self._options.refresh_interval
 
     def paths(self, spec: Spec) -> tuple[SecretPath, ...]:
-        needed = {item.path for item in spec.items if not item.optional}
+        required = {item.path for item in spec.items if not item.optional}
         interval = self.refresh_interval(spec)
-        return tuple(SecretPath(path, interval, path not in needed) for path in spec.paths)
+        return tuple(SecretPath(path, interval, path not in required) for path in spec.paths)
 
     def status_interval(self, obj: Object) -> float | None:
         """Seconds between two status writes for a Secret that stays in sync. None: write changes only.
@@ -144,8 +148,8 @@ class SpecCache:
         """
         if self._options.on_change:
             return None
-        least = min(MIN_STATUS_INTERVAL, self._options.refresh_interval)
-        return max(self.refresh_interval(self.spec(obj)), least)
+        lower_bound = min(MIN_STATUS_INTERVAL, self._options.refresh_interval)
+        return max(self.refresh_interval(self.spec(obj)), lower_bound)
 
     def faults(self, obj: Object) -> tuple[Fault, ...]:
         """What is wrong with the spec. With a fault, nothing is read or written."""
@@ -209,34 +213,37 @@ class FishySecrets:
         return Addresses(SECRET, target.name, within=target.namespace) if target is not None else None
 
     def desired(self, source: Ref, view: View) -> Desired:
-        """The numbers are those of the promises in section 2 of the specification."""
+        """The Secret of one FishySecret. The first case that applies decides."""
         obj = view.get(source)
 
-        # 6: a FishySecret that is gone while its Secret still exists lost its finalizer to a client. The Secret stays.
+        # A FishySecret that is gone while its Secret still exists lost its finalizer to a client. The Secret stays.
         if obj is None:
             return Desired(prune=False)
 
-        # 7 and 24: its Secret is deleted first, then the finalizer is removed.
+        # Its Secret is deleted first, then the finalizer is removed.
         if obj.deleting:
             return Desired(finalizer=FINALIZER)
 
-        # 10: a spec that cannot be served, or is suspended, keeps what is there.
+        # While the spec cannot be served or is suspended, the Secret stays as it is.
         spec, faults = self.specs.spec(obj), self.specs.faults(obj)
         if faults or spec.suspended or spec.target is None:
             return Desired(prune=False, finalizer=FINALIZER, faults=faults)
 
-        # 11: while a path cannot be read, the last good values restore a deleted Secret, but create or change none.
+        # While a path cannot be read, the last good values only restore a deleted Secret.
         values = self.specs.values(obj, view)
         is_stale = bool(values.faults) and (_has_secret(source, spec.target, view) or not was_synced(obj))
-        built = None if is_stale else content(spec, values, view)
+        secret_content = None if is_stale else content(spec, values, view)
 
-        # 13 to 15 and 19 to 20: one Secret at the target. The Secret of an earlier target is deleted after that.
+        # One Secret at the target. The Secret of an earlier target is deleted after that.
         template = Template(
-            UNAVAILABLE if built is None else built, labels_of(source), annotations_of(source), adopt=Adopt.NEVER
+            UNAVAILABLE if secret_content is None else secret_content,
+            labels_of(source),
+            annotations_of(source),
+            adopt=Adopt.NEVER,
         )
         return Desired(
             (Copy(spec.target, template, by_name=True),),
-            prune=built is not None,
+            prune=secret_content is not None,
             prune_last=True,
             finalizer=FINALIZER,
             faults=(*values.faults, *_no_namespace(spec.target, view)),
@@ -244,7 +251,7 @@ class FishySecrets:
         )
 
     def _reads(self, obj: Object) -> tuple[SecretPath, ...]:
-        """Paths are read only once the finalizer is set, because nothing can be written before (promise 5)."""
+        """Paths are read only once the finalizer is set, because nothing can be written before."""
         return self.specs.paths(self.specs.spec(obj)) if FINALIZER in obj.finalizers else ()
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
@@ -256,23 +263,23 @@ class FishySecrets:
             return ()
         return (owner,)
 
-    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         values = self.specs.values(obj, view)
-        ready = self._condition(obj, values, tally)
+        ready = self._condition(obj, values, counts)
         if ready is None:
             return {}
-        return status(obj, ready, synced_at(obj, ready, tally, values.read_at, self.specs.status_interval(obj)))
+        return status(obj, ready, synced_at(obj, ready, counts, values.read_at, self.specs.status_interval(obj)))
 
-    def _condition(self, obj: Object, values: Values, tally: CopyCounts) -> Condition | None:
+    def _condition(self, obj: Object, values: Values, counts: CopyCounts) -> Condition | None:
         """The condition to report. None leaves the status as it is."""
         if not obj.generation or FINALIZER not in obj.finalizers:
             return None
         if obj.deleting:
-            return removal_condition(tally)
+            return removal_condition(counts)
         faults = self.specs.faults(obj)
         if faults:
             return Condition(False, faults[0].reason, faults[0].message)
-        return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, tally)
+        return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, counts)
 
 
 def source_type(options: Options) -> SourceType:
@@ -291,6 +298,29 @@ def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
         message = f"spec.target.namespace: namespace {target.namespace} {state}; the Secret follows once it is there"
         yield Fault(NO_NAMESPACE, message)
 
+
+REASONS: Mapping[str, DeclaredReason] = {
+    NO_NAMESPACE: DeclaredReason("the target namespace of a FishySecret does not exist or is being deleted"),
+    PATH_NOT_ALLOWED: DeclaredReason(
+        "the settings do not let the namespace of a FishySecret read a path",
+        "an administrator can allow the path in the settings (vocabularies.fishysecret.paths)",
+    ),
+    "TokenError": DeclaredReason(
+        "the configuration of the secret manager is missing or incomplete",
+        "complete the Secret that configures the secret manager",
+        is_of_secret_manager=True,
+    ),
+    "ConnectionError": DeclaredReason(
+        "the configuration names a secret manager that cannot be used",
+        "correct the url in the Secret that configures the secret manager",
+        is_of_secret_manager=True,
+    ),
+    "FetchError": DeclaredReason(
+        "a path could not be read; the Secret stays as it is",
+        "correct the path, or put the value into the secret manager; the Secret stays as it is",
+        is_of_secret_manager=True,
+    ),
+}
 
 VOCABULARY = Vocabulary(
     NAME,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from samara.core.model import SECRET, Kind, Object, Ref
-from samara.core.names import is_label_value, is_namespace_name, to_label_value
-from samara.core.selectors import is_dns_subdomain
+from samara.core.names import is_dns_subdomain, is_label_value, is_namespace_name, to_label_value
 
 NAME = "fishysecret"
 GROUP = "fishykeys.2v.pm"

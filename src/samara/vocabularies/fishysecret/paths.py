@@ -1,4 +1,4 @@
-"""Users name a path for each value; a path must be plain text that every secret manager reads the same way."""
+"""The form of a path in a secret manager: plain text that every manager reads the same way."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ MARK = "#"
 """Separates the path of a document from a field in it."""
 
 _FORBIDDEN = "%?\\"
-_UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def path_fault(path: str) -> str | None:
-    """Why a path is refused, as words that follow the path. None for a legal path.
+    """Why a path is refused, as a phrase that follows the path in a message. None for a legal path.
 
     A path with `..` or with encoded characters could mean another path to the manager than to the rule that allowed it.
     A control character could break a line of a request or of a log.
@@ -21,7 +21,7 @@ def path_fault(path: str) -> str | None:
 
 
 def _characters(path: str) -> str | None:
-    if any(unicodedata.category(char) in _UNSEEN for char in path):
+    if any(unicodedata.category(char) in _CONTROL_CATEGORIES for char in path):
         return "has a control character"
     forbidden = next((char for char in path if char in _FORBIDDEN), None)
     return None if forbidden is None else f"has a {forbidden}, and paths are not encoded or escaped"

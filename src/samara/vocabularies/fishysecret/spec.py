@@ -1,4 +1,4 @@
-"""A FishySecret's spec as values: which Secret, which keys from which paths, and all that is wrong with it."""
+"""Parses the spec of a FishySecret: its target, the path of each key, and every fault that its author must fix."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
-from samara.core.names import is_namespace_name, quoted, sample
-from samara.core.selectors import is_dns_subdomain
+from samara.core.names import is_dns_subdomain, is_namespace_name, quoted, sample
 from samara.vocabularies.fishysecret.paths import path_fault
 
-MOST = 500
-"""Keys of one Secret: a spec must not fill our memory."""
-LONGEST_PATH = 1024
+MAX_ITEMS = 500
+"""Keys of one Secret. Bounds the memory that a tenant's spec can use."""
+MAX_PATH_LENGTH = 1024
 OPAQUE = "Opaque"
 NAME_FORM = "the name of a Secret, up to 253 lower-case letters, digits, - and .,"
 NAMESPACE_FORM = "the name of a namespace, up to 63 lower-case letters, digits and -,"
@@ -32,7 +31,7 @@ _INTERVAL = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?"
 
 
 class Item(NamedTuple):
-    """One key of the Secret and where its value comes from."""
+    """One key of the Secret, and the path from which its value is read."""
 
     path: str
     key: str
@@ -41,14 +40,14 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """All that one spec says; with a fault it asks for nothing."""
+    """One spec. If it has faults, nothing is read or written for it."""
 
     target: Ref | None = None
-    """None where it cannot be the name of a Secret."""
+    """None if the spec does not name a possible Secret."""
     type: str = OPAQUE
     items: tuple[Item, ...] = ()
-    every: float | None = None
-    """Seconds; None: as the settings say."""
+    refresh_interval: float | None = None
+    """Seconds. None: as the settings say."""
     suspended: bool = False
     faults: tuple[Fault, ...] = ()
 
@@ -58,19 +57,19 @@ class Spec:
 
 
 def read(raw: bytes | None) -> Spec:
-    """Reads a spec as the server wrote it; all faults are listed, not the first one."""
-    faults = _Faults([])
-    found = faults.mapping(_json(raw), "spec")
-    if found is None:
-        return Spec(faults=tuple(faults.told))
-    target = faults.mapping(found.get("target"), "spec.target")
+    """Parses a spec, and collects all of its faults instead of stopping at the first."""
+    reader = _Reader([])
+    spec = reader.mapping(_json(raw), "spec")
+    if spec is None:
+        return Spec(faults=tuple(reader.faults))
+    target = reader.mapping(spec.get("target"), "spec.target")
     return Spec(
-        _target(target, faults) if target is not None else None,
-        _type(target.get("type"), faults) if target is not None else OPAQUE,
-        _items(found.get("data"), faults),
-        _interval(found.get("refreshInterval"), faults),
-        faults.flag(found.get("suspend"), "spec.suspend"),
-        tuple(faults.told),
+        _target(target, reader) if target is not None else None,
+        _type(target.get("type"), reader) if target is not None else OPAQUE,
+        _items(spec.get("data"), reader),
+        _interval(spec.get("refreshInterval"), reader),
+        reader.flag(spec.get("suspend"), "spec.suspend"),
+        tuple(reader.faults),
     )
 
 
@@ -81,85 +80,89 @@ def _json(raw: bytes | None) -> object:
         return None
 
 
-class _Faults(NamedTuple):
-    """What has been found wrong so far."""
+class _Reader(NamedTuple):
+    """Checks the types of values, and collects a fault for each wrong one. `field` is the path of a value."""
 
-    told: list[Fault]
+    faults: list[Fault]
 
-    def wrong(self, at: str, expected: str, found: object) -> None:
-        told = quoted(found) if isinstance(found, str) else "nothing" if found is None else "something else"
-        self.told.append(mismatch(at, expected, told))
+    def reject(self, field: str, expected: str, value: object) -> None:
+        self.faults.append(mismatch(field, expected, quoted(value) if isinstance(value, str) else _described(value)))
 
-    def mapping(self, found: object, at: str) -> Mapping[str, Any] | None:
-        if isinstance(found, Mapping):
-            return found
-        self.wrong(at, "a mapping", found)
+    def mapping(self, value: object, field: str) -> Mapping[str, Any] | None:
+        if isinstance(value, Mapping):
+            return value
+        self.reject(field, "a mapping", value)
         return None
 
-    def text(self, found: object, at: str, expected: str, is_legal: Callable[[str], bool]) -> str:
-        """The text itself, or nothing where it is not legal."""
-        if isinstance(found, str) and is_legal(found):
-            return found
-        self.wrong(at, expected, found)
+    def text(self, value: object, field: str, expected: str, is_legal: Callable[[str], bool]) -> str:
+        """The text itself, or an empty text if it is not legal."""
+        if isinstance(value, str) and is_legal(value):
+            return value
+        self.reject(field, expected, value)
         return ""
 
-    def flag(self, found: object, at: str) -> bool:
-        if not isinstance(found, bool | None):
-            self.wrong(at, "true or false", found)
-        return found is True
+    def flag(self, value: object, field: str) -> bool:
+        if not isinstance(value, bool | None):
+            self.reject(field, "true or false", value)
+        return value is True
 
 
-def _target(found: Mapping[str, Any], faults: _Faults) -> Ref | None:
-    name = faults.text(found.get("name"), "spec.target.name", NAME_FORM, is_dns_subdomain)
-    namespace = faults.text(found.get("namespace"), "spec.target.namespace", NAMESPACE_FORM, is_namespace_name)
+def _described(value: object) -> str:
+    return "nothing" if value is None else "something else"
+
+
+def _target(target: Mapping[str, Any], reader: _Reader) -> Ref | None:
+    name = reader.text(target.get("name"), "spec.target.name", NAME_FORM, is_dns_subdomain)
+    namespace = reader.text(target.get("namespace"), "spec.target.namespace", NAMESPACE_FORM, is_namespace_name)
     return Ref(SECRET, namespace, name) if name and namespace else None
 
 
-def _type(found: object, faults: _Faults) -> str:
-    if found is None:
+def _type(value: object, reader: _Reader) -> str:
+    if value is None:
         return OPAQUE
-    kind = faults.text(found, "spec.target.type", TYPE_FORM, lambda text: _TYPE.fullmatch(text) is not None)
-    if kind in NEVER_COPIED_TYPES:
-        at, refused = "spec.target.type", f"Secrets of type {kind} are never written"
-        mistake = Mistake(at, "another type", refused)
-        faults.told.append(Fault("Refused", f"{at}: {refused}; choose another type", at, (mistake,)))
-    return kind or OPAQUE
+    field = "spec.target.type"
+    type_ = reader.text(value, field, TYPE_FORM, lambda text: _TYPE.fullmatch(text) is not None)
+    if type_ in NEVER_COPIED_TYPES:
+        refused = f"Secrets of type {type_} are never written"
+        mistake = Mistake(field, "another type", refused)
+        reader.faults.append(Fault("Refused", f"{field}: {refused}; choose another type", field, (mistake,)))
+    return type_ or OPAQUE
 
 
-def _items(found: object, faults: _Faults) -> tuple[Item, ...]:
-    if not isinstance(found, list) or not 0 < len(found) <= MOST:
-        told = (
-            f"a list of {len(found)}" if isinstance(found, list) else "nothing" if found is None else "something else"
-        )
-        faults.told.append(mismatch("spec.data", f"a list of 1 to {MOST} items", told))
+def _items(data: object, reader: _Reader) -> tuple[Item, ...]:
+    if not isinstance(data, list) or not 0 < len(data) <= MAX_ITEMS:
+        found = f"a list of {len(data)}" if isinstance(data, list) else _described(data)
+        reader.faults.append(mismatch("spec.data", f"a list of 1 to {MAX_ITEMS} items", found))
         return ()
-    items = tuple(_item(each, f"spec.data[{number}]", faults) for number, each in enumerate(found))
-    twice = [key for key, count in Counter(item.key for item in items).items() if key and count > 1]
-    if twice:
-        told = f"several of {sample(map(quoted, twice))}"
-        faults.told.append(mismatch("spec.data", "every secretKeyName once", told))
+    items = tuple(_item(item, f"spec.data[{number}]", reader) for number, item in enumerate(data))
+    duplicates = [key for key, count in Counter(item.key for item in items).items() if key and count > 1]
+    if duplicates:
+        found = f"several of {sample(map(quoted, duplicates))}"
+        reader.faults.append(mismatch("spec.data", "every secretKeyName once", found))
     return items
 
 
-def _item(found: object, at: str, faults: _Faults) -> Item:
-    each = faults.mapping(found, at)
-    if each is None:
+def _item(value: object, field: str, reader: _Reader) -> Item:
+    item = reader.mapping(value, field)
+    if item is None:
         return Item("", "")
-    key = faults.text(each.get("secretKeyName"), f"{at}.secretKeyName", KEY_FORM, is_key)
-    path = faults.text(each.get("secretPath"), f"{at}.secretPath", "a path in the secret manager", bool)
-    told = "is too long" if len(path) > LONGEST_PATH else path_fault(path) if path else None
-    if told:
-        at_path, wrong = f"{at}.secretPath", f"{quoted(path)} {told}"
-        faults.told.append(Fault("Invalid", f"{at_path}: {wrong}", at_path, (Mistake(at_path, PATH_FORM, wrong),)))
-    return Item(path, key, faults.flag(each.get("optional"), f"{at}.optional"))
+    key = reader.text(item.get("secretKeyName"), f"{field}.secretKeyName", KEY_FORM, is_key)
+    path_field = f"{field}.secretPath"
+    path = reader.text(item.get("secretPath"), path_field, "a path in the secret manager", bool)
+    fault = "is too long" if len(path) > MAX_PATH_LENGTH else path_fault(path) if path else None
+    if fault is not None:
+        found = f"{quoted(path)} {fault}"
+        mistake = Mistake(path_field, PATH_FORM, found)
+        reader.faults.append(Fault("Invalid", f"{path_field}: {found}", path_field, (mistake,)))
+    return Item(path, key, reader.flag(item.get("optional"), f"{field}.optional"))
 
 
-def _interval(found: object, faults: _Faults) -> float | None:
-    match = _INTERVAL.fullmatch(found) if isinstance(found, str) else None
+def _interval(value: object, reader: _Reader) -> float | None:
+    match = _INTERVAL.fullmatch(value) if isinstance(value, str) else None
     hours, minutes, seconds = map(int, match.groups(default="0")) if match else (0, 0, 0)
     total = 3600 * hours + 60 * minutes + seconds
-    if found is not None and not total:
-        faults.wrong("spec.refreshInterval", INTERVAL_FORM, found)
+    if value is not None and not total:
+        reader.reject("spec.refreshInterval", INTERVAL_FORM, value)
     return float(total) or None
 
 

@@ -1,4 +1,4 @@
-"""Users read in the status of a FishySecret whether its Secret is in sync, and when that was last checked."""
+"""The status of a FishySecret: whether its Secret is in sync, and when that was last checked."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 class Condition(NamedTuple):
     """The condition `Ready`, before it is written."""
 
-    ready: bool
+    is_ready: bool
     reason: str
     message: str
 
@@ -43,25 +43,25 @@ SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read
 IS_SYNCED = Condition(True, "SecretSynced", "Secret successfully synced")
 
 
-def outcome(values: Values, tally: CopyCounts) -> Condition | None:
+def outcome(values: Values, counts: CopyCounts) -> Condition | None:
     """The condition of a FishySecret with a valid spec. None until all paths are read and the Secret is written."""
-    if not values.read:
+    if not values.is_read:
         return None
     if values.faults:
         return Condition(False, values.faults[0].reason, values.faults[0].message)
-    return _blocked(tally) or (IS_SYNCED if tally.wanted and not tally.pending else None)
+    return _blocked(counts) or (IS_SYNCED if counts.wanted and not counts.pending else None)
 
 
-def _blocked(tally: CopyCounts) -> Condition | None:
-    for reason, copies in tally.by_reason().items():
+def _blocked(counts: CopyCounts) -> Condition | None:
+    for reason, copies in counts.by_reason().items():
         for ref, problem in copies.items():
             return _not_ready(reason, f"{ref}: {problem.shown(ref)}")
-    return removal_condition(tally)
+    return removal_condition(counts)
 
 
-def removal_condition(tally: CopyCounts) -> Condition | None:
+def removal_condition(counts: CopyCounts) -> Condition | None:
     """The condition for a Secret that cannot be deleted: that of an earlier target, or of a terminating FishySecret."""
-    for ref, problem in tally.removals.items():
+    for ref, problem in counts.removals.items():
         return _not_ready(problem.reason, f"{ref} should go and does not: {problem.shown(ref)}")
     return None
 
@@ -72,17 +72,17 @@ def _not_ready(reason: str, message: str) -> Condition:
 
 
 def status(obj: Object, ready: Condition, synced: str) -> Mapping[str, object]:
-    conditions = [condition(READY, ready.ready, ready.reason, ready.message, obj.generation)]
+    conditions = [condition(READY, ready.is_ready, ready.reason, ready.message, obj.generation)]
     return {"conditions": conditions, **({SYNCED: synced} if synced else {})}
 
 
-def synced_at(obj: Object, ready: Condition, tally: CopyCounts, read_at: str, interval: float | None) -> str:
+def synced_at(obj: Object, ready: Condition, counts: CopyCounts, read_at: str, interval: float | None) -> str:
     """The new `lastSyncedTime`. It stays until the Secret changes or `interval` seconds pass. None: until a change."""
     reported = status_of(obj)
     stored = _time(reported.get(SYNCED))
-    if not ready.ready:
+    if not ready.is_ready:
         return stored
-    stored, written, read_at = (_unless_ahead(time, tally.now) for time in (stored, tally.last_written, read_at))
+    stored, written, read_at = (_unless_ahead(time, counts.now) for time in (stored, counts.last_written, read_at))
     latest = max(stored, written)
     if not stored or not _was_ready(reported) or (interval is not None and _is_over(stored, read_at, interval)):
         return max(latest, read_at)

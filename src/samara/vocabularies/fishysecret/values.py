@@ -13,8 +13,8 @@ from samara.core.queries import SecretPath, SecretReading
 from samara.core.view import View
 from samara.vocabularies.fishysecret.spec import Item, Spec
 
-MOST = 1024 * 1024
-"""Bytes of all values of a Secret together: the limit of the API server."""
+MAX_BYTES = 1024 * 1024
+"""The size of all values of a Secret together: the limit of the API server."""
 MAX_MESSAGES = 5
 """Messages in one condition. A spec with 500 paths may have 500 faults."""
 
@@ -27,15 +27,19 @@ class Values:
     read_at: str = ""
     """The oldest time at which one of the values was read."""
     faults: tuple[Fault, ...] = ()
-    read: bool = True
+    is_read: bool = True
     """False until every path has been read once."""
 
 
-UNREAD: Final = Values(read=False)
+UNREAD: Final = Values(is_read=False)
 
 
 def collect(spec: Spec, interval: float, view: View, is_served: bool) -> Values:
-    """`is_served`: the Secret of this spec exists and is reported. One "not found" of an optional path then waits."""
+    """The values of a spec, from the readings of its paths.
+
+    `is_served`: the Secret of this spec exists and is reported. It then stays as it is after one "not found" of an
+    optional path, until a second one confirms it.
+    """
     readings: list[tuple[Item, SecretReading]] = []
     failing: list[SecretReading] = []
     for item in spec.items:
@@ -70,8 +74,10 @@ def _joined(readings: Sequence[tuple[Item, SecretReading]], failing: Iterable[Se
             data[item.key] = reading.value
             times.append(reading.read_at)
     size = sum(map(len, data.values()))
-    if size > MOST:
-        message = f"spec.data: values of at most {MOST:,} bytes together were expected, found {size:,}; use two Secrets"
+    if size > MAX_BYTES:
+        message = (
+            f"spec.data: values of at most {MAX_BYTES:,} bytes together were expected, found {size:,}; use two Secrets"
+        )
         return Values(None, "", merged((*faults, Fault("Invalid", message))))
     return Values(data if complete else None, min(times, default=""), merged(faults))
 

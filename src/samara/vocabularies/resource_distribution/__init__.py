@@ -1,4 +1,4 @@
-"""ResourceDistribution: users embed an object in a cluster-scoped resource; Samara copies it to all targets."""
+"""ResourceDistribution: users embed an object in a cluster-scoped resource; Samara copies it to namespaces."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class ResourceDistributions:
 
     def addresses(self, source: Ref, view: View) -> Addresses | None:
         spec = self._spec(source, view)
-        if spec is None or spec.order is None or spec.faults:
+        if spec is None or spec.embedded is None or spec.faults:
             return None
-        return Addresses(spec.order.kind, spec.order.resource.name)
+        return Addresses(spec.embedded.kind, spec.embedded.resource.name)
 
     def desired(self, source: Ref, view: View) -> Desired:
         obj = view.get(source)
@@ -110,17 +110,17 @@ class ResourceDistributions:
 
         # Faults in the spec: nothing is written or deleted. The copies are listed for the counts in the status.
         spec = self.specs.parse(_raw(obj))
-        if spec.order is None or spec.faults:
+        if spec.embedded is None or spec.faults:
             return Desired(tuple(_unservable(obj, spec, view)), prune=False, faults=spec.faults)
 
-        # A copy in every target namespace. While the content is unavailable, or a name in a list is illegal, none go.
-        built = self.specs.content(_raw(obj), spec.order, view)
-        content = built if isinstance(built, Content) else UNAVAILABLE
+        # A copy in every target namespace. No copy is deleted while the content is unavailable or a name is illegal.
+        stored = self.specs.content(_raw(obj), spec.embedded, view)
+        content = stored if isinstance(stored, Content) else UNAVAILABLE
         return Desired(
-            tuple(_copies(obj, spec, spec.order, content, view)),
+            tuple(_copies(obj, spec, spec.embedded, content, view)),
             prune=content is not UNAVAILABLE and not spec.targets.is_mistyped,
-            faults=(*_rejected(built), *spec.warnings),
-            reads=spec.order.reads,
+            faults=(*_rejected(stored), *spec.warnings),
+            reads=spec.embedded.reads,
         )
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
@@ -131,21 +131,21 @@ class ResourceDistributions:
             source for source, spec in distributions if spec and spec.targets.selector.selects(obj.ref.name, obj.labels)
         )
 
-    def report(self, obj: Object, view: View, tally: CopyCounts) -> Mapping[str, object]:
+    def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         if obj.deleting:
             return {}
         spec = self.specs.parse(_raw(obj))
-        faults = spec.faults or _rejected(spec.order and self.specs.content(_raw(obj), spec.order, view))
-        return status(obj.generation, tally, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
+        faults = spec.faults or _rejected(spec.embedded and self.specs.content(_raw(obj), spec.embedded, view))
+        return status(obj.generation, counts, faults, lambda ref: view.get(ref) is not None or view.exists_unread(ref))
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
-        """Validates changes of the spec only, so that a faulty distribution can still be labelled and deleted."""
+        """Only a change of the spec is validated, so that a faulty distribution can still be labelled and deleted."""
         new, old = request.new, request.old
         if new is None or new.deleting or (old is not None and _raw(old) == _raw(new)):
             return ()
         spec = self.specs.parse(_raw(new))
         old_spec = self.specs.parse(_raw(old)) if old is not None else None
-        content = spec.order and self.specs.content(_raw(new), spec.order, view)
+        content = spec.embedded and self.specs.content(_raw(new), spec.embedded, view)
         return refusals(new.ref.name, spec, old_spec, content, view.answer)
 
     def lint(self, obj: Object) -> Iterable[Mistake]:
@@ -159,27 +159,27 @@ class ResourceDistributions:
 
 
 def _copies(
-    obj: Object, spec: ParsedSpec, order: EmbeddedObject, content: Content | Unavailable, view: View
+    obj: Object, spec: ParsedSpec, embedded: EmbeddedObject, content: Content | Unavailable, view: View
 ) -> Iterable[Copy]:
     template = Template(
         content,
-        order.labels,
-        {**order.annotations, FROM: obj.ref.name},
+        embedded.labels,
+        {**embedded.annotations, FROM: obj.ref.name},
         adopt=Adopt.NEVER,
         owner=_owner(obj),
     )
     for namespace, by_name in spec.targets.selector.namespaces(view):
-        yield Copy(Ref(order.kind, namespace, order.resource.name), template, by_name)
+        yield Copy(Ref(embedded.kind, namespace, embedded.resource.name), template, by_name)
 
 
 def _unservable(obj: Object, spec: ParsedSpec, view: View) -> Iterable[Copy]:
-    """The copies of an embedded object that cannot be served. They have no content, so that none is written."""
+    """The copies of an embedded object that cannot be served. They have no content, so none of them is written."""
     kind, name = _UNKNOWN, obj.ref.name
     if spec.resource is not None:
         group, _, version = spec.resource.api_version.rpartition("/")
         kind, name = Kind(group, version, spec.resource.kind, ""), spec.resource.name or name
     template = Template(UNAVAILABLE, adopt=Adopt.NEVER)
-    for namespace, by_name in spec.targets.selector.namespaces(view) if spec.is_aimed else ():
+    for namespace, by_name in spec.targets.selector.namespaces(view) if spec.has_valid_targets else ():
         yield Copy(Ref(kind, namespace, name), template, by_name)
 
 

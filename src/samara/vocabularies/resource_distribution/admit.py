@@ -1,4 +1,4 @@
-"""Validates a ResourceDistribution at admission, and returns all of its faults in one answer."""
+"""Validates a ResourceDistribution for the admission webhook. One answer lists all faults."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from samara.core.kinds import rules_for
 from samara.core.model import Content
-from samara.core.names import quoted
+from samara.core.names import is_dns_subdomain, quoted
 from samara.core.queries import DryRunCreate, Rejected
-from samara.core.selectors import is_dns_subdomain
 from samara.vocabularies.resource_distribution.spec import RESOURCE
 from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec
 
@@ -16,40 +15,43 @@ Answer = Callable[[DryRunCreate], object]
 
 
 def refusals(name: str, new: ParsedSpec, old: ParsedSpec | None, content: object, answer: Answer) -> tuple[str, ...]:
-    """`content` is what the copies would hold, where that can be said; `answer` is what the server says to a trial."""
+    """The messages about a new or changed distribution.
+
+    `content`: that of the copies, if it is known. `answer`: the answer to a dry run, if there is one.
+    """
     return (
-        *_named(name),
+        *_name_faults(name),
         *(fault.message for fault in (*new.faults, *new.warnings)),
-        *_changed(new, old),
-        *_denied(new, content),
-        *_tried(new, answer),
+        *_identity_faults(new, old),
+        *_content_faults(new, content),
+        *_dry_run_faults(new, answer),
     )
 
 
-def _named(name: str) -> Iterator[str]:
-    """Without a name the server will make one."""
+def _name_faults(name: str) -> Iterator[str]:
+    """The name may be empty: the API server generates one then."""
     if name and not is_dns_subdomain(name):
         yield f"metadata.name: a DNS subdomain was expected, found {quoted(name)}"
 
 
-def _changed(new: ParsedSpec, old: ParsedSpec | None) -> Iterator[str]:
+def _identity_faults(new: ParsedSpec, old: ParsedSpec | None) -> Iterator[str]:
     if old is None or old.resource is None or new.resource is None or not is_dns_subdomain(old.resource.name):
-        return  # what cannot have been copied may be corrected
-    both = zip(("apiVersion", "kind", "metadata.name"), old.resource.identity, new.resource.identity, strict=True)
-    for what, was, now in both:
-        if was != now:
-            yield f"{RESOURCE}.{what} cannot be changed: {quoted(was)} was expected, found {quoted(now)}"
+        return  # an object that cannot have been copied may be corrected
+    values = zip(("apiVersion", "kind", "metadata.name"), old.resource.identity, new.resource.identity, strict=True)
+    for field, before, after in values:
+        if before != after:
+            yield f"{RESOURCE}.{field} cannot be changed: {quoted(before)} was expected, found {quoted(after)}"
 
 
-def _denied(new: ParsedSpec, content: object) -> Iterator[str]:
-    if new.order is not None and isinstance(content, Content):
-        why = rules_for(new.order.kind).refusal(content)
+def _content_faults(new: ParsedSpec, content: object) -> Iterator[str]:
+    if new.embedded is not None and isinstance(content, Content):
+        why = rules_for(new.embedded.kind).refusal(content)
         if why is not None:
             yield f"{RESOURCE}: {why}"
 
 
-def _tried(new: ParsedSpec, answer: Answer) -> Iterator[str]:
-    """A dry run without an answer is no fault: the review performs it and calls again."""
-    found = answer(new.order.trial) if new.order is not None else None
-    if isinstance(found, Rejected):
-        yield f"{RESOURCE}: the server would not take it: {found.message}"
+def _dry_run_faults(new: ParsedSpec, answer: Answer) -> Iterator[str]:
+    """None if the dry run has no answer yet: the webhook performs it and asks again."""
+    stored = answer(new.embedded.dry_run) if new.embedded is not None else None
+    if isinstance(stored, Rejected):
+        yield f"{RESOURCE}: the server would not take it: {stored.message}"

@@ -1,4 +1,4 @@
-"""`samara lint` reports these mistakes in a distribution, besides the faults of its spec."""
+"""The mistakes in a distribution that `samara lint` reports besides the faults of its spec."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ Json = Mapping[str, Any]
 
 def mistakes(spec: Json, parsed: ParsedSpec, specs: SpecCache) -> Iterator[Mistake]:
     """The mistakes in `spec`, the JSON from which `parsed` was read. One mistake does not hide those in other parts."""
-    listed = _mapping(spec.get("targets"))
-    lines = {which: _lines(which, listed) for which in (INCLUDED, EXCLUDED)}
-    yield from _names(parsed.targets, lines)
-    is_meant = spec.get("targets") == {}  # an explicit empty mapping selects nothing on purpose
-    if not is_meant and parsed.is_aimed and not parsed.targets.selects_some:
+    targets = _mapping(spec.get("targets"))
+    positions = {name: _positions(name, targets) for name in (INCLUDED, EXCLUDED)}
+    yield from _name_mistakes(parsed.targets, positions)
+    selects_nothing_on_purpose = spec.get("targets") == {}
+    if not selects_nothing_on_purpose and parsed.has_valid_targets and not parsed.targets.selects_some:
         expected = "allNamespaces: true, names in includedNamespaces, or a namespaceLabelSelector that is not empty"
         yield Mistake(TARGETS, expected, "targets that select nothing")
     resource = _mapping(spec.get("resource"))
-    yield from _metadata(_mapping(resource.get("metadata")), specs)
-    yield from _content(resource, specs)
+    yield from _metadata_mistakes(_mapping(resource.get("metadata")), specs)
+    yield from _content_mistakes(resource, specs)
 
 
-def _mapping(found: object) -> Json:
-    return found if isinstance(found, Mapping) else {}
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _lines(which: str, targets: Json) -> Mapping[str, str]:
-    """The first position of each name in a list. An entry that is not a mapping has a fault of its own."""
-    entries = _mapping(targets.get(which)).get("list")
-    found: dict[str, str] = {}
-    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, Mapping):
-            found.setdefault(str(entry.get("name") or ""), f"{TARGETS}.{which}.list[{number}].name")
-    return found
+def _positions(list_name: str, targets: Json) -> Mapping[str, str]:
+    """By name: the path of its first item in a list. An item that is not a mapping has a fault of its own."""
+    items = _mapping(targets.get(list_name)).get("list")
+    positions: dict[str, str] = {}
+    for number, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, Mapping):
+            positions.setdefault(str(item.get("name") or ""), f"{TARGETS}.{list_name}.list[{number}].name")
+    return positions
 
 
-def _names(targets: Targets, lines: Mapping[str, Mapping[str, str]]) -> Iterator[Mistake]:
-    for which, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
-        illegal = illegal_names(f"{TARGETS}.{which}", names, "allNamespaces: true", lines[which])
+def _name_mistakes(targets: Targets, positions: Mapping[str, Mapping[str, str]]) -> Iterator[Mistake]:
+    for list_name, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
+        illegal = illegal_names(f"{TARGETS}.{list_name}", names, "allNamespaces: true", positions[list_name])
         yield from (mistake for mistake in illegal if mistake.at)
     for name in targets.included.members & targets.excluded.members:
         expected = "the name in one of the lists: what is excluded gets no copy"
         twice = f"{quoted(name)}, which is in {INCLUDED}, too"
-        yield Mistake(f"{TARGETS}.{EXCLUDED}", expected, twice, lines[EXCLUDED][name])
+        yield Mistake(f"{TARGETS}.{EXCLUDED}", expected, twice, positions[EXCLUDED][name])
 
 
-def _metadata(metadata: Json, specs: SpecCache) -> Iterator[Mistake]:
+def _metadata_mistakes(metadata: Json, specs: SpecCache) -> Iterator[Mistake]:
     namespace = metadata.get("namespace")
     if namespace:
         expected = f"no namespace: {TARGETS} says where copies go"
@@ -73,7 +73,7 @@ def _metadata(metadata: Json, specs: SpecCache) -> Iterator[Mistake]:
                 yield Mistake(key, "no such key here: copies lack it", f"{a} that does not travel", at)
 
 
-def _content(resource: Json, specs: SpecCache) -> Iterator[Mistake]:
+def _content_mistakes(resource: Json, specs: SpecCache) -> Iterator[Mistake]:
     api_version, name = resource.get("apiVersion"), resource.get("kind")
     if not (isinstance(api_version, str) and api_version and isinstance(name, str) and name):
         return
@@ -84,6 +84,6 @@ def _content(resource: Json, specs: SpecCache) -> Iterator[Mistake]:
     type_ = resource.get("type")
     if isinstance(type_, str) and type_ in NEVER_COPIED_TYPES:
         yield Mistake(f"{RESOURCE}.type", "another type: Secrets of this type are never copied", quoted(type_))
-    normal = rules_for(kind).canonical
-    if normal is not None and normal(content_fields(resource)) is None:
+    canonical = rules_for(kind).canonical
+    if canonical is not None and canonical(content_fields(resource)) is None:
         yield Mistake(RESOURCE, invalid_content_message(kind), "fields that the server does not take")

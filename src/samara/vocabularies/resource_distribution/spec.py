@@ -9,18 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samara.core.desired import Fault, Mistake, mismatch
-from samara.core.names import NO_NAMES, NamespaceNames, quoted, sample
-from samara.core.selectors import NamespaceSelector, Selector, is_dns_subdomain
-from samara.core.selectors import parse_selector_json as parse_selector
+from samara.core.names import NO_NAMES, NamespaceNames, is_dns_subdomain, quoted, sample
+from samara.core.selectors import NamespaceSelector, Selector, parse_selector_json
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
 SELECTORS = ("namespaceLabelSelector", "namespaceSelector")
-"""The second is the original's newest name for the first, in its v1beta1. Here both count in both versions."""
-DEEPEST = 200
-"""Levels of a spec; the decoders of every interpreter go deeper."""
+"""The second is the name in the original's newest v1beta1. Samara accepts both names in both versions."""
+MAX_DEPTH = 200
+"""Levels of a spec that are accepted. The JSON decoder of every supported Python reads more."""
 _OUTSIDE_CONTENT = ("apiVersion", "kind", "metadata", "status")
-_AS_THE_SERVER = str.maketrans(
+_SERVER_ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 
@@ -32,16 +31,16 @@ class Targets(NamedTuple):
     included: NamespaceNames = NO_NAMES
     excluded: NamespaceNames = NO_NAMES
     selectors: tuple[Selector, ...] = ()
-    """Those that are not empty: an empty one selects nothing."""
+    """Without empty selectors, because an empty one selects nothing here."""
 
     @property
     def is_mistyped(self) -> bool:
-        """With a mistyped name no copy is deleted, because the author did not ask for that."""
+        """True if a name is illegal. Then no copy is deleted, because the author may mean a namespace that has one."""
         return bool(self.included.illegal or self.excluded.illegal)
 
     @property
     def selects_some(self) -> bool:
-        """False if no namespace can ever match. An illegal name counts: its author meant one."""
+        """False if no namespace can ever match. An illegal name counts as a match, because its author meant one."""
         return bool(self.everywhere or self.included.legal or self.included.illegal or self.selectors)
 
     @property
@@ -66,139 +65,145 @@ class Resource:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What may not change."""
+        """What may not change after the creation."""
         return self.api_version, self.kind, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """All that one spec says."""
+    """One spec, as its author wrote it."""
 
     resource: Resource | None
     targets: Targets
     faults: tuple[Fault, ...] = ()
-    """With one of these nothing can be done for the distribution."""
-    slips: tuple[Fault, ...] = ()
-    """Admission refuses these; a plan passes them over and serves the rest."""
+    """With one of these, nothing is written or deleted for the distribution."""
+    warnings: tuple[Fault, ...] = ()
+    """The webhook refuses these. A plan reports them and serves the rest."""
 
 
 def read(raw: bytes | None) -> Spec:
-    """Reads a spec as the server wrote it; all faults are listed, not the first one."""
+    """Parses a spec, and collects all of its faults instead of stopping at the first."""
     faults: list[Fault] = []
-    found = _mapping(load(raw), "spec", faults)
-    resource = _resource(found["resource"], faults) if found.get("resource") else None
+    spec = _mapping(load(raw), "spec", faults)
+    resource = _resource(spec["resource"], faults) if spec.get("resource") else None
     if resource is None and not faults:
         faults.append(mismatch(RESOURCE, "the complete object that is to be copied", "nothing"))
-    targets = _targets(_mapping(found.get("targets"), TARGETS, faults), faults)
-    return Spec(resource, targets, tuple(faults), tuple(_slips(targets)))
+    targets = _targets(_mapping(spec.get("targets"), TARGETS, faults), faults)
+    return Spec(resource, targets, tuple(faults), tuple(_target_warnings(targets)))
 
 
 def load(raw: bytes | None) -> object:
-    """The JSON of a spec. A text if the spec cannot be read."""
+    """The JSON of a spec. A text if the spec cannot be read or is nested too deeply."""
     try:
-        found: object = json.loads(raw or b"{}")
+        spec: object = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
         return "no JSON, or nested without end"
-    return found if _is_shallow(found) else "nested too deep"
+    return spec if _is_shallow(spec) else "nested too deep"
 
 
-def _is_shallow(found: object) -> bool:
-    """True where it can be written again, too, by an encoder that goes down as deep as the interpreter lets it."""
-    level = [found]
-    for _ in range(DEEPEST):
-        below = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
-        level = [each for several in below for each in several]
+def _is_shallow(value: object) -> bool:
+    """True if the value has at most `MAX_DEPTH` levels. The JSON encoder is recursive, so it could fail on more."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        containers = [
+            item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)
+        ]
+        level = [item for container in containers for item in container]
         if not level:
             return True
     return False
 
 
-def _mapping(found: object, at: str, faults: list[Fault]) -> Mapping[str, Any]:
-    """The mapping itself; nothing counts as an empty one."""
-    if isinstance(found, Mapping | None):
-        return found or {}
-    deepest = f", nested at most {DEEPEST} deep," if at == "spec" else ""
-    faults.append(mismatch(at, f"a mapping{deepest}"))
+def _mapping(value: object, field: str, faults: list[Fault]) -> Mapping[str, Any]:
+    """The mapping itself, or an empty one if there is none or the value is wrong."""
+    if isinstance(value, Mapping | None):
+        return value or {}
+    depth = f", nested at most {MAX_DEPTH} deep," if field == "spec" else ""
+    faults.append(mismatch(field, f"a mapping{depth}"))
     return {}
 
 
-def _resource(found: object, faults: list[Fault]) -> Resource | None:
-    """The resource also where only its name is at fault: of what else it says all faults are to be told."""
+def _resource(value: object, faults: list[Fault]) -> Resource | None:
+    """The embedded object, or None if a part of it is missing or wrong. A wrong name alone is reported only, so that
+    the other checks go on."""
     before = len(faults)
-    body = _mapping(found, RESOURCE, faults)
-    meta = _mapping(body.get("metadata"), f"{RESOURCE}.metadata", faults)
-    misnamed = tuple(_misnamed(meta)) if len(faults) == before else ()
+    body = _mapping(value, RESOURCE, faults)
+    metadata = _mapping(body.get("metadata"), f"{RESOURCE}.metadata", faults)
+    name_faults = tuple(_name_faults(metadata)) if len(faults) == before else ()
     if len(faults) == before:
-        faults += _incomplete(body)
-    words = [_words(meta, where, faults) for where in ("labels", "annotations")]
-    is_whole = len(faults) == before
-    faults += misnamed
-    if not is_whole:
+        faults += _type_faults(body)
+    labels, annotations = (_texts(metadata, where, faults) for where in ("labels", "annotations"))
+    is_complete = len(faults) == before
+    faults += name_faults
+    if not is_complete:
         return None
-    name = str(meta.get("name") or "")
-    return Resource(body["apiVersion"], body["kind"], name, words[0], words[1], content_fields(body), hashcode(body))
+    name = str(metadata.get("name") or "")
+    return Resource(body["apiVersion"], body["kind"], name, labels, annotations, content_fields(body), hashcode(body))
 
 
 def content_fields(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in body.items() if name not in _OUTSIDE_CONTENT}
 
 
-def _incomplete(body: Mapping[str, Any]) -> Iterator[Fault]:
+def _type_faults(body: Mapping[str, Any]) -> Iterator[Fault]:
     for part in ("apiVersion", "kind"):
         if not isinstance(body.get(part), str) or not body[part]:
-            at = f"{RESOURCE}.{part}"
+            field = f"{RESOURCE}.{part}"
             expected = f"the {part} of the object that is to be copied"
-            yield Fault("Invalid", f"{at}: expected, and missing", at, (Mistake(at, expected, "nothing"),))
+            yield Fault("Invalid", f"{field}: expected, and missing", field, (Mistake(field, expected, "nothing"),))
 
 
-def _misnamed(meta: Mapping[str, Any]) -> Iterator[Fault]:
-    name = meta.get("name")
+def _name_faults(metadata: Mapping[str, Any]) -> Iterator[Fault]:
+    name = metadata.get("name")
     if not isinstance(name, str) or not is_dns_subdomain(name):
         yield mismatch(
             f"{RESOURCE}.metadata.name", "a DNS subdomain", quoted(name) if isinstance(name, str) else "none"
         )
 
 
-def _words(meta: Mapping[str, Any], where: str, faults: list[Fault]) -> Mapping[str, str]:
-    at = f"{RESOURCE}.metadata.{where}"
-    found = _mapping(meta.get(where), at, faults)
-    odd = [key for key, value in found.items() if not isinstance(value, str)]
-    if odd:
-        message = f"{at}: texts were expected as values of {sample(odd)}"
-        faults.append(Fault("Invalid", message, at, (Mistake(at, f"texts as values of {sample(odd)}"),)))
-    return found
+def _texts(metadata: Mapping[str, Any], where: str, faults: list[Fault]) -> Mapping[str, str]:
+    """The labels or annotations."""
+    field = f"{RESOURCE}.metadata.{where}"
+    texts = _mapping(metadata.get(where), field, faults)
+    wrong = [key for key, value in texts.items() if not isinstance(value, str)]
+    if wrong:
+        message = f"{field}: texts were expected as values of {sample(wrong)}"
+        faults.append(Fault("Invalid", message, field, (Mistake(field, f"texts as values of {sample(wrong)}"),)))
+    return texts
 
 
-def _targets(found: Mapping[str, Any], faults: list[Fault]) -> Targets:
-    everywhere = found.get("allNamespaces") or False
+def _targets(targets: Mapping[str, Any], faults: list[Fault]) -> Targets:
+    everywhere = targets.get("allNamespaces") or False
     if not isinstance(everywhere, bool):
         faults.append(mismatch(f"{TARGETS}.allNamespaces", "true or false"))
-    selectors = [_selector(found.get(which), f"{TARGETS}.{which}", faults) for which in SELECTORS]
-    lists = [_names(found.get(which), f"{TARGETS}.{which}", faults) for which in (INCLUDED, EXCLUDED)]
-    return Targets(everywhere is True, lists[0], lists[1], tuple(each for each in selectors if each.requirements))
+    selectors = [_selector(targets.get(name), f"{TARGETS}.{name}", faults) for name in SELECTORS]
+    included, excluded = (_names(targets.get(name), f"{TARGETS}.{name}", faults) for name in (INCLUDED, EXCLUDED))
+    return Targets(
+        everywhere is True, included, excluded, tuple(selector for selector in selectors if selector.requirements)
+    )
 
 
-def _selector(found: object, at: str, faults: list[Fault]) -> Selector:
-    selector, wrong = parse_selector(found)
-    faults += [fault.below(at) for fault in wrong]
+def _selector(value: object, field: str, faults: list[Fault]) -> Selector:
+    selector, selector_faults = parse_selector_json(value)
+    faults += [fault.below(field) for fault in selector_faults]
     return selector
 
 
-def _names(found: object, at: str, faults: list[Fault]) -> NamespaceNames:
-    listed = _mapping(found, at, faults).get("list") or []
-    if not isinstance(listed, list):
-        faults.append(mismatch(f"{at}.list", "a list"))
-        listed = []
-    entries = [_mapping(each, f"{at}.list[{number}]", faults) for number, each in enumerate(listed)]
-    return NamespaceNames.of(str(each.get("name") or "") for each in entries)
+def _names(value: object, field: str, faults: list[Fault]) -> NamespaceNames:
+    items = _mapping(value, field, faults).get("list") or []
+    if not isinstance(items, list):
+        faults.append(mismatch(f"{field}.list", "a list"))
+        items = []
+    entries = [_mapping(item, f"{field}.list[{number}]", faults) for number, item in enumerate(items)]
+    return NamespaceNames.of(str(entry.get("name") or "") for entry in entries)
 
 
-def _slips(targets: Targets) -> Iterator[Fault]:
-    for which, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
+def _target_warnings(targets: Targets) -> Iterator[Fault]:
+    for name, names in ((INCLUDED, targets.included), (EXCLUDED, targets.excluded)):
         if names.illegal:
             found = sample(map(quoted, names.illegal))
-            at = f"{TARGETS}.{which}"
-            yield Fault("Invalid", f"{at}: names of namespaces were expected, found {found}", at)
+            field = f"{TARGETS}.{name}"
+            yield Fault("Invalid", f"{field}: names of namespaces were expected, found {found}", field)
     both = targets.included.members & targets.excluded.members
     if both:
         message = f"{TARGETS}: in {INCLUDED} and in {EXCLUDED}, where the latter counts: {sample(both)}"
@@ -208,11 +213,12 @@ def _slips(targets: Targets) -> Iterator[Fault]:
 def hashcode(resource: Mapping[str, Any]) -> str:
     """SHA-256 over the embedded object's compact JSON with sorted keys, in UTF-8, as the API server itself writes it.
 
-    It writes `<`, `>`, `&` and two line separators by their numbers. So this is what the original's annotation holds,
-    and taking over from it writes nothing.
+    The API server escapes `<`, `>`, `&` and two line separators. The original's annotation holds the same hash, so
+    taking over from it writes nothing.
     """
-    return hashlib.sha256(compact(resource).translate(_AS_THE_SERVER).encode()).hexdigest()
+    return hashlib.sha256(compact(resource).translate(_SERVER_ESCAPES).encode()).hexdigest()
 
 
-def compact(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def compact(body: Mapping[str, Any]) -> str:
+    """JSON without white space and with sorted keys."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Users read in the status of a distribution how many copies are in sync, and which problem each other copy has."""
+"""The status of a distribution: how many copies are in sync, and which problem each other copy has."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ _REASONS = {
 
 
 def status(
-    generation: int, tally: CopyCounts, faults: Iterable[Fault], exists: Callable[[Ref], bool]
+    generation: int, counts: CopyCounts, faults: Iterable[Fault], exists: Callable[[Ref], bool]
 ) -> Mapping[str, object]:
-    """With a fault no copy counts as succeeded, because existing copies are of an earlier spec."""
+    """The status that a distribution should have.
+
+    With a fault, no copy counts as succeeded, because the existing copies are of an earlier spec.
+    """
     fault_reasons = {fault.reason for fault in faults}
-    desired, succeeded = tally.wanted, 0 if fault_reasons else tally.in_sync
-    problems = _problems(tally, exists)
+    desired, succeeded = counts.wanted, 0 if fault_reasons else counts.in_sync
+    problems = _problems(counts, exists)
     if fault_reasons:
-        report_faults(problems, fault_reasons, tally.names)
+        _report_faults(problems, fault_reasons, counts.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
@@ -64,12 +67,12 @@ class Problem:
         self.reasons.add(_REASONS.get(reason, reason))
 
 
-def _problems(tally: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
+def _problems(counts: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
     problems = {condition: Problem() for condition in TYPES}
-    for reason, copies in tally.by_reason().items():
+    for reason, copies in counts.by_reason().items():
         for ref in copies:
             problems[_type_of(reason, ref, exists)].note(ref.namespace, reason)
-    for ref, removal in tally.removals.items():
+    for ref, removal in counts.removals.items():
         problems[DELETE].note(ref.namespace, removal.reason)
     return problems
 
@@ -84,7 +87,7 @@ def _type_of(reason: str, ref: Ref, exists: Callable[[Ref], bool]) -> str:
             return UPDATE if exists(ref) else CREATE
 
 
-def report_faults(problems: dict[str, Problem], reasons: Iterable[str], targets: Iterable[str]) -> None:
+def _report_faults(problems: dict[str, Problem], reasons: Iterable[str], targets: Iterable[str]) -> None:
     """Reports the reasons for every target that exists and has no conflict, in place of failed creates and updates."""
     for condition in (CREATE, UPDATE):
         problems[condition] = Problem()
@@ -98,10 +101,10 @@ def _condition(type_: str, problem: Problem) -> dict[str, object]:
     if not problem.reasons:
         return {"type": type_, "status": "False", "reason": SUCCEEDED}
     reported: dict[str, object] = {"type": type_, "status": "True", "reason": ",".join(sorted(problem.reasons))}
-    return {**reported, "failedNamespaces": truncated(problem.namespaces)} if problem.namespaces else reported
+    return {**reported, "failedNamespaces": _truncated(problem.namespaces)} if problem.namespaces else reported
 
 
-def truncated(namespaces: Collection[str]) -> list[str]:
+def _truncated(namespaces: Collection[str]) -> list[str]:
     """The first names, and a last entry with the number of the others. That entry is not a legal namespace name."""
-    rest = len(namespaces) - MAX_LISTED
-    return [*nsmallest(MAX_LISTED, namespaces), *([f"and {rest} more"] if rest > 0 else [])]
+    others = len(namespaces) - MAX_LISTED
+    return [*nsmallest(MAX_LISTED, namespaces), *([f"and {others} more"] if others > 0 else [])]
