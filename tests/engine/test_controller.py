@@ -104,7 +104,13 @@ def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> No
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
-    registry = Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),))
+    registry = Registry(
+        (
+            sync_to.source_type(
+                (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
+            ),
+        )
+    )
     key = Key("sync-to", source.ref)
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)

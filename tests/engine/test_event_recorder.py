@@ -624,7 +624,7 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
 
 
 def a_sync_to() -> SourceType:
-    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata))
+    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False)
 
 
 def with_two_vocabularies(stage: Stage) -> None:

@@ -54,15 +54,15 @@ class BuildContext:
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
-    is_protected: Callable[[str], bool] = lambda name: False
+    is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
-    adopt: Adopt = Adopt.IDENTICAL
+    adopt: Adopt
     """The setting `conflicts`."""
-    needs_consent: bool = False
+    needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
-    is_strict: bool = False
+    is_strict: bool
     """True under `tenancy: strict`. Labels of sources are not copied then, because a label can give an object power."""
-    managers: frozenset[str] = frozenset()
+    managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
 
 
