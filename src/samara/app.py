@@ -310,7 +310,7 @@ def _secret_poller(
     if not served:
         return None
     timings = PollTimings(clock, utc_now)
-    return SecretPoller(Readings(clock), served, timings, post=inbox.post, count_call=metrics.provider_called)
+    return SecretPoller(Readings(clock), served, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 
 def _converted_kinds(registry: Registry) -> frozenset[Kind]:

@@ -34,7 +34,7 @@ from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.apply import Outcome, Result
 from samara.engine.chunks import CHUNK
-from samara.engine.limits import PATIENCE
+from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
@@ -474,11 +474,11 @@ def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> Non
     engine.finish(write)
 
     flaps.note_unwanted(write.ref, source)
-    assert flaps.remaining(write.ref, source) == PATIENCE
-    engine.clock.now += PATIENCE + 1
+    assert flaps.remaining(write.ref, source) == FLAP_DELAY
+    engine.clock.now += FLAP_DELAY + 1
     engine.finish(write)
     flaps.note_unwanted(write.ref, source)
-    assert flaps.remaining(write.ref, source) == PATIENCE
+    assert flaps.remaining(write.ref, source) == FLAP_DELAY
 
 
 def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:

@@ -313,8 +313,8 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.note(create("a", a_key("other")), REFUSED)
-    waits.gone(namespace_ref("a"))
-    waits.gone(namespace_ref("nobody"))
+    waits.forget_object(namespace_ref("a"))
+    waits.forget_object(namespace_ref("nobody"))
 
     assert waits._by_namespace.keys() == {"b"}
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
@@ -324,7 +324,7 @@ def test_backoffs_of_a_deleted_object_end() -> None:
     waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
-    waits.gone(at("a", "db"))
+    waits.forget_object(at("a", "db"))
 
     assert [ref.name for _, ref in waits._by_namespace["a"]] == ["other"]
 

@@ -34,7 +34,7 @@ class Verdict:
 class DeletionGate:
     """Judges the deletions of a plan together, for the controller. It sends nothing itself.
 
-    It owns the times since when each source has been gone.
+    It owns the times at which sources vanished.
     """
 
     def __init__(
@@ -82,24 +82,27 @@ class DeletionGate:
         self._note_leftovers(key, delayed)
         allowed: list[Removal] = []
         if delayed and not self._must_wait(key, self._leftover_since, verdict):
-            allowed += delayed  # the garbage collector had its time. The mass-delete limit does not count leftovers.
+            allowed += delayed  # the garbage collector has left them; the mass-delete limit does not count leftovers
         allowed += self._within_limit(key, source, self._undamped(key, source, now, verdict), paused)
         verdict.allowed = [_without_namespace(removal, source, finalizer) for removal in allowed]
         verdict.record = self._guard.must_record(key.all_namespaces)
         return verdict
 
-    def intended(self, source: Ref) -> None:
+    def note_intended(self, source: Ref) -> None:
         """Records that we deleted this source ourselves."""
         self._intended.add(source)
 
-    def distrust(self, kind: Kind) -> None:
-        """A kind was listed again, perhaps after its CRD was missing. Its sources may exist, so their times restart."""
+    def restart_grace_periods(self, kind: Kind) -> None:
+        """Restarts the grace periods of the sources of a kind that was listed again.
+
+        If its CRD was missing meanwhile, its sources may be created again now.
+        """
         for since in (self._gone_since, self._leftover_since):
             for key in [key for key in since if key.source.kind == kind]:
                 del since[key]
 
     def forget(self, key: Key) -> None:
-        """Neither the source of a key nor a copy is left."""
+        """Drops the state of a key of which neither the source nor a copy is left."""
         self._gone_since.pop(key, None)
         self._leftover_since.pop(key, None)
         self._intended.discard(key.source)

@@ -21,7 +21,7 @@ from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 class EventReason(NamedTuple):
     type: Literal["Normal", "Warning"]
     meaning: str
-    """As the manual says it."""
+    """Shown in the reference of Events."""
 
 
 EVENT_REASONS = {
@@ -50,11 +50,11 @@ EVENT_REASONS = {
 REPEAT_AFTER = 1800.0
 """Seconds after which the Event of a lasting problem is sent again."""
 REVERTED = "put back"
-"""The topic of a copy that was reverted. People see it as `Updated`. It has a topic of its own because the copy may
-also be a source, whose Event `Updated` must not replace this one."""
+"""The internal reason of a copy that was reverted, sent as `Updated`. The copy may also be a source with an Event
+`Updated` of its own, and there is one Event per object and reason."""
 _REASONS_SHOWN = {REVERTED: "Updated"}
 _NORMAL = {REVERTED, *(reason for reason, about in EVENT_REASONS.items() if about.type == "Normal")}
-"""Topics that report what has happened. The others report problems that may last."""
+"""Reasons that report what has happened. The others report problems that may last."""
 _MAX_MESSAGE = 1000
 NAMESPACES = "samara.dev/namespaces"
 """The namespaces that an Event is about, as a JSON list of at most `MAX_NAMES`."""
@@ -80,6 +80,7 @@ class _Topic:
     sent_at: float = float("-inf")
     sent_text: str = ""
     dirty: bool = False
+    """True if the content has to be sent with the next flush."""
     is_counted: bool = False
     """True once `count` includes what the Event had counted before this process wrote it."""
 
@@ -142,6 +143,7 @@ class EventSink:
         return [address for address, topic in self._topics.items() if now - topic.sent_at >= REPEAT_AFTER]
 
     async def flush(self) -> None:
+        """Sends every Event that has changed, and forgets those that have not been sent for long."""
         for address, topic in list(self._topics.items()):
             if topic.dirty:
                 topic.dirty = False
@@ -196,8 +198,8 @@ class EventSink:
 
 
 def _text(topic: _Topic) -> str:
-    many = len(topic.namespaces)
-    where = f" in {many} namespace{'s' if many > 1 else ''}: {sample(topic.namespaces)}" if many else ""
+    count = len(topic.namespaces)
+    where = f" in {count} namespace{'s' if count > 1 else ''}: {sample(topic.namespaces)}" if count else ""
     advice = f"; {topic.advice}" if topic.advice else ""
     return f"{topic.message}{where}{advice}"
 
