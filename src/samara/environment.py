@@ -69,11 +69,11 @@ class Environment:
 
     def serves_same_as(self, other: Environment) -> bool:
         """True if the same is served and the same waits, even for another reason."""
-        mine, theirs = (
-            (environment.kinds, environment.missing.keys(), environment.originals.keys())
-            for environment in (self, other)
+        return (
+            self.kinds == other.kinds
+            and self.missing.keys() == other.missing.keys()
+            and self.originals.keys() == other.originals.keys()
         )
-        return mine == theirs
 
 
 async def discover_environment(client: Client, settings: Settings, before: Environment | None = None) -> Environment:

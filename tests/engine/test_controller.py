@@ -269,7 +269,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
         engine.deliver(Change(quota, None, None))
 
     assert engine.requeued() == [a_key().in_namespace("a")]
-    freed, waiting = (engine.retry.of(create(each)) for each in ("a", "b"))
+    freed, waiting = (engine.retry.state_of(create(each)) for each in ("a", "b"))
     assert freed is not None
     assert waiting is not None
     assert freed.until <= engine.clock() < waiting.until

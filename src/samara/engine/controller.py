@@ -69,6 +69,8 @@ RECHECK_OUTBOX = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """The settings and options that the controller itself needs."""
+
     gone_after: float
     """Seconds for which the copies of a vanished source stay."""
     resync: float = 0.0
@@ -78,7 +80,10 @@ class Options:
 
 
 class Controller:
-    """One per process. A standby keeps its cache warm; its inbox is closed until it leads."""
+    """Owns the work queue, the counts of each source, and the large plans under way.
+
+    On a standby the reflectors fill the cache, but its inbox is closed until it leads.
+    """
 
     def __init__(  # noqa: PLR0913 - the components that it drives
         self,
@@ -368,7 +373,10 @@ class Controller:
     # ------------------------------------------------------------------ planning
 
     def plan(self, key: Key) -> None:
-        """Compares the desired state of a key with the cluster, and offers the writes. Begins a large plan only."""
+        """Compares the desired state of a key with the cluster, and offers the writes.
+
+        A plan with more than one chunk is only started here; `continue_chunked` goes on with it.
+        """
         started = self._clock()
         if (prepared := self._prepare(key)) is None:
             return
@@ -496,7 +504,7 @@ class Controller:
         """Puts a write into the outbox. If it has to wait for its backoff or for the drift limit, queues its key."""
         if self._options.observe or self._must_keep_finalizer(write):
             return
-        state = self._retry.of(write)
+        state = self._retry.state_of(write)
         if state is not None and state.is_reported:
             note_refused(write, counts, state.message)  # until it succeeds, also while it is retried
         if state is not None and state.until > self._clock():
@@ -541,7 +549,7 @@ class Controller:
         unread = self._fetcher.pending + (self._secrets.readings.pending if self._secrets is not None else 0)
         if self.chunked or len(self.queue) or not self._writer.is_idle or unread or self.status.stale:
             return
-        if self._retry.retrying:
+        if self._retry.is_retrying:
             return
         self.synced = True
         self._writer.stop_verifying()

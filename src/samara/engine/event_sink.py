@@ -76,7 +76,7 @@ class _Topic:
     message: str = ""
     advice: str = ""
     count: int = 0
-    first: str = ""
+    first_timestamp: str = ""
     sent_at: float = float("-inf")
     sent_text: str = ""
     dirty: bool = False
@@ -85,7 +85,7 @@ class _Topic:
     """True once `count` includes what the Event had counted before this process wrote it."""
 
     @property
-    def shown(self) -> str:
+    def sent_reason(self) -> str:
         return _REASONS_SHOWN.get(self.reason, self.reason)
 
 
@@ -158,7 +158,7 @@ class EventSink:
         if topic.reason in _NORMAL:
             topic.keys, topic.namespaces = set(), set()
         report = log.info if topic.reason in _NORMAL else log.warning
-        report(f"told.{topic.shown}", about=topic.about, message=text)
+        report(f"told.{topic.sent_reason}", about=topic.about, message=text)
         if self._silent:
             return
         try:
@@ -168,7 +168,7 @@ class EventSink:
 
     async def _send(self, topic: _Topic, text: str, annotations: dict[str, str]) -> None:
         now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        topic.first = topic.first or now
+        topic.first_timestamp = topic.first_timestamp or now
         namespace = topic.about.namespace or "default"
         path = f"/api/v1/namespaces/{namespace}/events"
         name = _name(topic)
@@ -233,11 +233,11 @@ def _event(
             **({"namespace": topic.about.namespace} if topic.about.namespace else {}),
             **({"uid": topic.uid} if topic.uid else {}),
         },
-        "reason": topic.shown,
+        "reason": topic.sent_reason,
         "message": text,
         "type": "Normal" if topic.reason in _NORMAL else "Warning",
         "count": topic.count,
-        "firstTimestamp": topic.first,
+        "firstTimestamp": topic.first_timestamp,
         "lastTimestamp": now,
         "reportingComponent": "samara",
         "source": {"component": "samara"},

@@ -112,7 +112,7 @@ class ResultHandler:
 
     def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
         delay = self.retry.note(write, result)
-        state = self.retry.of(write)
+        state = self.retry.state_of(write)
         if state is not None and state.is_reported:
             self._report_refusal(write, state)
         if self._is_namespace_gone(write):

@@ -65,7 +65,7 @@ class RetryBackoff:
     def note(self, write: Write, result: Result) -> float:
         """Records a failure. Returns the seconds after which to try again."""
         attempt = write.key, write.ref
-        before = self.of(write)
+        before = self.state_of(write)
         attempts = before.attempts + 1 if before is not None else 1
         delay = self._delay(result.outcome, attempts)
         if result.outcome is Outcome.REFUSED:
@@ -107,12 +107,12 @@ class RetryBackoff:
         release_at, now = self._released.get(namespace, 0.0), self._clock()
         return release_at - now if release_at > now else inf
 
-    def of(self, write: Write) -> RetryState | None:
+    def state_of(self, write: Write) -> RetryState | None:
         """The state of a write; None if its last attempt succeeded, or if it was never sent."""
         return self._by_namespace.get(write.ref.namespace_or_name, {}).get((write.key, write.ref))
 
     @property
-    def retrying(self) -> bool:
+    def is_retrying(self) -> bool:
         """True while a write waits for a retry and has not been reported: it may well succeed."""
         now = self._clock()
         return any(
