@@ -1379,8 +1379,8 @@ ENGINE = (
     Fault(
         "delayed deletions are sent at once",
         "engine/deletions",
-        "if delayed and not self._must_wait(key, self._leftover_since, verdict):",
-        "if delayed:",
+        "if leftovers and (remaining := self._remaining_grace(key, self._leftover_since)) > 0:",
+        "if False:",
         by="engine/test_holds_and_removals.py::test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit",
     ),
     Fault(

@@ -479,7 +479,7 @@ class Controller:
             self._offer(removal, counts, urgent=key.namespace is not None)
         for delayed_key, delay in verdict.requeue:
             self.requeue(delayed_key, delay)
-        if verdict.record:
+        if verdict.must_record:
             self._hold_store.save_soon()
         held = self._guard.held.get(key.all_namespaces)
         counts.mark_held(held.refs if held is not None else frozenset())

@@ -20,9 +20,12 @@ class HeldSet:
 
     key: str
     refs: frozenset[Ref]
-    count: int
     since: float
     until: float
+
+    @property
+    def count(self) -> int:
+        return len(self.refs)
 
     @cached_property
     def digest(self) -> str:
@@ -124,7 +127,7 @@ class MassDeleteGuard:
         dropped = [ref for ref in held.refs if ref.namespace == key.namespace and ref not in refs]
         if dropped:
             remaining = held.refs.difference(dropped)
-            self.held[key.all_namespaces] = replace(held, refs=remaining, count=len(remaining))
+            self.held[key.all_namespaces] = replace(held, refs=remaining)
             if not remaining:
                 del self.held[key.all_namespaces]
 
@@ -165,10 +168,10 @@ class MassDeleteGuard:
         if held is None:
             now = self._clock()
             until = inf if _has_namespaces(refs) else now + self._hold_seconds
-            held = HeldSet(str(key), frozenset(), 0, now, until)
+            held = HeldSet(str(key), frozenset(), now, until)
             self._remembered.discard(str(key))
         refs = refs if key.namespace is None else held.refs | refs
-        self.held[key.all_namespaces] = replace(held, refs=refs, count=len(refs))
+        self.held[key.all_namespaces] = replace(held, refs=refs)
 
     def _pass(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
         """Counts deletes that are within the limit. Those of Namespaces wait until they are recorded."""
