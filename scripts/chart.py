@@ -23,7 +23,7 @@ from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_confi
 from samara.assembly import kinds_in
 from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
-from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, own_rules, served_source_types
+from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, guessed_source_types, own_rules
 from samara.cli.output import as_yaml
 from samara.core.kinds import REFUSED_CORE_KINDS, REFUSED_GROUPS
 from samara.core.model import Kind, KindName
@@ -89,7 +89,7 @@ def _vocabulary(name: str) -> Json:
     return {
         "name": name,
         "servedByDefault": name in Settings().vocabularies,
-        "crds": list(crds.needed(kind for source_type in served_source_types(settings) for kind in source_type.kinds)),
+        "crds": list(crds.needed(kind for source_type in guessed_source_types(settings) for kind in source_type.kinds)),
         "rules": [rule for rule in rules if PROBE.group not in rule["apiGroups"]],
         "rulesUnlessTakeover": [rule for rule in waiting_rules if rule not in rules],
         "rulesInOwnNamespace": [rule.manifest() for rule in own_rules(settings)],
@@ -169,7 +169,7 @@ def _is_for_probe(hook: Json) -> bool:
 
 def _webhooks(settings: Settings, kind: Kind) -> list[Json]:
     """The webhooks of a configuration, without the fields that the chart sets in all of them."""
-    made = webhook_configuration(Registry(served_source_types(settings)), {}, kind=kind)["webhooks"]
+    made = webhook_configuration(Registry(guessed_source_types(settings)), {}, kind=kind)["webhooks"]
     return [{key: hook[key] for key in hook if key not in ("clientConfig", "namespaceSelector")} for hook in made]
 
 
@@ -215,8 +215,8 @@ def _schema_of(shape: Shape, key: str = "") -> Json:
         case Nullable():
             return {"anyOf": [_schema_of(shape.inner), {"type": "null"}]}
         case ListOf():
-            least = {"minItems": shape.least} if shape.least else {}
-            return {"type": "array", "items": _schema_of(shape.item), **least}
+            min_items = {"minItems": shape.min_length} if shape.min_length else {}
+            return {"type": "array", "items": _schema_of(shape.item), **min_items}
         case Record():
             return _record(shape.struct)
         case Inline():

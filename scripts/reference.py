@@ -65,9 +65,9 @@ def _families() -> Iterator[tuple[str, str, str, str]]:
 async def _collected() -> list[Any]:
     """The families of an operator without sources. A counter shows its labels once it has counted."""
     counted = Metrics()
-    counted.write_done("", "", "", 0.0)
-    counted.provider_called("", "")
-    counted.admission_answered("", "", 0.0)
+    counted.count_write("", "", "", 0.0)
+    counted.count_provider_call("", "")
+    counted.count_admission("", "", 0.0)
     clock = asyncio.get_running_loop().time
     idle = SimpleNamespace(synced=False, obstacle=None)
     health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())

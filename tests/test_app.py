@@ -284,7 +284,7 @@ def test_the_operator_exports_no_second_series_for_the_time_when_a_counter_began
     enable_created_metrics()  # type: ignore[no-untyped-call]
     asyncio.run(run())
     metrics = Metrics()
-    metrics.write_done("sync-to", "create", "ok", 0.1)
+    metrics.count_write("sync-to", "create", "ok", 0.1)
     assert b"_created" not in generate_latest(metrics.registry)
 
 

@@ -20,11 +20,11 @@ from samara import __version__, crds, log
 from samara.assembly import (
     CERTIFICATE,
     CONVERTERS,
-    brake_of,
-    read_from_store,
+    mass_delete_limit,
     registry_of,
-    reserved,
-    served,
+    reserved_namespaces,
+    secret_store_vocabularies,
+    served_source_types,
     store_config,
 )
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
@@ -73,6 +73,10 @@ LAST_EVENTS = 0.5
 """Seconds that sending their Events may take after that. It is short because a standby waits for the lease."""
 STANDSTILL = 2.0
 """The process ends itself if the event loop does not run for this many durations of the lease."""
+DISCOVERY_FIRST, DISCOVERY_MAX = 2.0, 60.0
+"""Seconds between two discoveries while something is missing: at first, and at most."""
+DISCOVERY_BESIDE_ORIGINAL = 8.0
+"""Most seconds between two discoveries while an original controller runs. It takes several to see that it stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +92,6 @@ class Options:
     """Where the webhook server listens. None if there is none."""
 
 
-DISCOVERY_FIRST, DISCOVERY_MAX = 2.0, 60.0
-"""Seconds between two discoveries while something is missing: at first, and at most."""
-DISCOVERY_BESIDE_ORIGINAL = 8.0
-"""Most seconds between two discoveries while an original controller runs. It takes several to see that it stopped."""
-
-
 class LeaseLostError(SamaraError):
     """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
 
@@ -101,9 +99,9 @@ class LeaseLostError(SamaraError):
 def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
     """The policy for all vocabularies. In a cluster the operator's own namespace is always protected."""
     own = (access.namespace,) if access.in_cluster else ()
-    names = reserved(settings, access.namespace)
+    reserved = reserved_namespaces(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
-    return ClusterPolicy(protected, settings.recreate == "allow", names, _own_objects(settings, access.namespace))
+    return ClusterPolicy(protected, settings.recreate == "allow", reserved, _own_objects(settings, access.namespace))
 
 
 def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
@@ -116,7 +114,7 @@ def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Sessions with the API server. There are several so that the lease need not wait for the requests of copies."""
+    """Clients of the API server. There are several so that the lease does not wait for the requests of copies."""
 
     objects: Client
     """For sources and copies. It writes only while this process leads."""
@@ -141,8 +139,10 @@ class Operator:
         client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
-        self._waiting_for = environment.waiting
+        self._unserved = environment.waiting
+        """What is missing, and why. `Health` reads it whenever it is asked."""
         self._changed = asyncio.Event()
+        """Set when what is served has changed, so that the operator must be built again."""
         registry = registry_of(
             settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
         )
@@ -154,7 +154,9 @@ class Operator:
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())
-        guard = MassDeleteGuard(brake_of(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock)
+        guard = MassDeleteGuard(
+            mass_delete_limit(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock
+        )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
         self._controller = Controller(
@@ -182,7 +184,7 @@ class Operator:
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
-        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
+        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._unserved, converted)
         self.metrics = MetricsPage(
             metrics.registry,
             CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
@@ -206,7 +208,7 @@ class Operator:
         guarding = tuple(source_type for source_type in registry.source_types if source_type.admission is not None)
         # The chart registers webhooks for every configured vocabulary, also for those that wait for the original
         # operator to stop. Those requests are allowed.
-        registered = served(self._settings, self.environment.kinds) if listener.in_cluster else guarding
+        registered = served_source_types(self._settings, self.environment.kinds) if listener.in_cluster else guarding
         if not any(source_type.admission is not None for source_type in registered):
             return None
         client, is_leading = self._clients.admission, self._is_leading
@@ -219,7 +221,7 @@ class Operator:
         listening = answering(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
-            await _first(stop, self._changed)
+            await _wait_for_any(stop, self._changed)
             log.info("stopping", flying=self._controller.in_flight)
             await self._stop()
             for task in tasks:
@@ -254,7 +256,7 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
             now = await discover_environment(self._clients.own, self._settings, self.environment)
-            self._waiting_for.update(now.waiting)
+            self._unserved.update(now.waiting)
             if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.environment = now
@@ -283,7 +285,7 @@ async def _keep_leading(leader: LeaderElector) -> None:
 
 
 def may_write(options: Options, leader: LeaderElector | None) -> Callable[[], bool]:
-    """The check that `Client` makes directly before each write of a copy."""
+    """The check that the client of copies makes directly before each write."""
     if options.observe:
         return _never
     return leader.is_leader if leader is not None else _always
@@ -306,11 +308,11 @@ def _secret_poller(
     settings: Settings, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
 ) -> SecretPoller | None:
     """None if no served vocabulary reads a secret manager."""
-    served = read_from_store(settings)
-    if not served:
+    vocabularies = secret_store_vocabularies(settings)
+    if not vocabularies:
         return None
     timings = PollTimings(clock, utc_now)
-    return SecretPoller(Readings(clock), served, timings, post=inbox.post, count_call=metrics.provider_called)
+    return SecretPoller(Readings(clock), vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 
 def _converted_kinds(registry: Registry) -> frozenset[Kind]:
@@ -325,7 +327,7 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     # Otherwise each counter and histogram has a second series for the time when it began.
     disable_created_metrics()  # type: ignore[no-untyped-call]
     stop = asyncio.Event()
-    _on_signals(stop)
+    _stop_on_signals(stop)
     log.info("starting", version=__version__, server=access.server, vocabularies=",".join(settings.vocabularies))
     async with AsyncExitStack() as stack:
         own = await stack.enter_async_context(
@@ -347,8 +349,8 @@ async def run(settings: Settings, options: Options, access: Access) -> None:
     log.info("stopped")
 
 
-async def _first(*events: asyncio.Event) -> None:
-    """Waits until one of the events is set."""
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    """Waits until one of these events is set."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -357,7 +359,7 @@ async def _first(*events: asyncio.Event) -> None:
             wait.cancel()
 
 
-def _on_signals(stop: asyncio.Event) -> None:
+def _stop_on_signals(stop: asyncio.Event) -> None:
     """Sets `stop` at the first signal. The second one ends the process at once."""
     loop = asyncio.get_running_loop()
 

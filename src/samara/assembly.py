@@ -17,11 +17,12 @@ from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
 Kinds = Mapping[KindName, Kind]
-"""The kinds that settings name, as the server knows them."""
+"""The kinds that settings name, as the API server has them."""
 
 CERTIFICATE = "samara-webhook-tls"
 """The operator's Secret with the certificate of its webhooks."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
+"""The kinds that every API server has."""
 CONVERTERS = dict(converters(VOCABULARIES))
 """By group and kind: converts a custom resource from one version to another."""
 
@@ -35,13 +36,14 @@ def registry_of(
     every_kind: bool = False,
     vocabularies: tuple[Vocabulary[Any], ...] | None = None,
 ) -> Registry:
-    """Every source type, also those of vocabularies that are not served or that wait: they recognise their copies.
+    """Every source type. Those of vocabularies that are not served or that wait are disabled, and recognise copies.
 
     The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
     """
-
     vocabularies = VOCABULARIES if vocabularies is None else vocabularies
+    enabled = settings.vocabularies.keys() - waiting
     copyable = copyable_metadata(settings, vocabularies)
+    reserved_names = reserved_namespaces(settings, own_namespace)
 
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
@@ -56,8 +58,6 @@ def registry_of(
             managers=frozenset(own.managers),
         )
 
-    enabled = settings.vocabularies.keys() - waiting
-    reserved_names = reserved(settings, own_namespace)
     source_types = [
         source_type
         for vocabulary in vocabularies
@@ -85,7 +85,7 @@ def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], .
     return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
 
 
-def served(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
+def served_source_types(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
     """The source types of the vocabularies that the settings name."""
     source_types = registry_of(settings, kinds).source_types
     return tuple(source_type for source_type in source_types if source_type.vocabulary in settings.vocabularies)
@@ -103,8 +103,8 @@ def kinds_in(settings: Settings) -> tuple[KindName, ...]:
     return tuple(dict.fromkeys(kind for vocabulary, own in named for kind in vocabulary.kinds(own)))
 
 
-def reserved(settings: Settings, own_namespace: str) -> tuple[str, ...]:
-    """The names, as globs, that no Namespace made by Samara may have."""
+def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ...]:
+    """The names that no Namespace made by Samara may have, as globs."""
     trusted = [name for vocabulary, own in named_vocabularies(settings) for name in vocabulary.reserved_namespaces(own)]
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own_namespace, *trusted)))
 
@@ -121,11 +121,12 @@ def store_config(settings: Settings, own_namespace: str) -> Ref | None:
     return None
 
 
-def read_from_store(settings: Settings) -> frozenset[str]:
+def secret_store_vocabularies(settings: Settings) -> frozenset[str]:
     """The vocabularies that the settings name and whose values come from the secret manager."""
     return frozenset(vocabulary.name for vocabulary, _ in named_vocabularies(settings) if vocabulary.secret_store)
 
 
-def brake_of(settings: Settings) -> MassDeleteLimit | None:
+def mass_delete_limit(settings: Settings) -> MassDeleteLimit | None:
+    """The limit of the setting `massDelete`; None if it is switched off."""
     limits = settings.mass_delete
     return None if limits is None else MassDeleteLimit(limits.most, limits.percent, limits.namespaces)

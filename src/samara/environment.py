@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import yaml
-
 from samara import crds, log
-from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served
+from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served_source_types
 from samara.core.model import Kind, Ref
 from samara.core.names import sample
 from samara.core.vocabulary import RequiredRights
@@ -29,12 +27,12 @@ DEFAULT_LEASE_SECONDS = 15
 CLOCK_SKEW = timedelta(minutes=1)
 """How far clocks in a cluster may differ. A renewTime further in the future than this does not count as live."""
 MAX_CLOCK_ERROR = timedelta(hours=2)
-"""A Lease whose renewTime is this near to our time is observed, since either clock may be wrong."""
+"""A Lease whose renewTime differs more from our time has no holder. Any nearer one may: a clock may be wrong."""
 
 
 @dataclass(slots=True)
 class LeaseObservations:
-    """Since when each Lease of an original has been unchanged, by a clock that does not jump."""
+    """Notes since when each Lease of an original has been unchanged, by a clock that does not jump."""
 
     clock: Callable[[], float] = boot_time
     _unchanged_since: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -71,11 +69,11 @@ class Environment:
 
     def serves_same_as(self, other: Environment) -> bool:
         """True if the same is served and the same waits, even for another reason."""
-        mine, theirs = (
-            (environment.kinds, environment.missing.keys(), environment.originals.keys())
-            for environment in (self, other)
+        return (
+            self.kinds == other.kinds
+            and self.missing.keys() == other.missing.keys()
+            and self.originals.keys() == other.originals.keys()
         )
-        return mine == theirs
 
 
 async def discover_environment(client: Client, settings: Settings, before: Environment | None = None) -> Environment:
@@ -106,14 +104,15 @@ async def unless_stopped(stop: asyncio.Event, discovery: Coroutine[None, None, E
 
 
 async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]) -> None:
+    """Raises ConfigError if one of these rights on these kinds is missing."""
     needed = [(verb, kind) for kind in kinds for verb in rights.verbs]
-    allowed = await asyncio.gather(*(_may(client, verb, kind) for verb, kind in needed))
+    allowed = await asyncio.gather(*(_is_allowed(client, verb, kind) for verb, kind in needed))
     fault = rights.fault(right for right, is_allowed in zip(needed, allowed, strict=True) if not is_allowed)
     if fault is not None:
         raise ConfigError(fault)
 
 
-async def _may(client: Client, verb: str, kind: Kind) -> bool:
+async def _is_allowed(client: Client, verb: str, kind: Kind) -> bool:
     """True if the operator has a right in every namespace, or if that cannot be found out."""
     try:
         return await allowed(client.request, verb, kind)
@@ -140,8 +139,8 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
 
 
 async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
-    names = leases_of_originals(settings).items()
-    reasons = {vocabulary: await _why_wait(client, lease, leases) for vocabulary, lease in names}
+    lease_names = leases_of_originals(settings).items()
+    reasons = {vocabulary: await _reason_to_wait(client, lease, leases) for vocabulary, lease in lease_names}
     return {vocabulary: why for vocabulary, why in reasons.items() if why is not None}
 
 
@@ -154,7 +153,7 @@ def leases_of_originals(settings: Settings) -> dict[str, str]:
     }
 
 
-async def _why_wait(client: Client, lease: str, leases: LeaseObservations) -> str | None:
+async def _reason_to_wait(client: Client, lease: str, leases: LeaseObservations) -> str | None:
     try:
         raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
     except (Forbidden, NotFound):
@@ -191,19 +190,16 @@ def _duration(spec: Json) -> timedelta:
 # CRDs
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 async def warn_of_outdated_crds(client: Client, settings: Settings) -> None:
     """Warns of installed CRDs that lack fields of ours, because the API server drops such fields silently."""
     for name in crds.needed(
-        source_type.resource for source_type in served(settings) if source_type.resource is not None
+        source_type.resource for source_type in served_source_types(settings) if source_type.resource is not None
     ):
         try:
             installed = decode(await client.get(address(Ref(CRD, "", name))))
         except (SamaraError, *MALFORMED):
             continue  # if it is missing, or may not be read, the watch of its kind reports that
-        missing = missing_fields(installed, yaml.load(crds.text(name), _Loader))  # noqa: S506 - the safe one
+        missing = missing_fields(installed, crds.definition(name))
         if missing:
             log.warning(
                 "definition.older",
@@ -220,7 +216,7 @@ def missing_fields(installed: Json, shipped: Json) -> list[str]:
         f"{version} {path}"
         for version, schema in _schemas(shipped).items()
         if version in installed_schemas
-        for path in _missing(installed_schemas[version], schema, "")
+        for path in _missing_paths(installed_schemas[version], schema, "")
         if path.startswith(("spec", "status"))
     ]
 
@@ -232,15 +228,15 @@ def _schemas(crd: Json) -> dict[str, Json]:
     return {version: schema for version, schema in schemas.items() if schema}
 
 
-def _missing(installed: Json, shipped: Json, path: str) -> Iterator[str]:
+def _missing_paths(installed: Json, shipped: Json, path: str) -> Iterator[str]:
     if installed.get("x-kubernetes-preserve-unknown-fields"):
         return
     known = installed.get("properties") or {}
     for name, schema in (shipped.get("properties") or {}).items():
         below = f"{path}.{name}".lstrip(".")
         if name in known:
-            yield from _missing(known[name], schema, below)
+            yield from _missing_paths(known[name], schema, below)
         else:
             yield below
     if "items" in shipped:
-        yield from _missing(installed.get("items") or {}, shipped["items"], f"{path}[]")
+        yield from _missing_paths(installed.get("items") or {}, shipped["items"], f"{path}[]")

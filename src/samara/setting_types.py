@@ -54,6 +54,8 @@ def scalar(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
+    """A single value, and how it is read from YAML."""
+
     form: str
     expects: str
     parse: Callable[[object], Any]
@@ -68,6 +70,8 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """A mapping with the fields of a struct."""
+
     struct: type[Struct]
 
     @property
@@ -81,8 +85,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
+    """A list whose items all have one shape."""
+
     item: Leaf | Record
-    least: int
+    min_length: int
 
     @property
     def form(self) -> str:
@@ -90,11 +96,13 @@ class ListOf:
 
     @property
     def expects(self) -> str:
-        return f"a list{' that is not empty' if self.least else ''}, each item {self.item.expects}"
+        return f"a list{' that is not empty' if self.min_length else ''}, each item {self.item.expects}"
 
 
 @dataclass(frozen=True, slots=True)
 class Nullable:
+    """A value of another shape, or null."""
+
     inner: Leaf | ListOf | Record
 
     @property
@@ -157,17 +165,19 @@ def about(text: str, *, min_length: int | None = None) -> msgspec.Meta:
 
 @cache
 def settings_of(struct: type[Struct]) -> tuple[Setting, ...]:
+    """The fields of a struct."""
     return tuple(
-        Setting(field.name, field.encode_name, shape_of(field.type), _about(field.type), field.required)
+        Setting(field.name, field.encode_name, shape_of(field.type), _description(field.type), field.required)
         for field in msgspec.structs.fields(struct)
     )
 
 
 def keys_of(struct: type[Struct]) -> tuple[str, ...]:
+    """The keys that a mapping with the fields of this struct may have in YAML."""
     return tuple(key for setting in settings_of(struct) for key in setting.keys)
 
 
-def _about(annotation: Any) -> str:
+def _description(annotation: Any) -> str:
     descriptions = [meta.description for meta in _metadata(annotation) if isinstance(meta, msgspec.Meta)]
     return next(filter(None, descriptions), "")
 
@@ -187,8 +197,8 @@ def shape_of(annotation: Any) -> Any:
         [inner] = (item for item in get_args(plain) if item is not NoneType)
         return Nullable(shape_of(inner))
     if get_origin(plain) is tuple:
-        least = next((item.min_length for item in metadata if item.min_length), 0)
-        return ListOf(shape_of(get_args(plain)[0]), least)
+        min_length = next((item.min_length for item in metadata if item.min_length), 0)
+        return ListOf(shape_of(get_args(plain)[0]), min_length)
     if isinstance(plain, type) and issubclass(plain, Struct):
         return Record(plain)
     return _leaf(annotation, plain, metadata)
@@ -263,10 +273,10 @@ def format_duration(seconds: float) -> str:
     """The shortest text that `parse_duration` reads as the same duration, to the millisecond."""
     if math.isinf(seconds):
         return FOREVER
-    rest = round(seconds * 1000)
+    milliseconds = round(seconds * 1000)
     text = ""
     for name, unit in _UNITS:
-        count, rest = divmod(rest, unit)
+        count, milliseconds = divmod(milliseconds, unit)
         text += f"{count}{name}" if count else ""
     return text or "0"
 
@@ -293,8 +303,8 @@ def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
     parts: dict[str, object] = {"type": "string", "minLength": 1, "pattern": f"^{_DURATION}$"}
     if zero:
         return {"anyOf": [parts, {"enum": ["0", 0]}]}
-    some = {**parts, "allOf": [{"pattern": "[1-9]"}]}
-    return {"anyOf": [some, {"const": FOREVER}]} if forever else some
+    above_zero = {**parts, "allOf": [{"pattern": "[1-9]"}]}
+    return {"anyOf": [above_zero, {"const": FOREVER}]} if forever else above_zero
 
 
 NamespaceName = Annotated[

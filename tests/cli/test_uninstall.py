@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cluster.support.stage import OWN, Stage
 
-from samara.assembly import served
+from samara.assembly import served_source_types
 from samara.cli.deploy.removal import custom_resources
 from samara.settings import Settings
 
@@ -18,7 +18,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_it() -> None:
     """`samara uninstall` tells our finalizers from others by their domain."""
-    guarding = [source_type for source_type in served(Settings()) if source_type.finalizer]
+    guarding = [source_type for source_type in served_source_types(Settings()) if source_type.finalizer]
     assert {source_type.name for source_type in guarding} == {"accurate:sub", "fishysecret"}
     for source_type in guarding:
         assert {source_type.finalizer.split("/")[0]} == {source_type.resource.group if source_type.resource else ""}

@@ -84,7 +84,7 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
 
 def a_registry() -> Registry:
     named = {source_type.name: source_type for source_type in toys().source_types}
-    real = sync_to.source_type((SECRET, CONFIG_MAP), lambda where, words: dict(words))
+    real = sync_to.source_type((SECRET, CONFIG_MAP), lambda where, words: dict(words), is_protected=lambda name: False)
     return Registry((named["twinned"], named["things"], a_source_type("storable", storable, THING), real))
 
 

@@ -1379,14 +1379,14 @@ ENGINE = (
     Fault(
         "delayed deletions are sent at once",
         "engine/deletions",
-        "if delayed and not self._must_wait(key, self._leftover_since, verdict):",
-        "if delayed:",
+        "if leftovers and (remaining := self._remaining_grace(key, self._leftover_since)) > 0:",
+        "if False:",
         by="engine/test_holds_and_removals.py::test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit",
     ),
     Fault(
         "short-lived answers never expire",
         "engine/fetcher",
-        "if _is_short_lived(read):",
+        "if _is_short_lived(query):",
         "if False:",
         by="engine/test_questions.py::test_a_short_lived_answer_expires_soon",
     ),
@@ -1449,15 +1449,15 @@ ENGINE = (
     Fault(
         "a write in flight is forgotten",
         "engine/outbox",
-        "if write.key == key.all_namespaces and key.namespace in (None, _namespace_of(ref)):",
+        "if write.key == key.all_namespaces and key.namespace in (None, ref.namespace_or_name):",
         "if False:",
         by="engine/test_controller.py::test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again",
     ),
     Fault(
         "a fight over labels is not recognised",
         "engine/limits",
-        "return any(was.get(key)",
-        "return False and any(was.get(key)",
+        "return any(old.get(key)",
+        "return False and any(old.get(key)",
         by="engine/test_refusals.py::test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_then_reported",
     ),
     Fault(
@@ -1526,8 +1526,8 @@ ENGINE = (
     Fault(
         "a failed question counts as answered",
         "engine/fetcher",
-        "delay = _RETRY\n        self._post(Fetched(self._questions",
-        "delay = 0.0\n        self._post(Fetched(self._questions",
+        "delay = _RETRY\n        self._post(Fetched(self._queries",
+        "delay = 0.0\n        self._post(Fetched(self._queries",
         by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
     ),
     Fault(
@@ -1624,8 +1624,8 @@ ENGINE = (
     Fault(
         "a slow webhook changes the limit for all",
         "engine/limiter",
-        "_COUNTED = 0.9",
-        "_COUNTED = 1.0",
+        "_FASTEST_SHARE = 0.9",
+        "_FASTEST_SHARE = 1.0",
         by="engine/test_limiter.py::test_a_few_very_slow_writes_do_not_move_the_limit",
     ),
     Fault(
@@ -1659,8 +1659,8 @@ ENGINE = (
     Fault(
         "the limiter never learns that a write filled the limit",
         "engine/writer",
-        "self.limiter.sent(self._running)",
-        "self.limiter.sent(self._running - 1)",
+        "self.limiter.note_sent(self._running)",
+        "self.limiter.note_sent(self._running - 1)",
         by="engine/test_limiter.py::test_the_writer_tells_the_limiter_when_a_write_fills_the_limit",
     ),
 )

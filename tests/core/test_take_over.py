@@ -295,7 +295,15 @@ def test_a_copy_that_only_a_paused_source_would_take_over_is_deleted() -> None:
 
 def a_world_with_consent(accepted: str) -> World:
     """Copies of sync-to need the consent of namespace b."""
-    world = World(Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),)))
+    world = World(
+        Registry(
+            (
+                sync_to.source_type(
+                    (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
+                ),
+            )
+        )
+    )
     for name in ("a", "b", "c"):
         world.namespace(name)
     world.edit(namespace_ref("b"), annotations={ACCEPT: accepted})

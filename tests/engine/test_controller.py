@@ -34,7 +34,7 @@ from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.apply import Outcome, Result
 from samara.engine.chunks import CHUNK
-from samara.engine.limits import PATIENCE
+from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
@@ -104,7 +104,13 @@ def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> No
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
-    registry = Registry((sync_to.source_type((SECRET,), lambda where, words: dict(words), consent=True),))
+    registry = Registry(
+        (
+            sync_to.source_type(
+                (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
+            ),
+        )
+    )
     key = Key("sync-to", source.ref)
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
@@ -263,7 +269,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
         engine.deliver(Change(quota, None, None))
 
     assert engine.requeued() == [a_key().in_namespace("a")]
-    freed, waiting = (engine.retry.of(create(each)) for each in ("a", "b"))
+    freed, waiting = (engine.retry.state_of(create(each)) for each in ("a", "b"))
     assert freed is not None
     assert waiting is not None
     assert freed.until <= engine.clock() < waiting.until
@@ -468,11 +474,11 @@ def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> Non
     engine.finish(write)
 
     flaps.note_unwanted(write.ref, source)
-    assert flaps.remaining(write.ref, source) == PATIENCE
-    engine.clock.now += PATIENCE + 1
+    assert flaps.remaining(write.ref, source) == FLAP_DELAY
+    engine.clock.now += FLAP_DELAY + 1
     engine.finish(write)
     flaps.note_unwanted(write.ref, source)
-    assert flaps.remaining(write.ref, source) == PATIENCE
+    assert flaps.remaining(write.ref, source) == FLAP_DELAY
 
 
 def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:

@@ -101,7 +101,7 @@ def advising(source_type: SourceType, advice: str) -> SourceType:
 def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
     async def deed(stage: Stage) -> None:
         for name in numbered(0, 100):
-            stage.recorder.wrote(create(name))
+            stage.recorder.report_write(create(name))
         await stage.flush()
         sample = "ns-00000, ns-00001, ns-00002 and 97 more"
         assert stage.said() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
@@ -112,11 +112,11 @@ def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
 
 def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.wrote(create("b"))
-        stage.recorder.wrote(create("a"))
+        stage.recorder.report_write(create("b"))
+        stage.recorder.report_write(create("a"))
         await stage.flush()
         assert annotated(stage) == ('["a", "b"]', "2", "secret-copy/Secret/admin/db")
-        stage.recorder.wrote(create("c"))
+        stage.recorder.report_write(create("c"))
         await stage.flush()
         assert annotated(stage) == ('["c"]', "1", "secret-copy/Secret/admin/db")
 
@@ -125,7 +125,7 @@ def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
 
 def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(), blocked(numbered(0, 150)), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(numbered(0, 150)), None)
         await stage.flush()
         namespaces, count, _ = annotated(stage)
         assert (json.loads(namespaces), count) == (numbered(0, 100), "150")
@@ -136,8 +136,8 @@ def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
 def test_annotations_name_every_key_that_an_event_is_about() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
-        stage.recorder.planned(OTHER, Desired(), blocked(["b"]), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
+        stage.recorder.record_plan(OTHER, Desired(), blocked(["b"]), None)
         await stage.flush()
         keys = "secret-copy/Secret/admin/db,sync-to/Secret/admin/db"
         assert annotated(stage) == ('["a", "b"]', "2", keys)
@@ -147,7 +147,7 @@ def test_annotations_name_every_key_that_an_event_is_about() -> None:
 
 def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), CopyCounts(), None)
+        stage.recorder.record_plan(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), CopyCounts(), None)
         await stage.flush()
         assert annotated(stage)[:2] == ("[]", "0")
 
@@ -163,7 +163,7 @@ def annotated(stage: Stage) -> tuple[str, str, str]:
 
 def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.wrote(create("a"))
+        stage.recorder.report_write(create("a"))
         await stage.flush()
         (event,) = stage.events()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
@@ -182,12 +182,12 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
 def test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_namespace("admin", 2, annotations={PAUSED: "true"}))
-        stage.recorder.wrote(create("a"))
-        stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
+        stage.recorder.report_write(create("a"))
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["b"]), None)
         await stage.flush()
         assert stage.requests() == 0
         stage.cache.put(a_namespace("admin", 3))
-        stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["b"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: b", 1)]
 
@@ -197,7 +197,7 @@ def test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_af
 def test_later_copies_join_the_same_event() -> None:
     async def deed(stage: Stage) -> None:
         for name in ("a", "b"):
-            stage.recorder.wrote(create(name))
+            stage.recorder.report_write(create(name))
             await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
         assert [each.method for each in stage.script.seen] == ["POST", "POST", "PATCH"]
@@ -207,8 +207,8 @@ def test_later_copies_join_the_same_event() -> None:
 
 def test_each_reason_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.wrote(create("a"))
-        stage.recorder.wrote(delete("b"))
+        stage.recorder.report_write(create("a"))
+        stage.recorder.report_write(delete("b"))
         await stage.flush()
         assert sorted(reason for reason, _, _ in stage.said()) == ["Copied", "Removed"]
 
@@ -218,12 +218,12 @@ def test_each_reason_has_an_event_of_its_own() -> None:
 def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         for _ in range(4):
-            stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
+            stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
-        stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
@@ -233,7 +233,7 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
 
 def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
         counts = []
         for _ in range(7):
             await stage.flush()
@@ -247,7 +247,7 @@ def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
 def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "refused")
-        stage.recorder.due(a_key(), tally)
+        stage.recorder.recheck(a_key(), tally)
         await stage.flush()
         tally.mark_in_sync(at("a", "db"))
         stage.clock.now += AGAIN
@@ -259,7 +259,7 @@ def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
 
 def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.blocked(create("a"), "Refused", "no")
+        stage.recorder.report_blocked(create("a"), "Refused", "no")
         await stage.flush()
         stage.clock.now += AGAIN
         await stage.flush()
@@ -271,7 +271,7 @@ def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
 def test_a_problem_that_returns_is_reported_again() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
-            stage.recorder.planned(a_key(), Desired(), tally, None)
+            stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
@@ -282,7 +282,7 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         for version, uid in ((1, "u1"), (2, "u2")):
             stage.cache.put(a_source(version=version, uid=uid))
-            stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
+            stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
             await stage.flush()
         assert [(each["involvedObject"]["uid"], each["count"]) for each in stage.events()] == [("u1", 1), ("u2", 1)]
 
@@ -292,7 +292,7 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
 def test_a_block_that_changes_is_said_at_once() -> None:
     async def deed(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
-            stage.recorder.planned(a_key(), Desired(), blocked(names), None)
+            stage.recorder.record_plan(a_key(), Desired(), blocked(names), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
 
@@ -305,7 +305,7 @@ def test_a_block_that_changes_is_said_at_once() -> None:
 )
 def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
         assert [each[0] for each in stage.said()] == [told]
 
@@ -317,7 +317,7 @@ def test_refused_removals_are_reported_with_refused_copies() -> None:
         tally = blocked(["a"], "refused", "a webhook fails")
         tally.mark_not_removed(at("b", "db"), "refused", "a webhook fails")
         tally.mark_held({at("c", "db")})
-        stage.recorder.due(a_key(), tally)
+        stage.recorder.recheck(a_key(), tally)
         await stage.flush()
         assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
 
@@ -328,7 +328,7 @@ def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
     async def deed(stage: Stage) -> None:
         (source_type,) = stage.cache.registry.source_types
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
-        stage.recorder.due(a_key(), blocked(["a", "b"]))
+        stage.recorder.recheck(a_key(), blocked(["a", "b"]))
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
 
@@ -337,7 +337,7 @@ def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
 
 def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"], "no-namespace"), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"], "no-namespace"), None)
         await stage.flush()
         assert stage.requests() == 0
 
@@ -347,12 +347,12 @@ def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
 def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it() -> None:
     async def deed(stage: Stage) -> None:
         fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
-        stage.recorder.planned(a_key(), fault, CopyCounts(), None)
-        stage.recorder.planned(a_key().in_namespace("a"), Desired(), CopyCounts(), None)
+        stage.recorder.record_plan(a_key(), fault, CopyCounts(), None)
+        stage.recorder.record_plan(a_key().in_namespace("a"), Desired(), CopyCounts(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
         stage.clock.now += AGAIN + 1
-        stage.recorder.planned(a_key(), Desired(), CopyCounts(), None)
+        stage.recorder.record_plan(a_key(), Desired(), CopyCounts(), None)
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
 
@@ -364,7 +364,7 @@ def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
-        stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
+        stage.recorder.record_plan(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
         await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
@@ -379,14 +379,14 @@ def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
 
 def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.wrote(create("a"))
+        stage.recorder.report_write(create("a"))
         await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
         assert stage.cache.get(a_key().source) is None
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
-        stage.recorder.wrote(delete("a"))
+        stage.recorder.record_plan(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
+        stage.recorder.report_write(delete("a"))
         await stage.flush()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
         told = {event["reason"]: event["involvedObject"] for event in stage.events()}
@@ -400,9 +400,9 @@ def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
-            stage.recorder.planned(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
+            stage.recorder.record_plan(a_key(), Desired(), CopyCounts(), holds.held[a_key()])
             await stage.flush()
-            stage.recorder.due(a_key(), blocked(["a"], "refused"))
+            stage.recorder.recheck(a_key(), blocked(["a"], "refused"))
             await stage.flush()
         assert [each[2] for each in stage.said() if each[0] == "Held"] == [1]
 
@@ -413,7 +413,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.said()
         assert message.startswith("it is paused; 8 removals are held by the brake; ")
@@ -425,7 +425,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
 def test_a_reverted_edit_is_reported_on_the_copy() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
-        stage.recorder.reverted(create("a"), "kubectl-edit")
+        stage.recorder.report_reverted(create("a"), "kubectl-edit")
         await stage.flush()
         (event,) = stage.events()
         assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
@@ -458,8 +458,8 @@ def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
     async def deed(stage: Stage) -> None:
         chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
         a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
-        stage.recorder.wrote(create("deeper", below("deep")))
-        stage.recorder.wrote(create("deep", below("web")))
+        stage.recorder.report_write(create("deeper", below("deep")))
+        stage.recorder.report_write(create("deep", below("web")))
         await stage.flush()
         (event,) = stage.events()
         assert (event["involvedObject"]["namespace"], event["count"]) == ("top", 2)
@@ -477,7 +477,7 @@ def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str])
     async def deed(stage: Stage) -> None:
         chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
         a_tree(stage, *chain, top="", **parents)
-        stage.recorder.wrote(create("deeper", below("deep")))
+        stage.recorder.report_write(create("deeper", below("deep")))
         await stage.flush()
         assert stage.events() == []
 
@@ -487,7 +487,7 @@ def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str])
 def test_a_seeded_copy_carries_the_events_of_its_copies_once_its_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
-        stage.recorder.wrote(create("deep", below("web")))
+        stage.recorder.report_write(create("deep", below("web")))
         await stage.flush()
         (event,) = stage.events()
         assert event["involvedObject"]["namespace"] == "web"
@@ -497,8 +497,8 @@ def test_a_seeded_copy_carries_the_events_of_its_copies_once_its_source_is_gone(
 
 def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.reverted(create(HOME), "kubectl-edit")
-        stage.recorder.wrote(
+        stage.recorder.report_reverted(create(HOME), "kubectl-edit")
+        stage.recorder.report_write(
             Update(a_key(), at("a", "db"), Copy(at("a", "db"), Template(secret("one"))), a_copy("a"), "differs")
         )
         await stage.flush()
@@ -518,7 +518,7 @@ def test_an_event_that_is_lost_stops_nothing() -> None:
         ):
             stage = Stage(client, Store(), script)
             for name in ("a", "b"):
-                stage.recorder.wrote(create(name))
+                stage.recorder.report_write(create(name))
                 await stage.flush()
             assert len(script.seen) == 2
 
@@ -538,7 +538,7 @@ def test_nothing_is_sent_while_only_observing() -> None:
 
 def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
     async def deed(stage: Stage) -> None:
-        stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), CopyCounts(), None)
+        stage.recorder.record_plan(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), CopyCounts(), None)
         await stage.flush()
         assert len(stage.events()[0]["message"]) <= 1024
 
@@ -548,12 +548,12 @@ def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
 def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
     async def deed(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts()):
-            stage.recorder.planned(a_key(), Desired(), tally, None)
+            stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
         stage.clock.now += 2 * AGAIN + 1
         await stage.flush()
         stage.store.objects.clear()
-        stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
+        stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
@@ -564,7 +564,7 @@ def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "invalid", "what should be here is not known")
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
-        stage.recorder.planned(a_key(), want, tally, None)
+        stage.recorder.record_plan(a_key(), want, tally, None)
         await stage.flush()
         assert stage.said() == [("FetchError", "the store does not answer", 1)]
 
@@ -575,7 +575,7 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_
     async def deed(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
-            stage.recorder.planned(a_key(), Desired(faults=faults), CopyCounts(), None)
+            stage.recorder.record_plan(a_key(), Desired(faults=faults), CopyCounts(), None)
             await stage.flush()
         assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
@@ -592,7 +592,7 @@ def test_different_messages_are_reported_in_a_stable_order() -> None:
     async def deed(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
-            stage.recorder.planned(a_key(), Desired(), both, None)
+            stage.recorder.record_plan(a_key(), Desired(), both, None)
             await stage.flush()
         text = "somebody's; that of another; together in 3 namespaces: a, b, c"
         assert stage.said() == [("Conflict", text, 1)]
@@ -604,7 +604,7 @@ def test_messages_that_differ_by_namespace_only_are_one() -> None:
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
-        stage.recorder.planned(a_key(), Desired(), tally, None)
+        stage.recorder.record_plan(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
         assert stage.said() == [("Refused", text, 1)]
@@ -615,7 +615,7 @@ def test_messages_that_differ_by_namespace_only_are_one() -> None:
 def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
     async def deed(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
-        stage.recorder.planned(a_key(), Desired(), tally, None)
+        stage.recorder.record_plan(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
         assert stage.said() == [("Refused", text, 1)]
@@ -624,7 +624,7 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
 
 
 def a_sync_to() -> SourceType:
-    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata))
+    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False)
 
 
 def with_two_vocabularies(stage: Stage) -> None:
@@ -639,9 +639,9 @@ def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_no
         with_two_vocabularies(stage)
         theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
         for _ in range(3):
-            stage.recorder.planned(a_key(), Desired(), blocked(["f3"]), None)
+            stage.recorder.record_plan(a_key(), Desired(), blocked(["f3"]), None)
             await stage.flush()
-            stage.recorder.planned(OTHER, Desired(), theirs, None)
+            stage.recorder.record_plan(OTHER, Desired(), theirs, None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
@@ -654,13 +654,13 @@ def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() ->
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
         for mine in (blocked(["a"]), CopyCounts(), CopyCounts()):
-            stage.recorder.planned(a_key(), Desired(), mine, None)
-            stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
+            stage.recorder.record_plan(a_key(), Desired(), mine, None)
+            stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
-        stage.recorder.planned(OTHER, Desired(), CopyCounts(), None)
+        stage.recorder.record_plan(OTHER, Desired(), CopyCounts(), None)
         await stage.flush()
-        stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
+        stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
@@ -672,8 +672,8 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry(advised)))
-        stage.recorder.due(OTHER, blocked(["b"]))
-        stage.recorder.due(a_key(), blocked(["a"]))
+        stage.recorder.recheck(OTHER, blocked(["b"]))
+        stage.recorder.recheck(a_key(), blocked(["a"]))
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
 
@@ -688,7 +688,7 @@ def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_names
         for key, names in zip(keys, (numbered(0, 8), numbered(8, 16)), strict=True):
             holds.check(key, deletes(names, key), 10, 10)
         for key in keys * 2:
-            stage.recorder.planned(key, Desired(), CopyCounts(), holds.held[key])
+            stage.recorder.record_plan(key, Desired(), CopyCounts(), holds.held[key])
             await stage.flush()
         ((reason, message, count),) = stage.said()
         assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
@@ -706,7 +706,7 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
                 stage.cache.put(a_source(uid="u1"))
             else:
                 stage.cache.remove(a_key().source)
-            stage.recorder.planned(a_key(), Desired(), tally, None)
+            stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
@@ -716,12 +716,12 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
 def test_an_event_goes_on_to_count_after_a_restart() -> None:
     async def deed(stage: Stage) -> None:
         for name in numbered(0, 3):
-            stage.recorder.wrote(create(name))
+            stage.recorder.report_write(create(name))
         await stage.flush()
         stage.sink = EventSink(stage.sink._client, stage.clock)
         stage.recorder = EventRecorder(stage.sink, stage.cache)
         for name in ("a", "b"):
-            stage.recorder.wrote(create(name))
+            stage.recorder.report_write(create(name))
             await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 5)]
 

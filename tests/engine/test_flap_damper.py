@@ -7,7 +7,7 @@ from tests.engine.parts import Clock, a_source, numbered
 from tests.support.world import at
 
 from samara.core.model import Object, Ref
-from samara.engine.limits import PATIENCE, WINDOW, FlapDamper
+from samara.engine.limits import FLAP_DELAY, WINDOW, FlapDamper
 
 PLACE = at("a", "db")
 SOURCE = a_source()
@@ -31,7 +31,7 @@ def test_the_first_two_removals_are_sent_at_once() -> None:
     flaps.record_removal(PLACE, SOURCE)
     assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)
-    assert wait(flaps, PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY
 
 
 def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
@@ -39,9 +39,9 @@ def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     flaps = FlapDamper(clock)
     twice(flaps)
     clock.now += 5.0
-    assert wait(flaps, PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY
     clock.now += 10.0
-    assert wait(flaps, PLACE, SOURCE) == PATIENCE - 10.0
+    assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY - 10.0
     clock.now += 20.0
     assert wait(flaps, PLACE, SOURCE) == 0.0
 
@@ -51,9 +51,9 @@ def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
     flaps = FlapDamper(clock)
     twice(flaps)
     wait(flaps, PLACE, SOURCE)
-    clock.now += PATIENCE - 1.0
+    clock.now += FLAP_DELAY - 1.0
     flaps.reset(PLACE)
-    assert wait(flaps, PLACE, SOURCE) == PATIENCE
+    assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY
 
 
 def test_after_ten_quiet_minutes_a_removal_is_sent_at_once() -> None:
@@ -92,4 +92,4 @@ def test_a_removal_after_an_edit_of_the_source_is_sent_at_once(now: Object | Non
 def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
     flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
     twice(flaps, source=asking)
-    assert wait(flaps, PLACE, replace(asking, resource_version=asking.resource_version + 1)) == PATIENCE
+    assert wait(flaps, PLACE, replace(asking, resource_version=asking.resource_version + 1)) == FLAP_DELAY

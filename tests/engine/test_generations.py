@@ -161,4 +161,4 @@ def test_a_new_status_frees_nothing_that_was_refused() -> None:
     engine = begun("a", "a")
     engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
     engine.observe(with_status(engine))
-    assert engine.retry.of(create("a")) is not None
+    assert engine.retry.state_of(create("a")) is not None

@@ -545,7 +545,7 @@ def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> Non
 def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
     gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
-    gate.deletions.distrust(key.source.kind)
+    gate.deletions.restart_grace_periods(key.source.kind)
     clock.now += 60.0
 
     assert gate.allowed(key, a_source(), late(["left"], key)) == []

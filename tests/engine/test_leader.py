@@ -285,11 +285,11 @@ def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 2 * DURATION
-        assert lease.stalled() is None
+        assert lease.stall_reason() is None
         stage.clock.now += 1.0
-        assert lease.stalled() == "the lease has been out of reach for 31 s"
+        assert lease.stall_reason() == "the lease has been out of reach for 31 s"
         await lease._try_once()
-        assert lease.stalled() is None
+        assert lease.stall_reason() is None
 
     on_stage(deed)
 
@@ -309,11 +309,11 @@ def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 3 * DURATION
-        assert lease.refused() is None
+        assert lease.refusal_reason() is None
         assert not await lease._try_once()
-        assert lease.stalled() is None
-        assert "database space exceeded" in (lease.refused() or "")
+        assert lease.stall_reason() is None
+        assert "database space exceeded" in (lease.refusal_reason() or "")
         assert await lease._try_once()
-        assert lease.refused() is None
+        assert lease.refusal_reason() is None
 
     on_stage(deed, refuses(404, "NotFound"), refuses(500, "InternalError", "etcdserver: mvcc: database space exceeded"))

@@ -34,8 +34,8 @@ def limiter(ceiling: int = CEILING, per_second: float = 0.0, clock: Clock | None
 
 def overload(limits: ConcurrencyLimiter, retry_after: float | None = None) -> None:
     """Two namespaces fail at once: that points at the server."""
-    limits.overloaded("a", retry_after)
-    limits.overloaded("b", retry_after)
+    limits.note_overload("a", retry_after)
+    limits.note_overload("b", retry_after)
 
 
 def overload_until(limits: ConcurrencyLimiter, clock: Clock, limit: int) -> None:
@@ -51,8 +51,8 @@ def fan_out(limits: ConcurrencyLimiter, latency: Callable[[int], float], writes:
     for _ in range(writes):
         while len(in_flight) < limits.limit:
             in_flight.append(latency(len(in_flight) + 1))
-            limits.sent(len(in_flight))
-        limits.succeeded(in_flight.popleft())
+            limits.note_sent(len(in_flight))
+        limits.note_answer(in_flight.popleft())
         seen.append(limits.limit)
     return seen
 
@@ -65,14 +65,14 @@ def queued(servers: int, seed: int = 0) -> Iterator[int]:
     while True:
         while flying < limits.limit:
             flying += 1
-            limits.sent(flying)
+            limits.note_sent(flying)
             waiting.append(now)
         while waiting and busy < servers:
             busy += 1
             heapq.heappush(served, (now + dice.expovariate(100), waiting.popleft()))
         now, sent = heapq.heappop(served)
         busy, flying = busy - 1, flying - 1
-        limits.succeeded(now - sent)
+        limits.note_answer(now - sent)
         yield limits.limit
 
 
@@ -164,8 +164,8 @@ def test_the_limit_stays_while_there_is_too_little_work_to_fill_it() -> None:
     """Latency of half as many writes in flight shows nothing about the limit."""
     limits = limiter()
     for number in range(10_000):
-        limits.sent(START // 2)
-        limits.succeeded(0.001 if number % 300 < 150 else 1.0)
+        limits.note_sent(START // 2)
+        limits.note_answer(0.001 if number % 300 < 150 else 1.0)
         assert limits.limit == START
 
 
@@ -178,11 +178,11 @@ def test_the_limit_stays_between_one_and_its_ceiling(answers: list[float | str],
     limits = limiter(ceiling, clock=(clock := Clock()))
     for answer in answers:
         for _ in range(repeat):
-            limits.sent(limits.limit)
+            limits.note_sent(limits.limit)
             if isinstance(answer, str):
-                limits.overloaded(answer, None)
+                limits.note_overload(answer, None)
             else:
-                limits.succeeded(answer)
+                limits.note_answer(answer)
             clock.now += 0.1
             assert 1 <= limits.limit <= ceiling
 
@@ -202,7 +202,7 @@ def test_the_limit_halves_when_the_server_refuses_for_load(retry_after: float | 
 def test_refusals_of_writes_that_were_sent_together_halve_the_limit_once() -> None:
     limits = limiter(clock=(clock := Clock()))
     for namespace in "abababab":
-        limits.overloaded(namespace, None)
+        limits.note_overload(namespace, None)
         clock.now += 0.05
 
     assert limits.limit == START // 2
@@ -231,13 +231,13 @@ def test_a_trial_that_overloads_the_server_is_not_repeated_at_once() -> None:
 def test_the_limit_settles_below_the_number_at_which_the_server_refuses(overloaded_above: int) -> None:
     limits, refusals, seen = limiter(clock=(clock := Clock())), 0, []
     for _ in range(10_000):
-        limits.sent(limits.limit)
+        limits.note_sent(limits.limit)
         if limits.limit > overloaded_above:
             overload(limits)
             refusals += 1
             clock.now += 1.0
         else:
-            limits.succeeded(0.01)
+            limits.note_answer(0.01)
         seen.append(limits.limit)
 
     assert overloaded_above / 2 <= fmean(seen[-5000:]) < overloaded_above + 1
@@ -247,7 +247,7 @@ def test_the_limit_settles_below_the_number_at_which_the_server_refuses(overload
 def test_one_namespace_alone_delays_no_other_however_often_it_fails() -> None:
     limits = limiter(clock=(clock := Clock()))
     for _ in range(100):
-        limits.overloaded("a", 60.0)
+        limits.note_overload("a", 60.0)
         clock.now += 0.3
 
     assert (limits.limit, limits.wait()) == (START, 0.0)
@@ -256,9 +256,9 @@ def test_one_namespace_alone_delays_no_other_however_often_it_fails() -> None:
 @pytest.mark.parametrize(("apart", "limit"), [(9.9, 8), (10.1, 16)])
 def test_two_namespaces_point_at_the_server_if_they_fail_within_ten_seconds(apart: float, limit: int) -> None:
     limits = limiter(clock=(clock := Clock()))
-    limits.overloaded("a", None)
+    limits.note_overload("a", None)
     clock.now += apart
-    limits.overloaded("b", None)
+    limits.note_overload("b", None)
 
     assert limits.limit == limit
     assert (limits.wait() > 0) == (limit < START)
@@ -295,7 +295,7 @@ def test_writes_wait_no_longer_than_a_minute_whatever_the_server_says() -> None:
 def test_a_server_that_is_away_for_a_day_stops_nothing_for_good() -> None:
     limits = limiter(clock=(clock := Clock()))
     for namespace, _ in zip(cycle("ab"), range(20_000), strict=False):
-        limits.overloaded(namespace, None)
+        limits.note_overload(namespace, None)
         clock.now += 5.0
 
     assert limits.wait() == 0.0
@@ -313,13 +313,13 @@ def test_answers_that_come_together_do_not_lengthen_the_pause_once_the_limit_is_
 
 def test_pauses_grow_while_the_server_stays_away_and_start_again_after_a_good_answer() -> None:
     limits = limiter(clock=(clock := Clock()))
-    limits.overloaded("z", None)
+    limits.note_overload("z", None)
     pauses = []
     for namespace, _ in zip(cycle("ab"), range(12), strict=False):
-        limits.overloaded(namespace, None)
+        limits.note_overload(namespace, None)
         pauses.append(limits.wait())
         clock.now += limits.wait() + 0.5
-    limits.succeeded(0.01)
+    limits.note_answer(0.01)
     overload(limits)
 
     assert pauses == pytest.approx([min(0.05 * 2**number, 5.0) for number in range(1, 13)])
@@ -334,7 +334,7 @@ def test_a_rate_is_kept_however_many_writes_the_limit_allows() -> None:
     sent = []
     while clock.now < 1010.0:
         clock.now += limits.wait()
-        limits.sent(1)
+        limits.note_sent(1)
         sent.append(clock.now)
 
     gaps = [after - before for before, after in pairwise(sent)]
@@ -343,9 +343,9 @@ def test_a_rate_is_kept_however_many_writes_the_limit_allows() -> None:
 
 def test_time_that_was_not_used_is_not_saved_up() -> None:
     limits = limiter(per_second=4.0, clock=(clock := Clock()))
-    limits.sent(1)
+    limits.note_sent(1)
     clock.now += 60.0
-    limits.sent(1)
+    limits.note_sent(1)
 
     assert limits.wait() == pytest.approx(0.25)
 
@@ -372,9 +372,9 @@ class Recorder(ConcurrencyLimiter):
         super().__init__(4, 0.0, Clock())
         self.in_flight: list[int] = []
 
-    def sent(self, in_flight: int) -> None:
+    def note_sent(self, in_flight: int) -> None:
         self.in_flight.append(in_flight)
-        super().sent(in_flight)
+        super().note_sent(in_flight)
 
 
 def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:

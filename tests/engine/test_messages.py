@@ -14,7 +14,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import SECRET, Key
 from samara.core.writes import Create, Update
 from samara.engine.controller import TIME_SLICE
-from samara.engine.messages import ROOM, HoldsStored, Inbox, WriteDropped
+from samara.engine.messages import CAPACITY, HoldsStored, Inbox, WriteDropped
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed
 
@@ -40,10 +40,10 @@ def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
 def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
     async def run() -> None:
         inbox = Inbox()
-        for message in some(2 * ROOM):
+        for message in some(2 * CAPACITY):
             inbox.post(message)
         async with asyncio.timeout(1):
-            await inbox.room()
+            await inbox.wait_for_room()
         assert inbox.take() is None
 
     asyncio.run(run())
@@ -52,9 +52,9 @@ def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
 def test_a_reflector_waits_while_the_inbox_is_full_and_goes_on_when_one_message_is_taken() -> None:
     async def run() -> None:
         inbox = an_open_inbox()
-        for message in some(ROOM):
+        for message in some(CAPACITY):
             inbox.post(message)
-        waiting = asyncio.create_task(inbox.room())
+        waiting = asyncio.create_task(inbox.wait_for_room())
         for _ in range(5):
             await asyncio.sleep(0)
         assert not waiting.done()

@@ -17,7 +17,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 def test_a_duration_counts_in_each_bucket_whose_edge_it_does_not_exceed(durations: list[float]) -> None:
     metrics = Metrics()
     for seconds in durations:
-        metrics.planned(seconds)
+        metrics.observe_plan(seconds)
 
     for edge in BUCKETS:
         below = sum(seconds <= edge for seconds in durations)
@@ -29,7 +29,7 @@ def test_a_duration_counts_in_each_bucket_whose_edge_it_does_not_exceed(duration
 def test_admissions_are_counted_by_kind_and_result() -> None:
     metrics = Metrics()
     for result in ("allowed", "allowed", "failed"):
-        metrics.admission_answered("v1/Secret", result, 0.01)
+        metrics.count_admission("v1/Secret", result, 0.01)
 
     assert value(metrics, "samara_admission_requests_total", kind="v1/Secret", result="allowed") == 2
     assert value(metrics, "samara_admission_requests_total", kind="v1/Secret", result="failed") == 1
@@ -39,7 +39,7 @@ def test_admissions_are_counted_by_kind_and_result() -> None:
 def test_writes_are_counted_by_vocabulary_verb_and_result() -> None:
     metrics = Metrics()
     for result in ("done", "done", "refused"):
-        metrics.write_done("secret-copy", "create", result, 0.01)
+        metrics.count_write("secret-copy", "create", result, 0.01)
 
     counted = {"vocabulary": "secret-copy", "verb": "create"}
     assert value(metrics, "samara_writes_total", **counted, result="done") == 2
@@ -50,7 +50,7 @@ def test_writes_are_counted_by_vocabulary_verb_and_result() -> None:
 def test_two_processes_in_one_interpreter_count_apart() -> None:
     """Tests start several operators. A shared registry would refuse the second one."""
     one, two = Metrics(), Metrics()
-    one.provider_called("store", "done")
+    one.count_provider_call("store", "done")
 
     assert value(one, "samara_provider_calls_total", store="store", result="done") == 1
     assert value(two, "samara_provider_calls_total", store="store", result="done") is None

@@ -224,7 +224,7 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
         (write,) = engine.sent()
         assert isinstance(write, Create)
         engine.finish(write, Result(Outcome.REFUSED, "quota"))
-        wait = engine.retry.of(write)
+        wait = engine.retry.state_of(write)
         assert wait is not None
         assert wait.attempts == attempt
 

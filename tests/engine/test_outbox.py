@@ -49,9 +49,9 @@ def test_one_write_is_in_flight_per_address() -> None:
     assert outbox.take() is first
     outbox.put(create("a", value="new"), urgent=False)
 
-    assert (outbox.take(), outbox.flying, len(outbox)) == (None, 1, 0)
+    assert (outbox.take(), outbox.in_flight_count, len(outbox)) == (None, 1, 0)
     assert outbox.done(first) == {a_key()}
-    assert outbox.flying == 0
+    assert outbox.in_flight_count == 0
     outbox.put(create("a", value="new"), urgent=False)
     assert outbox.take() is not None
 
@@ -161,7 +161,7 @@ def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
     outbox.put(other := create("other", a_key("s4")), urgent=False)
 
     assert [outbox.take() for _ in range(4)] == [slow[0], slow[1], other, None]
-    assert (outbox.flying, len(outbox)) == (3, 3)
+    assert (outbox.in_flight_count, len(outbox)) == (3, 3)
     outbox.done(slow[1])
     assert outbox.take() in slow[2:]
     assert outbox.take() is None
@@ -406,7 +406,7 @@ class OutboxAgainstLists(RuleBasedStateMachine):
     @invariant()
     def counts_are_right(self) -> None:
         assert len(self.outbox) == self.plain.size()
-        assert self.outbox.flying == len(self.plain.flying)
+        assert self.outbox.in_flight_count == len(self.plain.flying)
         for name in ("x", "y", "z"):
             assert self.outbox.waiting(a_key(name)) == sum(map(len, self.plain.lanes.get(a_key(name), ())))
 

@@ -88,11 +88,11 @@ def test_an_odd_status_counts_as_none() -> None:
 
 def test_a_source_type_without_status_is_never_due() -> None:
     stage = Stage()
-    stage.reporter.touch(Key("fetch", SOURCE, "a"))
+    stage.reporter.mark_stale(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
     cache = a_cache()
     quiet = StatusReporter(cache, cache.registry, {}, lambda key: False, stage.clock)
-    quiet.touch(Key("secret-copy", SOURCE))
+    quiet.mark_stale(Key("secret-copy", SOURCE))
     assert quiet.stale == set()
     assert quiet.next_due() is None
 
@@ -100,11 +100,11 @@ def test_a_source_type_without_status_is_never_due() -> None:
 def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
     stage = Stage()
     stage.busy = True
-    stage.reporter.touch(KEY)
+    stage.reporter.mark_stale(KEY)
     written = []
     for _ in range(round(2.5 * EVERY / BATCH)):
         written.append(stage.due())
-        stage.reporter.touch(KEY)
+        stage.reporter.mark_stale(KEY)
 
     assert sum(written) == 2
     assert written[0] == 0
@@ -113,7 +113,7 @@ def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
 def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
     stage = Stage()
     stage.busy = True
-    stage.reporter.touch(KEY)
+    stage.reporter.mark_stale(KEY)
     assert stage.due() == 0
     stage.busy = False
     assert stage.due() == 1
@@ -122,10 +122,10 @@ def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
 
 def test_results_that_arrive_together_share_one_status_write() -> None:
     stage = Stage()
-    stage.reporter.touch(KEY)
+    stage.reporter.mark_stale(KEY)
     assert list(stage.reporter.due()) == []
     assert stage.reporter.next_due() == pytest.approx(BATCH)
-    stage.reporter.touch(KEY)
+    stage.reporter.mark_stale(KEY)
     assert stage.due() == 1
 
 
@@ -149,12 +149,12 @@ def test_fault_38_a_status_that_another_client_writes_is_corrected_five_times_in
     stage = Stage()
     written = 0
     for _ in range(20):
-        stage.reporter.contested(KEY)
+        stage.reporter.note_foreign_write(KEY)
         written += stage.due()
         stage.clock.now += 1.0
     assert written == 5
-    stage.reporter.touch(KEY)
+    stage.reporter.mark_stale(KEY)
     assert stage.due() == 1, "what we have to tell ourselves is told all the same"
     stage.clock.now += 600.0
-    stage.reporter.contested(KEY)
+    stage.reporter.note_foreign_write(KEY)
     assert stage.due() == 1

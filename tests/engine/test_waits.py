@@ -46,11 +46,11 @@ def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> No
 
 def test_an_unreported_failure_is_retrying_until_its_time() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
-    found = [waits.retrying]
+    found = [waits.is_retrying]
     delay = waits.note(create("a"), FAILED)
-    found.append(waits.retrying)
+    found.append(waits.is_retrying)
     clock.now += delay  # then it is queued, or in flight
-    found.append(waits.retrying)
+    found.append(waits.is_retrying)
     assert found == [False, True, False]
 
 
@@ -59,7 +59,7 @@ def test_a_reported_failure_does_not_count_as_retrying() -> None:
     for _ in range(3):
         waits.note(create("a"), BROKEN)
     waits.note(create("b"), REFUSED)
-    assert not waits.retrying
+    assert not waits.is_retrying
 
 
 def test_the_longest_wait_is_a_setting() -> None:
@@ -272,9 +272,9 @@ def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
     clock.now += 1.0
     assert waits.note(one, REFUSED) > 100.0
     waits.release_source(a_key("other").source)
-    assert waits.of(one) is not None
+    assert waits.state_of(one) is not None
     waits.release_source(a_key().source)
-    assert waits.of(one) is None
+    assert waits.state_of(one) is None
 
 
 class Unsearched(dict[str, Any]):
@@ -313,8 +313,8 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
     waits.note(create("a", a_key("other")), REFUSED)
-    waits.gone(namespace_ref("a"))
-    waits.gone(namespace_ref("nobody"))
+    waits.forget_object(namespace_ref("a"))
+    waits.forget_object(namespace_ref("nobody"))
 
     assert waits._by_namespace.keys() == {"b"}
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
@@ -324,7 +324,7 @@ def test_backoffs_of_a_deleted_object_end() -> None:
     waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
-    waits.gone(at("a", "db"))
+    waits.forget_object(at("a", "db"))
 
     assert [ref.name for _, ref in waits._by_namespace["a"]] == ["other"]
 
@@ -359,7 +359,7 @@ def told(*results: Result) -> list[bool]:
     found = []
     for each in results:
         waits.note(create("a"), each)
-        wait = waits.of(create("a"))
+        wait = waits.state_of(create("a"))
         assert wait is not None
         found.append(wait.is_reported)
     return found
@@ -383,7 +383,7 @@ def test_a_reported_failure_stays_known_when_its_retry_is_due() -> None:
     waits = RetryBackoff(MOST, clock)
     waits.note(create("a"), REFUSED)
     clock.now += MOST
-    wait = waits.of(create("a"))
+    wait = waits.state_of(create("a"))
     assert holding(waits, at("a", "db")) is None
     assert wait is not None
     assert (wait.is_reported, wait.message) == (True, "quota")

@@ -356,7 +356,7 @@ def test_no_repr_shows_a_value() -> None:
         Overlay(obj.ref, obj.labels, obj.annotations),
         Create(("d", key, None), obj.ref, copy),  # type: ignore[arg-type]
         Update(("d", key, None), obj.ref, copy, obj, "why"),  # type: ignore[arg-type]
-        HeldSet("k", frozenset({obj.ref}), 1, 0.0, 1.0),
+        HeldSet("k", frozenset({obj.ref}), 0.0, 1.0),
     ]
 
     for shown in (form(item) for item in items for form in (repr, str)):

@@ -90,7 +90,7 @@ class RecordingInbox:
                 self.quotas.append(ref)
         self.news.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         await self.has_room.wait()
 
     def names(self) -> list[str]:

@@ -136,7 +136,7 @@ def test_every_field_of_a_served_definition_is_on_the_page() -> None:
 
 
 def test_every_reason_of_an_event_is_explained() -> None:
-    reasons = {*events._REASONS.values(), *(reason for reason, _ in events._DONE.values())}
+    reasons = {*events._EVENT_REASONS.values(), *(reason for reason, _ in events._WRITE_EVENTS.values())}
     declared = declared_reasons(VOCABULARIES)
     assert reasons == set(EVENT_REASONS)
     assert reasons.isdisjoint(declared)
@@ -145,7 +145,7 @@ def test_every_reason_of_an_event_is_explained() -> None:
 
 
 def test_every_reason_for_a_blocked_copy_has_its_own_explanation() -> None:
-    assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(events._REASONS)
+    assert {reason for reason in get_args(Reason) if reason != "no-namespace"} == set(events._EVENT_REASONS)
 
 
 def test_the_change_log_names_every_command() -> None:

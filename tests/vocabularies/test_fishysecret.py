@@ -38,7 +38,7 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    last = sync_to.source_type((SECRET,), COPYABLE.of_source)
+    last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
     return Registry((secret_copy.source_type(), fishysecret.source_type(terms or options()), last))
 
 

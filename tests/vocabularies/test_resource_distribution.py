@@ -39,7 +39,7 @@ EVERYWHERE: Json = {"allNamespaces": True}
 
 def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE)) -> Registry:
     distribution = resource_distribution.source_type(kinds, COPYABLE.as_written)
-    last = sync_to.source_type((SECRET,), COPYABLE.of_source)
+    last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
     return Registry((secret_copy.source_type(), distribution, last))
 
 

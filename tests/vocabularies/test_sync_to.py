@@ -37,7 +37,12 @@ def to(*names: str) -> dict[str, str]:
 
 
 def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP), **settings: Any) -> Registry:
-    return Registry((secret_copy.source_type("admin"), sync_to.source_type(kinds, COPYABLE.of_source, **settings)))
+    return Registry(
+        (
+            secret_copy.source_type("admin"),
+            sync_to.source_type(kinds, COPYABLE.of_source, is_protected=lambda name: False, **settings),
+        )
+    )
 
 
 def a_world(annotations: dict[str, str] | None = None, registry: Registry | None = None) -> World:
@@ -229,7 +234,9 @@ def test_rule_3_labels_and_annotations_are_copied_except_those_of_tools_and_voca
 
 def test_rule_3_keys_that_the_settings_exclude_are_not_copied() -> None:
     kept = replace(COPYABLE, never_labels=("shop.example/*",), never_annotations=("note",))
-    world = a_world(registry=Registry((sync_to.source_type((SECRET,), kept.of_source),)))
+    world = a_world(
+        registry=Registry((sync_to.source_type((SECRET,), kept.of_source, is_protected=lambda name: False),))
+    )
     metadata = {"shop.example/team": "x", "note": "n"}
     world.edit(SOURCE, annotations={**to("a"), **metadata}, labels=metadata)
     settle(world, RULES)

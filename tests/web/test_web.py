@@ -74,10 +74,10 @@ class Stalled:
     reason: str | None = None
     why: str | None = None
 
-    def stalled(self) -> str | None:
+    def stall_reason(self) -> str | None:
         return self.reason
 
-    def refused(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         return self.why
 
 
@@ -284,10 +284,10 @@ def full(stage: Stage) -> None:
     program.cache.put(a_source())
     program.cache.put(a_copy("a"))
     stage.tallies[a_key()] = blocked("a", "b")
-    program.metrics.write_done("secret-copy", "create", "done", 0.02)
-    program.metrics.planned(0.002)
-    program.metrics.provider_called("store", "done")
-    program.metrics.admission_answered("v1/Secret", "refused", 0.3)
+    program.metrics.count_write("secret-copy", "create", "done", 0.02)
+    program.metrics.observe_plan(0.002)
+    program.metrics.count_provider_call("store", "done")
+    program.metrics.count_admission("v1/Secret", "refused", 0.3)
     program.queue.add(a_key())
     stage.clock.now += 4.0
     program.holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)

@@ -111,7 +111,7 @@ class WebhookServer:
             entry.result = "refused" if faults else "allowed"
             return _json(verdict(review.uid, faults))
         finally:
-            self._metrics.admission_answered(entry.kind, entry.result, monotonic() - started)
+            self._metrics.count_admission(entry.kind, entry.result, monotonic() - started)
 
     async def _mutate(self, request: web.Request) -> web.StreamResponse:
         """Needs only the object, so it also answers before the caches are filled."""

@@ -120,9 +120,14 @@ def progress() -> Iterator[Callable[[str], None]]:
             click.echo(_CLEAR_LINE, nl=False, err=True)
 
 
-def without_progress() -> None:
-    """Shows no progress from now on: `--watch` would flicker every two seconds."""
-    _SILENT.set(True)
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Within this block `progress` shows nothing."""
+    previous = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(previous)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from samara.app import cluster_policy
-from samara.assembly import WELL_KNOWN, Kinds, brake_of, registry_of
+from samara.assembly import WELL_KNOWN, Kinds, mass_delete_limit, registry_of
 from samara.cli.options import Cluster
 from samara.cli.output import note
 from samara.core.metadata_keys import APP
@@ -108,7 +108,7 @@ class Session:
 
         With `must_read`, for commands that delete, it raises if that state cannot be read.
         """
-        guard = MassDeleteGuard(brake_of(self.settings), inf, lambda: 0.0, awaits_record=False)
+        guard = MassDeleteGuard(mass_delete_limit(self.settings), inf, lambda: 0.0, awaits_record=False)
         data, now = dict[str, Any](), datetime.now(UTC)
         try:
             data = await self._hold_store()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -50,7 +50,8 @@ async def watched(
     while True:
         started = monotonic()
         try:
-            answer = await read()
+            with nullcontext() if before is None else without_progress():  # it would flicker every two seconds
+                answer = await read()
         except SamaraError as error:
             if before is None:
                 raise
@@ -63,7 +64,6 @@ async def watched(
                 _separate(before is None, form)
                 show(answer)
             before = comparable(answer)
-            without_progress()
         await pause(max(MIN_PAUSE, PAUSE_FACTOR * (monotonic() - started)))
 
 

@@ -66,6 +66,11 @@ class Ref(NamedTuple):
     def path(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def namespace_or_name(self) -> str:
+        """The namespace of an object. For a cluster-scoped object, such as a Namespace, its own name."""
+        return self.namespace or self.name
+
 
 def namespace_ref(name: str) -> Ref:
     return Ref(NAMESPACE, "", name)

@@ -53,6 +53,7 @@ from samara.kube.errors import (
 )
 from samara.kube.queries import DRY_RUN
 
+OUR_DRY_RUNS: Params = {**OUR_WRITES, **DRY_RUN}
 VERBS: dict[type[Write], str] = {
     Create: "create",
     Update: "update",
@@ -64,6 +65,7 @@ VERBS: dict[type[Write], str] = {
     SetFinalizer: "guard",
     WriteStatus: "report",
 }
+"""The names of writes in metrics and log lines."""
 
 
 def verb(write: Write) -> str:
@@ -73,11 +75,11 @@ def verb(write: Write) -> str:
 class Outcome(Enum):
     DONE = "done"
     STALE = "stale"
-    """The object was not as planned. It is read and planned again."""
+    """The object was not as planned. It is read, and its source is planned again."""
     REFUSED = "refused"
     """The API server does not accept the write until a person changes something. Retried seldom."""
     FAILED = "failed"
-    """The API server failed, or its answer was lost. Retried soon."""
+    """The API server failed, was overloaded, or its answer was lost. Retried soon."""
 
 
 class Result(NamedTuple):
@@ -90,7 +92,7 @@ class Result(NamedTuple):
     overloaded: bool = False
     """True if the API server refused the write for load, or could not be reached."""
     known_state: bool = True
-    """False if the write may or may not have been carried out. The object is read before it is planned again."""
+    """False if nobody knows what is stored now. The object is read before its source is planned again."""
     server_fault: bool = False
     """True if the API server reported a fault of its own, such as a webhook that fails."""
     storage_full: bool = False
@@ -187,7 +189,7 @@ class _Attempt:
         match write:
             case Create():
                 answer = await self._create(write.ref, write.copy.template)
-                return self._record_admitted(write.copy, self._take_answer(write.ref, answer))
+                return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
             case Update():
                 return await self._update(write)
             case Recreate():
@@ -207,7 +209,7 @@ class _Attempt:
             case _:
                 assert_never(write)
 
-    def _take_answer(self, ref: Ref, raw: bytes) -> int:
+    def _store_answer(self, ref: Ref, raw: bytes) -> int:
         """Stores an answer in the cache, unless the watch has passed its version. Returns that version."""
         version = version_of(raw)
         if not self.cache.watch_passed(ref.kind, version):
@@ -215,25 +217,26 @@ class _Attempt:
         return version
 
     def _record_admitted(self, copy: Copy, version: int) -> int:
-        """Records how admission changed a copy. Otherwise the copy would look wrong and be written forever."""
-        now = self.cache.get(copy.ref)
-        if now is not None and now.resource_version == version and copy.template.content is not UNAVAILABLE:
-            self.cache.answers.record_admitted(copy.ref.kind, copy.template.content, now.content)
+        """Records how admission changed a copy. Otherwise the copy would look wrong and be written forever.
+
+        Returns the version.
+        """
+        stored = self.cache.get(copy.ref)
+        if stored is not None and stored.resource_version == version and copy.template.content is not UNAVAILABLE:
+            self.cache.answers.record_admitted(copy.ref.kind, copy.template.content, stored.content)
         return version
 
     async def _update(self, write: Update) -> int:
-        content, meta = self._corrected(write)
-        return self._record_admitted(
-            write.copy, self._take_answer(write.ref, await self._replace(write.live, content, meta))
-        )
+        answer = await self._replace(write.live, *self._replacement(write))
+        return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
 
     async def _is_already_right(self, write: Update) -> bool:
         """True if a dry run yields the stored object: only admission made it differ from the desired one."""
         live = write.live
-        content, meta = self._corrected(write)
+        content, meta = self._replacement(write)
         if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False
-        dry_run = self.codec.object(write.ref.kind, await self._replace(live, content, meta, DRY_RUN))
+        dry_run = self.codec.object(write.ref.kind, await self._replace(live, content, meta, OUR_DRY_RUNS))
         if dry_run.content == content:
             self._stored_as_sent.add(content)
         self.cache.answers.record_admitted(write.ref.kind, content, dry_run.content)
@@ -244,19 +247,20 @@ class _Attempt:
             and owners_after(write.copy.template, live) == live.owner_references
         )
 
-    async def _create(self, ref: Ref, template: Template, params: dict[str, str] = OUR_WRITES) -> bytes:
+    async def _create(self, ref: Ref, template: Template, params: Params = OUR_WRITES) -> bytes:
         assert template.content is not UNAVAILABLE
         meta: dict[str, Any] = {LABELS: template.labels, ANNOTATIONS: template.annotations}
         if template.owner is not None:
             meta["ownerReferences"] = owner_references((template.owner,))
-        sent = body(ref, template.content, meta)
-        return await self.client.request("POST", collection(ref.kind, ref.namespace), sent, params=params)
+        payload = body(ref, template.content, meta)
+        return await self.client.request("POST", collection(ref.kind, ref.namespace), payload, params=params)
 
-    def _corrected(self, write: Update) -> tuple[Content, dict[str, Any]]:
+    def _replacement(self, write: Update) -> tuple[Content, dict[str, Any]]:
+        """The content and the metadata that an update sends."""
         ownership = self.registry[write.key.source_type].ownership
         template, live = write.copy.template, write.live
         assert template.content is not UNAVAILABLE
-        metadata = {field: merged(field, template, live, ownership) for field in (LABELS, ANNOTATIONS)}
+        metadata = {name: merged(name, template, live, ownership) for name in (LABELS, ANNOTATIONS)}
         owners = owners_after(template, live)
         return template.content, {
             **metadata,
@@ -265,12 +269,12 @@ class _Attempt:
         }
 
     async def _replace(
-        self, live: Object, content: Content, meta: dict[str, Any], more: Mapping[str, str] | None = None
+        self, live: Object, content: Content, meta: dict[str, Any], params: Params = OUR_WRITES
     ) -> bytes:
-        sent = body(live.ref, content, {**meta, **_version(live)})
+        payload = body(live.ref, content, {**meta, **_preconditions(live)})
         if rules_for(live.ref.kind).restore_own_fields:  # the cache does not hold these fields
-            sent = with_kept(live.ref.kind, sent, await self.client.get(address(live.ref)))
-        return await self.client.request("PUT", address(live.ref), sent, params={**OUR_WRITES, **(more or {})})
+            payload = with_kept(live.ref.kind, payload, await self.client.get(address(live.ref)))
+        return await self.client.request("PUT", address(live.ref), payload, params=params)
 
     async def _release(self, write: Release) -> int:
         source_type = self.registry[write.key.source_type]
@@ -278,26 +282,26 @@ class _Attempt:
         return await self._relabel(write.live, *metadata)
 
     async def _relabel(self, live: Object, labels: Mapping[str, str], annotations: Mapping[str, str]) -> int:
-        """Changes labels and annotations only. The cache holds the content of sources, so it cannot replace a copy."""
-        patch = {LABELS: _patch_of(live.labels, labels), ANNOTATIONS: _patch_of(live.annotations, annotations)}
-        return await self._patch(live.ref, {"metadata": {**patch, **_version(live)}})
+        """Changes labels and annotations only. Of a copy, the cache holds no content that a PUT could send."""
+        patch = {LABELS: _merge_patch(live.labels, labels), ANNOTATIONS: _merge_patch(live.annotations, annotations)}
+        return await self._patch(live.ref, {"metadata": {**patch, **_preconditions(live)}})
 
     async def _delete(self, live: Object) -> int | None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _version(live)}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": _preconditions(live)}
         try:
             raw = await self.client.request("DELETE", address(live.ref), encode(options))
         except NotFound:
             self._remove_deleted(live)
             return None
         if decode(raw).get("kind") != "Status":  # the object: a finalizer delays its deletion
-            return self._take_answer(live.ref, raw)
+            return self._store_answer(live.ref, raw)
         self._remove_deleted(live)
         return None
 
     def _remove_deleted(self, live: Object) -> None:
-        """Notes the change even if the watch reported it first: the controller must learn that we deleted this object.
+        """Adds the change even if the watch reported it first: the controller must learn that we deleted this object.
 
-        Otherwise copies of it would wait for the grace period of a vanished source.
+        Otherwise the copies of an object that is itself a source would wait for the grace period of a vanished source.
         """
         self.changes.append(self.cache.remove_deleted(live) or Change(live.ref, live, None))
 
@@ -306,33 +310,33 @@ class _Attempt:
         ownership = self.registry[write.key.source_type].ownership
         template, foreign = split_foreign_metadata(write.copy.template, write.live, ownership)
         with suppress(AlreadyExists):
-            await self._create(write.ref, template, {**OUR_WRITES, **DRY_RUN})
+            await self._create(write.ref, template, OUR_DRY_RUNS)
         await self._delete(write.live)
         self.fault_points.reached("within-recreate")
         answer = await self._create(write.ref, template)
-        version = self._record_admitted(write.copy, self._take_answer(write.ref, answer))
+        version = self._record_admitted(write.copy, self._store_answer(write.ref, answer))
         if any(foreign.values()):
-            now = _version(self.codec.object(write.ref.kind, answer))
+            created = self.codec.object(write.ref.kind, answer)
+            patch = {"metadata": {**foreign, **_preconditions(created)}}
             with suppress(SamaraError):  # the copy is right without them
-                return await self._patch(write.ref, {"metadata": {**foreign, **now}}, params=PRESERVED_WRITES)
+                return await self._patch(write.ref, patch, params=PRESERVED_WRITES)
         return version
 
     async def _apply(self, write: Apply) -> int:
         overlay = write.overlay
-        meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_version(write.live)}
+        meta = {LABELS: overlay.labels, ANNOTATIONS: overlay.annotations, **_preconditions(write.live)}
         return await self._server_side_apply(write.ref, body(write.ref, Content(), meta), overlay.manager)
 
-    async def _server_side_apply(self, ref: Ref, sent: bytes, manager: str, subresource: str = "") -> int:
+    async def _server_side_apply(self, ref: Ref, payload: bytes, manager: str, subresource: str = "") -> int:
         params = {**OUR_WRITES, "fieldManager": manager, "force": "true"}
-        raw = await self.client.request(
-            "PATCH", address(ref, subresource), sent, params=params, content_type=APPLY_PATCH
-        )
-        return self._take_answer(ref, raw)
+        path = address(ref, subresource)
+        raw = await self.client.request("PATCH", path, payload, params=params, content_type=APPLY_PATCH)
+        return self._store_answer(ref, raw)
 
     async def _set_finalizer(self, write: SetFinalizer) -> int | None:
         others = [finalizer for finalizer in write.live.finalizers if finalizer != write.finalizer]
         finalizers = [*others, write.finalizer] if write.add else others
-        patch = {"metadata": {"finalizers": finalizers, **_version(write.live)}}
+        patch = {"metadata": {"finalizers": finalizers, **_preconditions(write.live)}}
         if finalizers or not write.live.deleting:
             return await self._patch(write.ref, patch)
         await self._send_patch(write.ref, patch)
@@ -343,32 +347,35 @@ class _Attempt:
         status = self.registry[write.key.source_type].status
         manager = status.field_manager if status is not None else ""
         if not manager:
-            return await self._patch(write.ref, {"metadata": _version(write.live), "status": write.status}, "status")
-        sent = body(write.ref, Content(), _version(write.live), status=write.status)
-        return await self._server_side_apply(write.ref, sent, manager, "status")
+            return await self._patch(
+                write.ref, {"metadata": _preconditions(write.live), "status": write.status}, "status"
+            )
+        payload = body(write.ref, Content(), _preconditions(write.live), status=write.status)
+        return await self._server_side_apply(write.ref, payload, manager, "status")
 
     async def _patch(self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES) -> int:
-        return self._take_answer(ref, await self._send_patch(ref, patch, subresource, params))
+        return self._store_answer(ref, await self._send_patch(ref, patch, subresource, params))
 
     async def _send_patch(
         self, ref: Ref, patch: dict[str, Any], subresource: str = "", params: Params = OUR_WRITES
     ) -> bytes:
-        path, sent = address(ref, subresource), encode(patch)
-        return await self.client.request("PATCH", path, sent, params=params, content_type=MERGE_PATCH)
+        path, payload = address(ref, subresource), encode(patch)
+        return await self.client.request("PATCH", path, payload, params=params, content_type=MERGE_PATCH)
 
 
-def _version(live: Object) -> dict[str, str]:
+def _preconditions(live: Object) -> dict[str, str]:
+    """Metadata with which the API server refuses a write if the object was changed or created again meanwhile."""
     return {"uid": live.uid, "resourceVersion": str(live.resource_version)}
 
 
-def _patch_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+def _merge_patch(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
     """A merge patch from one mapping to another: removed keys are null."""
     removed: dict[str, str | None] = dict.fromkeys(before.keys() - after.keys())
     return removed | {key: value for key, value in after.items() if before.get(key) != value}
 
 
 def _kept_metadata(live: Object) -> dict[str, Any]:
-    """Finalizers and owner references. A replacement that left them out would remove them."""
+    """Finalizers and owner references. A PUT without them would remove them."""
     kept: dict[str, Any] = {}
     if live.finalizers:
         kept["finalizers"] = list(live.finalizers)

@@ -16,7 +16,7 @@ from samara.core.writes import Removal, Step
 
 CHUNK = 250
 """Steps taken at a time."""
-AHEAD = 2000
+MAX_WAITING = 2000
 """A chunked plan pauses while this many of its namespaces wait for a write, so that the outbox stays small."""
 
 
@@ -37,6 +37,7 @@ class ChunkedPlan:
 
     @classmethod
     def single(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
+        """A plan whose steps are all taken at once."""
         return cls(key, ctx, desired, steps(ctx, desired))
 
     @classmethod
@@ -44,7 +45,8 @@ class ChunkedPlan:
         """A plan whose copies are freed one by one, as their steps are taken: 100,000 copies take 11 MB."""
         without_copies = replace(desired, copies=())
         initial = frozenset(copy.ref for copy in desired.copies)
-        return cls(key, ctx, without_copies, steps(ctx, without_copies, _release_each(desired.copies)), initial=initial)
+        copies = _freed_when_taken(desired.copies)
+        return cls(key, ctx, without_copies, steps(ctx, without_copies, copies), initial=initial)
 
     def take(self) -> list[Step]:
         """The next chunk. If it has fewer than `CHUNK` steps, it is the last."""
@@ -61,16 +63,14 @@ def rotate_to_pending(desired: Desired, counts: CopyCounts) -> Desired:
     Otherwise a source that changes faster than it is copied would never reach its last namespaces.
     """
     pending = counts.longest_pending()
-    first = (
-        next((index for index, copy in enumerate(desired.copies) if copy.ref == pending), 0)
-        if pending is not None
-        else 0
-    )
+    if pending is None:
+        return desired
+    first = next((index for index, copy in enumerate(desired.copies) if copy.ref == pending), 0)
     return replace(desired, copies=desired.copies[first:] + desired.copies[:first]) if first else desired
 
 
-def _release_each(copies: tuple[Copy, ...]) -> Iterator[Copy]:
+def _freed_when_taken(copies: tuple[Copy, ...]) -> Iterator[Copy]:
     remaining = list(reversed(copies))
-    del copies
+    del copies  # the list holds the only reference to each copy now
     while remaining:
         yield remaining.pop()

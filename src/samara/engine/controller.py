@@ -39,7 +39,7 @@ from samara.core.writes import (
     WriteStatus,
 )
 from samara.engine.apply import Outcome
-from samara.engine.chunks import AHEAD, CHUNK, ChunkedPlan, rotate_to_pending
+from samara.engine.chunks import CHUNK, MAX_WAITING, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -64,11 +64,13 @@ TIME_SLICE = 0.005
 RECHECK_TERMINATING = 10.0
 """Seconds between plans of a terminating source: the deletion of its CRD is not watched."""
 RECHECK_OUTBOX = 1.0
-"""Seconds after which waiting writes are tried again, in case that a renewed lease allows them only now."""
+"""Seconds after which waiting writes are tried again. They may have waited for the lease to be renewed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """The settings and options that the controller itself needs."""
+
     gone_after: float
     """Seconds for which the copies of a vanished source stay."""
     resync: float = 0.0
@@ -78,7 +80,10 @@ class Options:
 
 
 class Controller:
-    """One per process. A standby keeps its cache warm; its inbox is closed until it leads."""
+    """Owns the work queue, the counts of each source, and the large plans under way.
+
+    On a standby the reflectors fill the cache, but its inbox is closed until it leads.
+    """
 
     def __init__(  # noqa: PLR0913 - the components that it drives
         self,
@@ -168,7 +173,7 @@ class Controller:
         return len(self._inbox) > 0
 
     def _requeue_due(self) -> None:
-        """Keys whose held deletions are released by time, and all keys if a resync is due."""
+        """Queues the keys whose held deletions are released by time, and all keys if a resync is due."""
         for key in self._guard.due():
             log.info("brake.over", key=key)
             self._guard.release(key)
@@ -240,14 +245,14 @@ class Controller:
                         self._fetched(change, delay)
                 self._requeue_all(keys, delay)
             case Listed(kind):
-                self.deletions.distrust(kind)
+                self.deletions.restart_grace_periods(kind)
                 self.resync()
             case QuotaChanged(ref):
                 self._retry_namespace(ref.namespace)
             case SecretValues(changed, refreshed):
                 self._requeue_all(changed)
                 for key in refreshed:
-                    self.status.touch(key)
+                    self.status.mark_stale(key)
             case HoldAnswered(key, answer):
                 log.info("brake.answered", key=key, word=answer)
                 self._guard.release(key, discard=answer == "discard")
@@ -268,28 +273,28 @@ class Controller:
         if triggered.status_of:  # nothing that a plan depends on has changed
             return
         self._end_backoffs(change, triggered.edited)
-        if triggered.doubtful is not None:
-            self._cache.answers.forget(CrdExists(triggered.doubtful))
+        if triggered.deleted_kind is not None:
+            self._cache.answers.forget(CrdExists(triggered.deleted_kind))
         for key in triggered.keys:
             if isinstance(own, Delete) and change.new is None and key.source == change.ref:
-                self.deletions.intended(key.source)  # the echo arrived before the answer
+                self.deletions.note_intended(key.source)  # the echo arrived before the answer
             if own is None or key.all_namespaces != own.key:  # the key of our own write waits for its result
                 self.enqueue(key, delay)
 
     def _note_edit(self, change: Change, triggered: Triggers) -> None:
-        """Another client changed an object, which may be a copy or a source with a status of ours."""
+        """Records that another client changed an object: a copy, or the status that we write to a source."""
         if triggered.status_of:
             for key in triggered.status_of:
-                self.status.contested(key)
+                self.status.note_foreign_write(key)
         else:
             self.drift.observe_edit(change, self._registry.owner, self._cache)
 
     def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
-        """Writes that were refused before may be accepted now, or are no longer needed."""
+        """Ends the backoffs of writes that may be accepted after this change, or that are no longer needed."""
         if change.ref.kind in (NAMESPACE, QUOTA):
-            self._retry_namespace(change.ref.namespace or change.ref.name)
+            self._retry_namespace(change.ref.namespace_or_name)
         if change.new is None:
-            self._retry.gone(change.ref)
+            self._retry.forget_object(change.ref)
         for source in edited:
             self._retry.release_source(source)
 
@@ -316,19 +321,19 @@ class Controller:
         if is_echoed and result.outcome is Outcome.DONE and self._version_at(write.ref) != result.version:
             self.requeue(slice_of(write))  # the supposed echo was a change by another client
         if not isinstance(write, WriteStatus):
-            self.status.touch(write.key)
+            self.status.mark_stale(write.key)
 
     def _version_at(self, ref: Ref) -> int | None:
         obj = self._cache.get(ref)
         return None if obj is None else obj.resource_version
 
     def _continue_chain(self, change: Change) -> None:
-        """A write changed a source: its copies follow from the answer, without waiting for the watch."""
+        """Queues the keys of which a write changed the source, without waiting for the watch to report the change."""
         for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
                 self._retry.release_source(key.source)
                 if change.new is None:
-                    self.deletions.intended(key.source)
+                    self.deletions.note_intended(key.source)
             self.requeue(key)
 
     def _release(self, write: Write) -> None:
@@ -368,6 +373,10 @@ class Controller:
     # ------------------------------------------------------------------ planning
 
     def plan(self, key: Key) -> None:
+        """Compares the desired state of a key with the cluster, and offers the writes.
+
+        A plan with more than one chunk is only started here; `continue_chunked` goes on with it.
+        """
         started = self._clock()
         if (prepared := self._prepare(key)) is None:
             return
@@ -386,9 +395,9 @@ class Controller:
         plan = ChunkedPlan.single(key, ctx, desired)
         counts.reset(key.namespace)
         for step in plan.steps:
-            self._take(plan, counts, step)
+            self._handle_step(plan, counts, step)
         self._finish(plan, plan.removals, counts)
-        self._metrics.planned(self._clock() - started)
+        self._metrics.observe_plan(self._clock() - started)
 
     def _prepare(self, key: Key) -> tuple[PlanContext, Desired] | None:
         """The desired state of a key; None if something must be read first. The read queues the key again."""
@@ -416,7 +425,7 @@ class Controller:
     def continue_chunked(self) -> bool:
         """Plans the next chunk of a large plan that has few writes waiting; False if there is none."""
         waiting = self._writer.outbox.waiting
-        key = next((key for key in self.chunked if waiting(key) < AHEAD), None)
+        key = next((key for key in self.chunked if waiting(key) < MAX_WAITING), None)
         if key is None:
             return False
         plan = self.chunked.pop(key)  # it returns to the end, so that large plans take turns
@@ -424,7 +433,7 @@ class Controller:
             counts, chunk = self.counts[key], plan.take()
             for step in chunk:
                 if step.ref.namespace not in plan.replanned:
-                    self._take(plan, counts, step)
+                    self._handle_step(plan, counts, step)
                 elif isinstance(step.outcome, Delete | Release):  # the mass-delete limit must count it all the same
                     plan.removals.append(step.outcome)
             if len(chunk) == CHUNK:
@@ -443,7 +452,8 @@ class Controller:
         counts.end_chunked_plan({copy.ref for copy in desired.copies} | {target.ref for target in desired.blocked})
         self._finish(plan, still_due(ctx, desired, plan.removals), counts)
 
-    def _take(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:
+    def _handle_step(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:
+        """Counts one step, and offers its write. Deletions are collected until the plan is complete."""
         counts.count(step)
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
@@ -460,16 +470,16 @@ class Controller:
                 self._offer(write, counts, urgent=plan.key.namespace is not None)
 
     def _finish(self, plan: ChunkedPlan, removals: Sequence[Removal], counts: CopyCounts) -> None:
-        """All steps are taken. Deletions are judged together; then the plan is reported."""
+        """Ends a plan of which all steps were taken: judges its deletions together, then reports it."""
         key, source, desired = plan.key, plan.ctx.source, plan.desired
         if key.namespace is None and source is not None:
             counts.mark_complete(source)
         verdict = self.deletions.judge(key, source, removals, desired.finalizer, counts.paused_removals(key.namespace))
         for removal in verdict.allowed:
             self._offer(removal, counts, urgent=key.namespace is not None)
-        for later, delay in verdict.requeue:
-            self.requeue(later, delay)
-        if verdict.record:
+        for delayed_key, delay in verdict.requeue:
+            self.requeue(delayed_key, delay)
+        if verdict.must_record:
             self._hold_store.save_soon()
         held = self._guard.held.get(key.all_namespaces)
         counts.mark_held(held.refs if held is not None else frozenset())
@@ -477,25 +487,24 @@ class Controller:
             self.requeue(key, desired.requeue_after)
         if source is not None and source.deleting and desired.finalizer in source.finalizers:
             self.requeue(key.all_namespaces, RECHECK_TERMINATING)
-        self._events.planned(key, desired, counts, held)
-        self.status.touch(key)
+        self._events.record_plan(key, desired, counts, held)
+        self.status.mark_stale(key)
         if not counts.names and not removals and source is None:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
-        """The source is gone, and the plan has no copy of it left."""
+        """Drops the state of a key whose source is gone, and of whose copies the plan has found none."""
         self.counts.pop(key.all_namespaces, None)
-        if key.namespace is None or not self._cache.count(
-            key.all_namespaces
-        ):  # a slice says nothing about other namespaces
+        is_last = key.namespace is None or not self._cache.count(key.all_namespaces)
+        if is_last:  # otherwise this is the plan of one namespace, and there are copies in others
             self.deletions.forget(key)
             self._retry.release_source(key.source)
 
     def _offer(self, write: Write, counts: CopyCounts, *, urgent: bool) -> None:
-        """Puts a write into the outbox, unless it has to wait for its backoff."""
+        """Puts a write into the outbox. If it has to wait for its backoff or for the drift limit, queues its key."""
         if self._options.observe or self._must_keep_finalizer(write):
             return
-        state = self._retry.of(write)
+        state = self._retry.state_of(write)
         if state is not None and state.is_reported:
             note_refused(write, counts, state.message)  # until it succeeds, also while it is retried
         if state is not None and state.until > self._clock():
@@ -504,7 +513,7 @@ class Controller:
         throttled = self.drift.throttle(write)
         if throttled is not None:
             if isinstance(write, Apply):
-                self._events.blocked(write, "Fought", throttled.message)
+                self._events.report_blocked(write, "Fought", throttled.message)
             counts.mark_blocked(write.ref, "fought", throttled.message)
             self.requeue(slice_of(write), throttled.retry_in)
             return
@@ -512,7 +521,7 @@ class Controller:
 
     def _must_keep_finalizer(self, write: Write) -> bool:
         """A finalizer stays while a write of its source is in flight, because that may create a copy."""
-        return isinstance(write, SetFinalizer) and not write.add and self._writer.outbox.is_flying(write.key)
+        return isinstance(write, SetFinalizer) and not write.add and self._writer.outbox.has_in_flight(write.key)
 
     # ------------------------------------------------------------------ state for health and metrics
 
@@ -523,7 +532,7 @@ class Controller:
     @property
     def in_flight(self) -> int:
         """How many writes were sent whose results have not been handled."""
-        return self._writer.outbox.flying
+        return self._writer.outbox.in_flight_count
 
     @property
     def obstacle(self) -> str | None:
@@ -534,13 +543,13 @@ class Controller:
         return key in self.chunked or self._writer.is_busy(key)
 
     def note_sync(self) -> None:
-        """Sets `synced` as soon as nothing is left to do."""
+        """Sets `synced` once nothing is left to do."""
         if self.synced or not all(map(self._cache.is_settled, self._registry.kinds)):
             return
         unread = self._fetcher.pending + (self._secrets.readings.pending if self._secrets is not None else 0)
         if self.chunked or len(self.queue) or not self._writer.is_idle or unread or self.status.stale:
             return
-        if self._retry.retrying:
+        if self._retry.is_retrying:
             return
         self.synced = True
         self._writer.stop_verifying()

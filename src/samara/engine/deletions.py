@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from samara.core.context import PlanContext
 from samara.core.desired import Desired
@@ -19,22 +19,21 @@ from samara.kube.cache import Cache
 KEPT = "the deletion of its namespace was discarded; the namespace stays"
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The decision about the deletions of a plan."""
 
-    allowed: list[Removal | SetFinalizer] = field(default_factory=list)
+    allowed: list[Removal | SetFinalizer]
     """May be sent now."""
-    requeue: list[tuple[Key, float]] = field(default_factory=list)
+    requeue: list[tuple[Key, float]]
     """Keys to plan again, and after how many seconds."""
-    record: bool = False
+    must_record: bool = False
     """True if deletions of Namespaces wait until the ConfigMap records them."""
 
 
 class DeletionGate:
     """Judges the deletions of a plan together, for the controller. It sends nothing itself.
 
-    It owns the times since when each source has been gone.
+    It owns the times at which sources vanished.
     """
 
     def __init__(
@@ -71,35 +70,42 @@ class DeletionGate:
 
         `finalizer`: the one of the source, released in place of a Namespace whose deletion was discarded.
         """
-        verdict = Verdict()
         is_gone = self._is_gone(key, source)
         has_grace = is_gone and bool(removals) and key.source not in self._intended
         self._note_source(key, is_gone, has_grace)
-        if has_grace and self._must_wait(key, self._gone_since, verdict):
-            return verdict
-        delayed = [removal for removal in removals if _is_delayed(removal)]
-        now = [removal for removal in removals if not _is_delayed(removal)]
-        self._note_leftovers(key, delayed)
+        if has_grace and (remaining := self._remaining_grace(key, self._gone_since)) > 0:
+            return Verdict([], [(key.all_namespaces, remaining)])
+        leftovers = [removal for removal in removals if _is_delayed(removal)]
+        others = [removal for removal in removals if not _is_delayed(removal)]
+        self._note_leftovers(key, leftovers)
+        undamped, requeue = self._undamped(key, source, others)
         allowed: list[Removal] = []
-        if delayed and not self._must_wait(key, self._leftover_since, verdict):
-            allowed += delayed  # the garbage collector had its time. The mass-delete limit does not count leftovers.
-        allowed += self._within_limit(key, source, self._undamped(key, source, now, verdict), paused)
-        verdict.allowed = [_without_namespace(removal, source, finalizer) for removal in allowed]
-        verdict.record = self._guard.must_record(key.all_namespaces)
-        return verdict
+        if leftovers and (remaining := self._remaining_grace(key, self._leftover_since)) > 0:
+            requeue.append((key.all_namespaces, remaining))
+        else:  # the garbage collector did not delete them; the mass-delete limit does not count them
+            allowed += leftovers
+        allowed += self._within_limit(key, source, undamped, paused)
+        return Verdict(
+            [_without_namespace(removal, source, finalizer) for removal in allowed],
+            requeue,
+            self._guard.must_record(key.all_namespaces),
+        )
 
-    def intended(self, source: Ref) -> None:
+    def note_intended(self, source: Ref) -> None:
         """Records that we deleted this source ourselves."""
         self._intended.add(source)
 
-    def distrust(self, kind: Kind) -> None:
-        """A kind was listed again, perhaps after its CRD was missing. Its sources may exist, so their times restart."""
+    def restart_grace_periods(self, kind: Kind) -> None:
+        """Restarts the grace periods of the sources of a kind that was listed again.
+
+        If its CRD was missing meanwhile, its sources may be created again now.
+        """
         for since in (self._gone_since, self._leftover_since):
             for key in [key for key in since if key.source.kind == kind]:
                 del since[key]
 
     def forget(self, key: Key) -> None:
-        """Neither the source of a key nor a copy is left."""
+        """Drops the state of a key of which neither the source nor a copy is left."""
         self._gone_since.pop(key, None)
         self._leftover_since.pop(key, None)
         self._intended.discard(key.source)
@@ -119,41 +125,38 @@ class DeletionGate:
         elif key.namespace is None:  # a slice without deletions shows nothing about other namespaces
             self._gone_since.pop(key, None)
 
-    def _note_leftovers(self, key: Key, delayed: Sequence[Removal]) -> None:
+    def _note_leftovers(self, key: Key, leftovers: Sequence[Removal]) -> None:
         """Starts or ends the wait for the garbage collector, which deletes copies of an earlier source."""
-        if delayed:
+        if leftovers:
             self._leftover_since.setdefault(key.all_namespaces, self._clock())
         elif key.namespace is None:
             self._leftover_since.pop(key, None)
 
-    def _must_wait(self, key: Key, since: Mapping[Key, float], verdict: Verdict) -> bool:
-        """True until the grace period is over. The verdict then queues the key for its end."""
-        remaining = since[key.all_namespaces] + self._grace_period(key) - self._clock()
-        if remaining > 0:
-            verdict.requeue.append((key.all_namespaces, remaining))
-        return remaining > 0
-
-    def _grace_period(self, key: Key) -> float:
-        """Seconds for which the copies of a vanished source stay. A custom resource may have a period of its own."""
+    def _remaining_grace(self, key: Key, since: Mapping[Key, float]) -> float:
+        """Seconds until the grace period of a key is over. A custom resource may have a period of its own."""
         source = self._registry[key.source_type].source
-        own = source.gone_after if isinstance(source, CustomResource) else None
-        return self._gone_after if own is None else own
+        own_period = source.gone_after if isinstance(source, CustomResource) else None
+        period = self._gone_after if own_period is None else own_period
+        return since[key.all_namespaces] + period - self._clock()
 
     def _undamped(
-        self, key: Key, source: Object | None, removals: Sequence[Removal], verdict: Verdict
-    ) -> list[Removal]:
-        """The removals that need not wait. A copy that comes and goes waits until it was unwanted for half a minute."""
-        undamped = []
+        self, key: Key, source: Object | None, removals: Sequence[Removal]
+    ) -> tuple[list[Removal], list[tuple[Key, float]]]:
+        """The removals that need not wait, and the keys of the others with the seconds that these wait.
+
+        A copy that comes and goes waits until it has been unwanted for half a minute.
+        """
+        undamped, requeue = [], []
         for removal in removals:
             is_damped = isinstance(removal, Delete) and not removal.revoked
             if is_damped:
                 self._flaps.note_unwanted(removal.ref, source)
             remaining = self._flaps.remaining(removal.ref, source) if is_damped else 0.0
             if remaining:
-                verdict.requeue.append((key.in_namespace(removal.ref.namespace), remaining))
+                requeue.append((key.in_namespace(removal.ref.namespace), remaining))
             else:
                 undamped.append(removal)
-        return undamped
+        return undamped, requeue
 
     def _within_limit(
         self, key: Key, source: Object | None, removals: Sequence[Removal], paused: frozenset[Ref]

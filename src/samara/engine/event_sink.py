@@ -21,7 +21,7 @@ from samara.kube.errors import AlreadyExists, NotFound, SamaraError
 class EventReason(NamedTuple):
     type: Literal["Normal", "Warning"]
     meaning: str
-    """As the manual says it."""
+    """Shown in the reference of Events."""
 
 
 EVENT_REASONS = {
@@ -50,11 +50,11 @@ EVENT_REASONS = {
 REPEAT_AFTER = 1800.0
 """Seconds after which the Event of a lasting problem is sent again."""
 REVERTED = "put back"
-"""The topic of a copy that was reverted. People see it as `Updated`. It has a topic of its own because the copy may
-also be a source, whose Event `Updated` must not replace this one."""
+"""The internal reason of a copy that was reverted, sent as `Updated`. The copy may also be a source with an Event
+`Updated` of its own, and there is one Event per object and reason."""
 _REASONS_SHOWN = {REVERTED: "Updated"}
 _NORMAL = {REVERTED, *(reason for reason, about in EVENT_REASONS.items() if about.type == "Normal")}
-"""Topics that report what has happened. The others report problems that may last."""
+"""Reasons that report what has happened. The others report problems that may last."""
 _MAX_MESSAGE = 1000
 NAMESPACES = "samara.dev/namespaces"
 """The namespaces that an Event is about, as a JSON list of at most `MAX_NAMES`."""
@@ -76,15 +76,16 @@ class _Topic:
     message: str = ""
     advice: str = ""
     count: int = 0
-    first: str = ""
+    first_timestamp: str = ""
     sent_at: float = float("-inf")
     sent_text: str = ""
     dirty: bool = False
+    """True if the content has to be sent with the next flush."""
     is_counted: bool = False
     """True once `count` includes what the Event had counted before this process wrote it."""
 
     @property
-    def shown(self) -> str:
+    def sent_reason(self) -> str:
         return _REASONS_SHOWN.get(self.reason, self.reason)
 
 
@@ -142,6 +143,7 @@ class EventSink:
         return [address for address, topic in self._topics.items() if now - topic.sent_at >= REPEAT_AFTER]
 
     async def flush(self) -> None:
+        """Sends every Event that has changed, and forgets those that have not been sent for long."""
         for address, topic in list(self._topics.items()):
             if topic.dirty:
                 topic.dirty = False
@@ -156,7 +158,7 @@ class EventSink:
         if topic.reason in _NORMAL:
             topic.keys, topic.namespaces = set(), set()
         report = log.info if topic.reason in _NORMAL else log.warning
-        report(f"told.{topic.shown}", about=topic.about, message=text)
+        report(f"told.{topic.sent_reason}", about=topic.about, message=text)
         if self._silent:
             return
         try:
@@ -166,7 +168,7 @@ class EventSink:
 
     async def _send(self, topic: _Topic, text: str, annotations: dict[str, str]) -> None:
         now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        topic.first = topic.first or now
+        topic.first_timestamp = topic.first_timestamp or now
         namespace = topic.about.namespace or "default"
         path = f"/api/v1/namespaces/{namespace}/events"
         name = _name(topic)
@@ -196,8 +198,8 @@ class EventSink:
 
 
 def _text(topic: _Topic) -> str:
-    many = len(topic.namespaces)
-    where = f" in {many} namespace{'s' if many > 1 else ''}: {sample(topic.namespaces)}" if many else ""
+    count = len(topic.namespaces)
+    where = f" in {count} namespace{'s' if count > 1 else ''}: {sample(topic.namespaces)}" if count else ""
     advice = f"; {topic.advice}" if topic.advice else ""
     return f"{topic.message}{where}{advice}"
 
@@ -231,11 +233,11 @@ def _event(
             **({"namespace": topic.about.namespace} if topic.about.namespace else {}),
             **({"uid": topic.uid} if topic.uid else {}),
         },
-        "reason": topic.shown,
+        "reason": topic.sent_reason,
         "message": text,
         "type": "Normal" if topic.reason in _NORMAL else "Warning",
         "count": topic.count,
-        "firstTimestamp": topic.first,
+        "firstTimestamp": topic.first_timestamp,
         "lastTimestamp": now,
         "reportingComponent": "samara",
         "source": {"component": "samara"},

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from samara.core.copy_counts import CopyCounts, NotInSync
@@ -23,7 +22,7 @@ _MAX_HOPS = 100
 """Hops of a chain that are followed to its first source. A chain may be a loop."""
 _MAX_MESSAGES = 3
 """Different messages that one Event shows."""
-_REASONS = {
+_EVENT_REASONS = {
     "conflict": "Conflict",
     "refused": "Refused",
     "not-accepted": "NotAccepted",
@@ -31,18 +30,15 @@ _REASONS = {
     "held": "Held",
     "fought": "Fought",
 }
-_DONE = {
+"""The Event's reason for each reason of `CopyCounts` that is reported."""
+_WRITE_EVENTS = {
     Create: ("Copied", "copied"),
     Update: ("Updated", "put right"),
     Recreate: ("Updated", "made anew"),
     Delete: ("Removed", "removed"),
     Release: ("Removed", "given back without our marks"),
 }
-
-
-def _namespace_name(ref: Ref) -> str:
-    """The namespace of an object, or the namespace itself."""
-    return ref.namespace or ref.name
+"""The Event's reason and message for each kind of write that is reported."""
 
 
 class _Problem(NamedTuple):
@@ -81,13 +77,13 @@ class EventRecorder:
         self._gather()
         await self._sink.flush()
 
-    def wrote(self, write: Write) -> None:
+    def report_write(self, write: Write) -> None:
         """Reports a successful write at the first source of its chain."""
-        done = _DONE.get(type(write))
-        source = self._first(write.key) if done is not None else None
-        if done is not None and source is not None:
-            (reason, message), key = done, Key(write.key.source_type, source)
-            self._add(self._about(source), reason, [key], {_namespace_name(write.ref)}, message)
+        event = _WRITE_EVENTS.get(type(write))
+        source = self._first_source(write.key) if event is not None else None
+        if event is not None and source is not None:
+            (reason, message), key = event, Key(write.key.source_type, source)
+            self._add(self._about(source), reason, [key], {write.ref.namespace_or_name}, message)
 
     def _add(
         self, about: Object | Ref, reason: str, keys: list[Key], namespaces: set[str], message: str, advice: str = ""
@@ -101,44 +97,47 @@ class EventRecorder:
         if not ref.namespace or not paused_at(ref, self._cache):
             self._sink.add(about, reason, keys, namespaces, message, advice)
 
-    def _first(self, key: Key) -> Ref | None:
+    def _first_source(self, key: Key) -> Ref | None:
         """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
         source_type, ref = self._cache.registry[key.source_type], key.source
         for _ in range(_MAX_HOPS):
-            previous = self._previous_hop(ref, source_type)
+            previous = self._previous_source(ref, source_type)
             if previous is None:
                 return ref if ref == key.source or self._cache.get(ref) is not None else None
             ref = previous
         return None
 
-    def _previous_hop(self, ref: Ref, source_type: SourceType) -> Ref | None:
-        """The source of a copy that is itself a source. A copy that was created once need not name it."""
+    def _previous_source(self, ref: Ref, source_type: SourceType) -> Ref | None:
+        """The source of a copy that is itself a source; None if this object is no copy.
+
+        A copy in create mode does not name its source. Then it is the object of this name in the parent namespace.
+        """
         hierarchy = source_type.hierarchy
         if hierarchy is None or hierarchy.parent is None:
             return None
         obj, namespace = self._cache.get(ref), self._cache.get(namespace_ref(ref.namespace))
         if obj is None or namespace is None or not obj.known_copy:
             return None
-        origin = source_type.ownership.source_of(obj, self._cache)
-        above = ref._replace(namespace=hierarchy.parent(namespace))
-        candidate = self._cache.get(above)
-        is_source = candidate is not None and source_type.is_source(candidate, self._cache)
-        return origin or (above if is_source else None)
+        named = source_type.ownership.source_of(obj, self._cache)
+        if named is not None:
+            return named
+        in_parent = self._cache.get(ref._replace(namespace=hierarchy.parent(namespace)))
+        return in_parent.ref if in_parent is not None and source_type.is_source(in_parent, self._cache) else None
 
-    def blocked(self, write: Write, reason: str, message: str) -> None:
+    def report_blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
-        self._add(self._about(write.key.source), reason, [write.key], {_namespace_name(write.ref)}, message)
+        self._add(self._about(write.key.source), reason, [write.key], {write.ref.namespace_or_name}, message)
 
-    def reverted(self, write: Write, editor: str) -> None:
+    def report_reverted(self, write: Write, editor: str) -> None:
         """Reports on the copy that a change was reverted, where the person who made it will look."""
         by = f" after {editor} changed it" if editor else ""
         origin = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
-        now = self._cache.get(write.ref)
-        self._add(now or write.ref, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
+        about = self._cache.get(write.ref) or write.ref
+        self._add(about, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
 
-    def planned(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
+    def record_plan(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
         """Records the result of a plan. Only the plan of a whole source can end a fault of the source."""
-        self.due(key.all_namespaces, counts)
+        self.recheck(key.all_namespaces, counts)
         self._held.pop(key.all_namespaces, None)
         if hold is not None:
             self._held[key.all_namespaces] = hold
@@ -147,8 +146,8 @@ class EventRecorder:
             if desired.faults:
                 self._faults[key] = desired.faults
 
-    def due(self, key: Key, counts: CopyCounts) -> None:
-        """Notes that the problems of a key may have changed."""
+    def recheck(self, key: Key, counts: CopyCounts) -> None:
+        """Reports the problems of a key with the next flush, because they may have changed."""
         self._due[key] = counts
 
     def _gather(self) -> None:
@@ -160,9 +159,8 @@ class EventRecorder:
             ref = about.ref if isinstance(about, Object) else about
             self._lasting.setdefault(ref, {})[key] = counts
             refs.add(ref)
-            for other in {key.source, namespace_ref(key.source.namespace)} - {
-                ref
-            }:  # the source appeared or disappeared
+            # If the source appeared or disappeared since the last report, another object carries its Events now.
+            for other in {key.source, namespace_ref(key.source.namespace)} - {ref}:
                 if self._lasting.get(other, {}).pop(key, None) is not None:
                     refs.add(other)
         self._due.clear()
@@ -171,16 +169,19 @@ class EventRecorder:
 
     def _report(self, ref: Ref) -> None:
         """Reports the problems of all keys whose Events are on one object: one Event per reason."""
-        counts_by_key = self._lasting.pop(ref)
-        by_key = {key: tuple(self._problems(key, counts_by_key[key])) for key in sorted(counts_by_key)}
-        lasting = {key: counts_by_key[key] for key, problems in by_key.items() if problems}
-        about, now = self._cache.get(ref) or ref, _merged(chain.from_iterable(by_key.values()))
-        for reason, problems in now.items():
+        about = self._cache.get(ref) or ref
+        lasting: dict[Key, CopyCounts] = {}
+        by_reason: dict[str, list[_Problem]] = {}
+        for key, counts in sorted(self._lasting.pop(ref).items(), key=lambda item: item[0]):
+            for reason, problem in self._problems(key, counts):
+                lasting[key] = counts
+                by_reason.setdefault(reason, []).append(problem)
+        for reason, problems in by_reason.items():
             self._add(about, reason, [problem.key for problem in problems], *_summary(problems))
-        for reason in self._reported.pop(ref, frozenset()) - now.keys():
+        for reason in self._reported.pop(ref, frozenset()) - by_reason.keys():
             self._sink.clear(about, reason)
         if lasting:
-            self._lasting[ref], self._reported[ref] = lasting, frozenset(now)
+            self._lasting[ref], self._reported[ref] = lasting, frozenset(by_reason)
 
     def _problems(self, key: Key, counts: CopyCounts) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
@@ -190,16 +191,20 @@ class EventRecorder:
         for reason, message in faults.items():
             yield reason, _Problem(key, set(), (message,))
         for reason, blocked in counts.problems().items():
-            if reason in _REASONS and _REASONS[reason] not in faults and not (faults and reason == "invalid"):
-                namespaces = set(map(_namespace_name, blocked))
-                yield _REASONS[reason], _Problem(key, namespaces, _messages(blocked), advice.get(reason, ""))
+            event_reason = _EVENT_REASONS.get(reason)
+            if event_reason is not None and event_reason not in faults and not (faults and reason == "invalid"):
+                namespaces = {ref.namespace_or_name for ref in blocked}
+                yield event_reason, _Problem(key, namespaces, _messages(blocked), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            yield "Held", _Problem(key, set(map(_namespace_name, hold.refs)), (text,))
+            yield "Held", _Problem(key, {ref.namespace_or_name for ref in hold.refs}, (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
-        """The source, or its namespace if the source is gone. A former source still carries its own Events."""
+        """The object of the Events of a source: itself, or its namespace if it is gone.
+
+        An object that only stopped being a source still exists, so it carries its own Events.
+        """
         obj = self._cache.get(source)
         if obj is not None or not source.namespace or self._cache.exists_unread(source):
             return obj or source
@@ -216,18 +221,11 @@ def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
 
 def _messages(blocked: dict[Ref, NotInSync]) -> tuple[str, ...]:
     """Each message once, in the order of their first copy, so that the same problems always give the same text."""
-    first: dict[NotInSync, Ref] = {}
+    first_ref: dict[NotInSync, Ref] = {}
     for ref, missing in blocked.items():
-        first[missing] = min(ref, first.get(missing, ref))
-    ordered = sorted(first.items(), key=lambda item: item[1])
+        first_ref[missing] = min(ref, first_ref.get(missing, ref))
+    ordered = sorted(first_ref.items(), key=lambda item: item[1])
     return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
-
-
-def _merged(problems: Iterable[tuple[str, _Problem]]) -> dict[str, list[_Problem]]:
-    now: dict[str, list[_Problem]] = {}
-    for reason, problem in problems:
-        now.setdefault(reason, []).append(problem)
-    return now
 
 
 def _summary(problems: list[_Problem]) -> tuple[set[str], str, str]:

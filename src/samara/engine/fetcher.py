@@ -1,4 +1,4 @@
-"""Reads that plans wait for: single objects, and questions to the API server. Keys share equal reads."""
+"""Reads that plans wait for: single objects, and queries to the API server. Keys share equal reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WATCH_LAG = 0.1
 _REJECTED_FOR = 60.0
 """Seconds for which a refused dry run counts: a quota or an admission rule may change."""
 _VALID_FOR = 2.0
-"""Seconds for which a short-lived answer counts. Shorter than the grace period of a vanished source."""
+"""Seconds for which a short-lived answer counts. Shorter than the default grace period of a vanished source."""
 
 
 class Fetcher:
@@ -52,7 +52,7 @@ class Fetcher:
         """The operator's own: dry runs create objects there."""
         self._post = post
         self._objects: dict[Ref, set[Key]] = {}
-        self._questions: dict[Query, set[Key]] = {}
+        self._queries: dict[Query, set[Key]] = {}
         self._slots = asyncio.Semaphore(_PARALLEL)
         self._group: asyncio.TaskGroup | None = None
 
@@ -62,8 +62,8 @@ class Fetcher:
 
     @property
     def pending(self) -> int:
-        """How many reads are under way; those delayed do not count."""
-        return len(self._objects) + len(self._questions)
+        """How many reads are under way. Delayed ones do not count."""
+        return len(self._objects) + len(self._queries)
 
     # single objects
 
@@ -93,7 +93,7 @@ class Fetcher:
         self._post(Fetched(self._objects.pop(ref), delay, change))
 
     async def _read(self, ref: Ref) -> tuple[Change | None, float]:
-        """What a read changed in the cache, and the seconds after which to plan with it."""
+        """Reads an object into the cache. Returns what that changed, and the seconds after which to plan with it."""
         cache, before = self._cache, self._cache.get(ref)
         try:
             raw = await self._client.get(address(ref))
@@ -107,75 +107,76 @@ class Fetcher:
             return cache.put(obj), delay
         return None, delay  # the watch reported its deletion while we read it
 
-    # questions
+    # queries
 
-    def ask(self, reads: Iterable[Query], key: Key) -> None:
-        """Answers questions of a plan. Paths of a secret manager are left to the secret poller."""
-        for read in reads:
-            if isinstance(read, SecretPath):
+    def ask(self, queries: Iterable[Query], key: Key) -> None:
+        """Answers the queries of a plan, except paths of a secret manager: those are the secret poller's."""
+        for query in queries:
+            if isinstance(query, SecretPath):
                 continue
-            if read not in self._questions:
+            if query not in self._queries:
                 assert self._group is not None
-                self._group.create_task(self._ask(read))
-            self._questions.setdefault(read, set()).add(key)
+                self._group.create_task(self._ask(query))
+            self._queries.setdefault(query, set()).add(key)
 
-    async def _ask(self, read: Query) -> None:
+    async def _ask(self, query: Query) -> None:
         delay = 0.0
         try:
-            self._keep(read, await self._answer(read))
+            self._store_answer(query, await self._answer(query))
         except (SamaraError, *MALFORMED) as fault:
-            log.warning("read.failed", what=_described(read), fault=fault, again_in=f"{_RETRY:g}s")
+            log.warning("read.failed", what=_described(query), fault=fault, again_in=f"{_RETRY:g}s")
             delay = _RETRY
-        self._post(Fetched(self._questions.pop(read), delay))
+        self._post(Fetched(self._queries.pop(query), delay))
 
-    def _keep(self, read: Query, answer: object) -> None:
-        self._cache.answers.keep(read, answer)
+    def _store_answer(self, query: Query, answer: object) -> None:
+        """Stores an answer in the cache, and starts the timers with which it expires."""
+        self._cache.answers.keep(query, answer)
         loop = asyncio.get_running_loop()
-        expires_in = _REJECTED_FOR if isinstance(answer, Rejected) else self._unproven_for(read)
+        expires_in = _REJECTED_FOR if isinstance(answer, Rejected) else self._unproven_for(query)
         if expires_in:
-            loop.call_later(expires_in, self._expire, read, tuple(self._questions[read]))
-        if _is_short_lived(read):
-            loop.call_later(_VALID_FOR, self._cache.answers.forget, read)
+            loop.call_later(expires_in, self._expire, query, tuple(self._queries[query]))
+        if _is_short_lived(query):
+            loop.call_later(_VALID_FOR, self._cache.answers.forget, query)
 
-    def _expire(self, read: Query, keys: tuple[Key, ...]) -> None:
-        self._cache.answers.forget(read)
+    def _expire(self, query: Query, keys: tuple[Key, ...]) -> None:
+        self._cache.answers.forget(query)
         self._post(Fetched(keys))
 
-    def _unproven_for(self, read: Query) -> float:
+    def _unproven_for(self, query: Query) -> float:
         """Seconds for which a missing object proves nothing yet, because its kind was listed a moment ago."""
-        if not isinstance(read, IsGone):
+        if not isinstance(query, IsGone):
             return 0.0
-        until = self._cache.stores[read.ref.kind].absence_unproven_until
+        until = self._cache.stores[query.ref.kind].absence_unproven_until
         return max(0.0, until - asyncio.get_running_loop().time())
 
-    async def _answer(self, read: Query) -> object:
-        match read:
+    async def _answer(self, query: Query) -> object:
+        match query:
             case CrdExists():
-                return await crd_established(self._client, read)
+                return await crd_established(self._client, query)
             case IsGone():
-                obj = await read_object(self._client, self._codec, read.ref)
+                obj = await read_object(self._client, self._codec, query.ref)
                 if obj is not None:
                     self._cache.put_unlisted(obj)
-                return obj is None and not self._unproven_for(read)
+                return obj is None and not self._unproven_for(query)
             case NamespaceIsActive():
-                return await namespace_alive(self._client, read)
+                return await namespace_alive(self._client, query)
             case OwnerAnnotation():
-                return await owner_annotation(self._client, read)
+                return await owner_annotation(self._client, query)
             case DryRunCreate():
-                return await dry_run_create(self._client, self._codec, self._namespace, read)
+                return await dry_run_create(self._client, self._codec, self._namespace, query)
             case _:
-                raise TypeError(f"expected a question to the API server, found {type(read).__name__}")
+                raise TypeError(f"expected a question to the API server, found {type(query).__name__}")
 
 
-def _is_short_lived(read: Query) -> bool:
+def _is_short_lived(query: Query) -> bool:
     """True if the answer may soon change. Another object of the same name may have another owner."""
-    return isinstance(read, CrdExists | IsGone | NamespaceIsActive) or (
-        isinstance(read, OwnerAnnotation) and isinstance(read.owner, Ref)
+    return isinstance(query, CrdExists | IsGone | NamespaceIsActive) or (
+        isinstance(query, OwnerAnnotation) and isinstance(query.owner, Ref)
     )
 
 
-def _described(read: Query) -> str:
-    match read:
+def _described(query: Query) -> str:
+    match query:
         case str() | SecretPath():
             return "a path of the secret manager"
         case CrdExists(kind=kind):

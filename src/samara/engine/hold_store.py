@@ -25,12 +25,12 @@ from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Sam
 
 NAME = "samara-holds"
 DELETED = "namespaces"
-"""The entry with the Namespaces deleted lately, and when. They count against the limit after a restart too."""
+"""The entry with the recently deleted Namespaces, and when. They count against the limit after a restart too."""
 INTERVAL = 1.0
 """Seconds between two reads or writes."""
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _FOREVER = 100 * 365 * 86400.0
-"""Seconds after which an end is written as "forever". `datetime` cannot represent times much later."""
+"""An end that is more than so many seconds away is written as "forever". `datetime` cannot represent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def records(config_map: dict[str, Any]) -> dict[str, HoldRecord]:
     return by_key
 
 
-def unknown(config_map: dict[str, Any]) -> dict[str, str]:
+def unknown_entries(config_map: dict[str, Any]) -> dict[str, str]:
     """Entries that this version cannot read. Another version may have written them, so they are kept as they are."""
     known = {DELETED, *map(record_name, records(config_map))}
     return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
@@ -73,7 +73,7 @@ def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, datetime]:
     with suppress(msgspec.DecodeError):
         for name, when in msgspec.json.decode(text, type=dict[str, str]).items():
             with suppress(ValueError):
-                times[name] = datetime.strptime(when, _TIME).replace(tzinfo=UTC)
+                times[name] = datetime.strptime(when, _TIME_FORMAT).replace(tzinfo=UTC)
     return times
 
 
@@ -93,6 +93,7 @@ class HoldStore:
         self._read: dict[str, str] = {}
         """The entries as last read, also those of keys that this process has not planned yet."""
         self._unknown: dict[str, str] = {}
+        """The entries that this version cannot read. They are written back as they are."""
         self._texts: dict[str, tuple[str, str]] = {}
         """By key: the digest of its held set, and the record of it."""
         self._written: dict[str, str] = {}
@@ -126,12 +127,12 @@ class HoldStore:
 
     def _restore(self, config_map: dict[str, Any]) -> None:
         self._read = self._written = config_map.get("data") or {}
-        self._unknown, self._version = unknown(config_map), config_map["metadata"]["resourceVersion"]
+        self._unknown, self._version = unknown_entries(config_map), config_map["metadata"]["resourceVersion"]
         deleted = deleted_namespaces(config_map)
         ages = {name: time.time() - when.timestamp() for name, when in deleted.items()}
         self._guard.restore((record.key for record in records(config_map).values()), ages)
         times = self._guard.deleted_namespaces()
-        self._stamps = {name: (when, deleted[name].strftime(_TIME)) for name, when in times.items()}
+        self._stamps = {name: (when, deleted[name].strftime(_TIME_FORMAT)) for name, when in times.items()}
 
     def save_soon(self) -> None:
         """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
@@ -176,7 +177,7 @@ class HoldStore:
             self._written, self._unknown, self._version = {}, {}, ""
             return []
         by_key, self._version = records(config_map), config_map["metadata"]["resourceVersion"]
-        self._read, self._unknown = config_map.get("data") or {}, unknown(config_map)
+        self._read, self._unknown = config_map.get("data") or {}, unknown_entries(config_map)
         answers: list[tuple[Key, Answer]] = []
         for key, held in self._guard.held.items():
             answer, _, digest = (by_key[str(key)].answer if str(key) in by_key else "").partition(" ")
@@ -190,28 +191,29 @@ class HoldStore:
         return digest == held.digest or (digest == recorded.digest and held.refs <= recorded.refs)
 
     async def _write(self) -> None:
-        """Writes if a set is new, has changed or has ended."""
+        """Writes the ConfigMap if a set is new, has changed or has ended, or if a Namespace was deleted."""
         held = {held.key: held for held in self._guard.held.values()}
         self._texts = {key: text for key, text in self._texts.items() if key in held}
         remembered = {record_name(key) for key in self._guard.remembered}
         deleted = self._guard.deleted_namespaces()
         texts = {**self._unknown, **{name: text for name, text in self._read.items() if name in remembered}}
         texts |= {record_name(key): self._text(held_set) for key, held_set in held.items()}
-        texts |= self._deleted_text(deleted)
+        texts |= self._deleted_entry(deleted)
         if texts != self._written:
             await self._send(texts)
             self._written, self._recorded = texts, held
         if keys := self._guard.mark_recorded(deleted):
             self._post(HoldsStored(keys))
 
-    def _deleted_text(self, deleted: dict[str, float]) -> dict[str, str]:
+    def _deleted_entry(self, deleted: dict[str, float]) -> dict[str, str]:
+        """The entry about deleted Namespaces, if there are any. Each keeps the time that was first written for it."""
         known = {name: stamp for name, stamp in self._stamps.items() if deleted.get(name) == stamp[0]}
         self._stamps = {name: known.get(name) or (when, self._stamp(when)) for name, when in deleted.items()}
         stamps = {name: stamp for name, (_, stamp) in self._stamps.items()}
         return {DELETED: json.dumps(stamps, sort_keys=True)} if stamps else {}
 
     def _text(self, held: HeldSet) -> str:
-        """The record of a set, kept while the set stays. Its times jitter and would cause a write each second."""
+        """The record of a set, computed once. Its times would differ each second, and cause a write each second."""
         digest, text = self._texts.get(held.key, ("", ""))
         if digest != held.digest:
             record = HoldRecord(held.key, held.count, self._stamp(held.since), self._stamp(held.until), held.digest)
@@ -224,7 +226,7 @@ class HoldStore:
         remaining = self._guard.seconds_until(when)
         if remaining > _FOREVER:
             return "forever"
-        return datetime.fromtimestamp(time.time() + remaining, UTC).strftime(_TIME)
+        return datetime.fromtimestamp(time.time() + remaining, UTC).strftime(_TIME_FORMAT)
 
     async def _send(self, texts: dict[str, str]) -> None:
         metadata = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}
@@ -238,8 +240,8 @@ class HoldStore:
         self._version = decode(raw)["metadata"]["resourceVersion"]
 
 
-async def post_answer(client: Client, namespace: str, key: str, word: str) -> HoldRecord | None:
-    """Records the answer `release` or `discard` for a held set; None if no deletion of that key is held."""
+async def post_answer(client: Client, namespace: str, key: str, answer: Answer) -> HoldRecord | None:
+    """Records an answer for the held set of a key. Returns its record; None if no deletion of that key is held."""
     ref = Ref(CONFIG_MAP, namespace, NAME)
     while True:
         try:
@@ -249,7 +251,7 @@ async def post_answer(client: Client, namespace: str, key: str, word: str) -> Ho
         record = records(config_map).get(key)
         if record is None:
             return None
-        answered = replace(record, answer=f"{word} {record.set}")
+        answered = replace(record, answer=f"{answer} {record.set}")
         config_map["data"][record_name(key)] = json.dumps(asdict(answered), sort_keys=True)
         try:
             await client.request("PUT", address(ref), encode(config_map), params=OUR_WRITES)

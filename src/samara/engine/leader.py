@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 from samara import log
@@ -25,9 +26,9 @@ def boot_time() -> float:
 
 
 class LeaderElector:
-    """Owns the Lease of this process, and says whether it leads. `app` runs it.
+    """Takes and renews the Lease. No write may be sent after `deadline` by our own clock.
 
-    No write may be sent after `deadline` by our own clock. It never ends the process itself.
+    It does not end the process when the Lease is lost: `app` does.
     """
 
     def __init__(
@@ -47,23 +48,25 @@ class LeaderElector:
         self._clock = clock
         self.deadline = float("-inf")
         self.progress = clock()
-        """When the Lease was last read or written."""
+        """When the Lease was last read."""
         self._releasing = False
         self._error = ""
         """Why the last attempt failed, so that a lasting error is logged once; empty after a success."""
-        self._seen: tuple[str, str] = ("", "")
-        """Resource version and holder of the Lease when it was last read."""
-        self._seen_at = clock()
-        """When these changed."""
+        self._observed: tuple[str, str] = ("", "")
+        """Resource version and holder of another process's Lease when it was last read."""
+        self._observed_at = clock()
+        """When these last changed."""
 
     def is_leader(self) -> bool:
         return self._clock() < self.deadline
 
-    def stalled(self) -> str | None:
-        quiet = self._clock() - self.progress
-        return f"the lease has been out of reach for {quiet:.0f} s" if quiet > 2 * self._duration else None
+    def stall_reason(self) -> str | None:
+        """Describes that the Lease could not be read for long; None if it could."""
+        silence = self._clock() - self.progress
+        return f"the lease has been out of reach for {silence:.0f} s" if silence > 2 * self._duration else None
 
-    def refused(self) -> str | None:
+    def refusal_reason(self) -> str | None:
+        """Describes why the last attempt to take or renew the Lease failed; None if it did not."""
         return f"the lease can be neither taken nor renewed: {self._error}" if self._error else None
 
     async def acquire(self) -> None:
@@ -95,7 +98,7 @@ class LeaderElector:
             log.debug("lease.not-released", fault=fault)
 
     async def _give_up(self) -> bool:
-        """False if our own last renewal changed the Lease in between."""
+        """Empties the holder of the Lease. False if our own last renewal changed the Lease in between."""
         lease = decode(await self._client.get(address(self._ref)))
         if lease["spec"].get("holderIdentity") != self._identity:
             return True
@@ -107,14 +110,15 @@ class LeaderElector:
         return True
 
     async def _try_once(self) -> bool:
+        """Tries to take or renew the Lease, and moves the deadline. True if this process holds it."""
         began = self._clock()
         try:
             async with asyncio.timeout(max(0.5, self._renew / 2)):
-                held = await self._take()
+                held = await self._take_or_renew()
         except (Conflict, AlreadyExists):
-            return False  # perhaps our own write, whose answer was late: the next read shows who holds it
+            return False  # perhaps because of our own write, whose answer was late: the next read shows who holds it
         except (SamaraError, TimeoutError) as fault:
-            self._failed(str(fault) or "timed out")
+            self._note_error(str(fault) or "timed out")
             return False
         self._error = ""
         if held and not self._releasing:
@@ -123,17 +127,18 @@ class LeaderElector:
             self.deadline = float("-inf")
         return held
 
-    def _failed(self, error: str) -> None:
+    def _note_error(self, error: str) -> None:
         report = log.debug if error == self._error else log.warning
         self._error = error
         report("lease.failed", fault=error)
 
-    async def _take(self) -> bool:
+    async def _take_or_renew(self) -> bool:
+        """True if this process holds the Lease now. False if another one does."""
         try:
             lease = decode(await self._client.get(address(self._ref)))
         except NotFound:
             lease = None
-        self.progress = self._clock()  # also if we may not write it: a restart would not help then
+        self.progress = self._clock()  # even if we may not write it, because a restart would not help then
         if self._releasing:  # we emptied the holder ourselves, and must not take it again
             return False
         if lease is None:
@@ -141,29 +146,31 @@ class LeaderElector:
             return True
         spec = lease.setdefault("spec", {})
         is_ours = spec.get("holderIdentity") == self._identity
-        if not is_ours and not self._is_over(lease):
+        if not is_ours and not self._has_expired(lease):
             return False
-        changes = 0 if is_ours else 1
         spec |= self._spec(spec.get("acquireTime") if is_ours else None)
-        spec["leaseTransitions"] = spec.get("leaseTransitions", 0) + changes
+        spec["leaseTransitions"] = spec.get("leaseTransitions", 0) + (0 if is_ours else 1)
         await self._put(lease)
         return True
 
-    def _is_over(self, lease: dict[str, Any]) -> bool:
-        """True if the Lease has not changed for its duration by our clock. Clocks of other machines may differ."""
+    def _has_expired(self, lease: dict[str, Any]) -> bool:
+        """True if no process holds the Lease, or if it has not changed for its duration by our clock.
+
+        Its own times are not used, because the clocks of other machines may differ.
+        """
         spec = lease["spec"]
         state = (lease["metadata"]["resourceVersion"], spec.get("holderIdentity") or "")
-        if state != self._seen:
-            self._seen, self._seen_at = state, self._clock()
+        if state != self._observed:
+            self._observed, self._observed_at = state, self._clock()
         if not spec.get("holderIdentity"):
             return True
-        return self._clock() - self._seen_at > float(spec.get("leaseDurationSeconds") or self._duration)
+        return self._clock() - self._observed_at > float(spec.get("leaseDurationSeconds") or self._duration)
 
     def _spec(self, acquired: str | None) -> dict[str, Any]:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, -int(-self._duration // 1)),
+            "leaseDurationSeconds": max(1, ceil(self._duration)),
             "acquireTime": acquired or now,
             "renewTime": now,
         }

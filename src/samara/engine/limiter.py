@@ -9,18 +9,21 @@ from typing import Literal
 from samara.kube.errors import MOST_WAIT
 
 _START = 16
+"""The first limit."""
 _MAX_GRADIENT = 0.9
-"""The knee: latency may grow by this power of the limit. At 1.0 the rate would not grow at all (Little's law)."""
+"""Latency may grow by this power of the limit; beyond lies the knee. At 1.0 the rate would not grow (Little's law)."""
 _ROUND_TRIPS = 8
 """The length of a sample, in answers per write in flight."""
 _MIN_ANSWERS = 32
-_COUNTED = 0.9
-"""The fastest part of a sample counts: one namespace with a slow webhook must not change the limit for all."""
-_SATURATED = 0.9
-"""A sample counts if so many of its writes filled the limit. With less work in flight it would show nothing."""
+"""The least length of a sample, in answers."""
+_FASTEST_SHARE = 0.9
+"""This part of a sample counts, the fastest: one namespace with a slow webhook must not change the limit for all."""
+_SATURATED_SHARE = 0.9
+"""A sample counts if this part of its writes filled the limit. With less work in flight it would show nothing."""
 _REST = 6
 """Samples at the knee before the limit is tried above or below it again."""
 _MAX_PAUSE = 5.0
+"""The longest pause in seconds after an overload, if the server does not say how long to wait."""
 _SAME_OVERLOAD = 0.5
 """Refusals within so many seconds are answers to writes that were sent together, and halve the limit once."""
 _RECENT = 10.0
@@ -38,10 +41,10 @@ class _Sample:
     saturated: int = 0
     """Writes that filled the limit when they were sent."""
 
-    def sent(self, in_flight: int) -> None:
+    def note_sent(self, in_flight: int) -> None:
         self.saturated += in_flight >= self.limit
 
-    def answered(self, seconds: float) -> None:
+    def note_answer(self, seconds: float) -> None:
         if self.ignored:
             self.ignored -= 1
             self.saturated = 0
@@ -54,10 +57,10 @@ class _Sample:
 
     @property
     def is_saturated(self) -> bool:
-        return self.saturated >= _SATURATED * len(self.latencies)
+        return self.saturated >= _SATURATED_SHARE * len(self.latencies)
 
     def latency(self) -> float:
-        fastest = sorted(self.latencies)[: round(_COUNTED * len(self.latencies))]
+        fastest = sorted(self.latencies)[: round(_FASTEST_SHARE * len(self.latencies))]
         return sum(fastest) / len(fastest)
 
 
@@ -97,23 +100,23 @@ class ConcurrencyLimiter:
         """Seconds until one more write may be sent, whatever the limit."""
         return max(0.0, self._closed_until - self._clock(), self._next_slot - self._clock())
 
-    def sent(self, in_flight: int) -> None:
+    def note_sent(self, in_flight: int) -> None:
         """Notes that a write is sent; `in_flight` counts it."""
-        self._sample.sent(in_flight)
+        self._sample.note_sent(in_flight)
         if self._gap:
             self._next_slot = max(self._next_slot, self._clock()) + self._gap
 
-    def succeeded(self, seconds: float) -> None:
+    def note_answer(self, seconds: float) -> None:
         """Notes an answer that shows no overload, whether or not the write was accepted."""
         self._overloads_in_a_row = 0
-        self._sample.answered(seconds)
+        self._sample.note_answer(seconds)
         if self._sample.is_complete:
             if self._sample.is_saturated:
                 self._evaluate(self._sample.latency())
             else:
                 self._try(self._base)
 
-    def overloaded(self, namespace: str, retry_after: float | None) -> None:
+    def note_overload(self, namespace: str, retry_after: float | None) -> None:
         """Notes that the server refused a write for load, or did not answer: all writes wait, and the limit halves.
 
         One namespace alone is no sign of overload. Its quota or a webhook can answer so, and must delay no other.

@@ -19,13 +19,15 @@ _RECREATE_EVERY = 10.0
 """Seconds between two creates of a contested copy. A missing copy is worse for its users than a wrong one."""
 FREE_DELETIONS = 2
 """Deletions at an address within the window that do not wait."""
-PATIENCE = 30.0
-"""Seconds that a further deletion waits."""
+FLAP_DELAY = 30.0
+"""Seconds for which a copy must have been unwanted before a further deletion of it is sent."""
 _MAX_ADDRESSES = 10_000
 """About how many addresses are remembered."""
 
-_Wanted = tuple[object, frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+_RestoredState = tuple[object, frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+"""The content, labels and annotations that a write restores."""
 Intent = tuple[str, int, frozenset[tuple[str, str]]] | None
+"""What a person wants of a source, as `intent_of` computes it."""
 
 
 class Throttled(NamedTuple):
@@ -52,7 +54,7 @@ class DriftLimiter:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._wanted: dict[Ref, _Wanted] = {}
+        self._restored: dict[Ref, _RestoredState] = {}
         """The state that the last repair restored."""
         self._edits: dict[Ref, _Edit] = {}
         """Edits by other clients since the copy was last right."""
@@ -83,12 +85,12 @@ class DriftLimiter:
         since = self._clock() - WINDOW
         self._edits = {ref: edit for ref, edit in self._edits.items() if edit.when > since}
         self._repairs = {ref: times for ref, times in self._repairs.items() if times[-1] > since}
-        self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in self._repairs}
+        self._restored = {ref: state for ref, state in self._restored.items() if ref in self._repairs}
         self._contested &= self._repairs.keys()
         self._limit = max(_MAX_ADDRESSES, 2 * len(self._edits), 2 * len(self._repairs))
 
     def reset(self, ref: Ref) -> None:
-        """The copy is right as it is, so the edit needed no repair."""
+        """Forgets the edit of a copy that is right as it is, so that no later write counts as its repair."""
         self._edits.pop(ref, None)
 
     def throttle(self, write: Write) -> Throttled | None:
@@ -96,7 +98,7 @@ class DriftLimiter:
         edit = self._edits.get(write.ref)
         if edit is None or write.ref not in self._contested or not _reverts(write, edit):
             return None
-        if self._wanted[write.ref] != _wanted_by(write):
+        if self._restored[write.ref] != _restored_by(write):  # the source was edited
             return None
         last = self._repairs[write.ref][-1]
         is_missing = isinstance(write, Create)
@@ -114,9 +116,9 @@ class DriftLimiter:
         edit = self._edits.pop(write.ref, None)
         if edit is None or not _reverts(write, edit):
             return None
-        wanted = _wanted_by(write)
-        if self._wanted.setdefault(write.ref, wanted) != wanted:
-            self._wanted[write.ref] = wanted
+        state = _restored_by(write)
+        if self._restored.setdefault(write.ref, state) != state:  # the source was edited
+            self._restored[write.ref] = state
             return edit.manager
         repairs = self._repairs.setdefault(write.ref, deque(maxlen=MAX_REPAIRS))
         repairs.append(self._clock())
@@ -142,45 +144,49 @@ class FlapDamper:
         """When a delayed deletion may be sent."""
 
     def record_removal(self, ref: Ref, source: Object | None) -> None:
+        """Counts the deletion of a copy of this source."""
         self._due.pop(ref, None)
-        self._removed[ref] = self._clock(), intent_of(source), self._times(ref, source) + 1
+        self._removed[ref] = self._clock(), intent_of(source), self._removals(ref, source) + 1
         self._removed.move_to_end(ref)
         if len(self._removed) > _MAX_ADDRESSES:
             oldest, _ = self._removed.popitem(last=False)
             self._due.pop(oldest, None)
 
     def reset(self, ref: Ref) -> None:
-        """The copy is wanted and exists."""
+        """Ends the wait for the deletion of a copy that is wanted again."""
         self._due.pop(ref, None)
 
     def note_unwanted(self, ref: Ref, source: Object | None) -> None:
-        """A plan deletes this copy. If that has to wait, the wait starts with the first such plan."""
-        if self._times(ref, source) >= FREE_DELETIONS:
-            self._due.setdefault(ref, self._clock() + PATIENCE)
+        """Notes that a plan deletes this copy. If that has to wait, the wait starts with the first such plan."""
+        if self._removals(ref, source) >= FREE_DELETIONS:
+            self._due.setdefault(ref, self._clock() + FLAP_DELAY)
 
     def remaining(self, ref: Ref, source: Object | None) -> float:
         """Seconds that a deletion noted by `note_unwanted` still has to wait."""
-        if self._times(ref, source) < FREE_DELETIONS:
+        if self._removals(ref, source) < FREE_DELETIONS:
             return 0.0
         return max(0.0, self._due[ref] - self._clock())
 
-    def _times(self, ref: Ref, source: Object | None) -> int:
+    def _removals(self, ref: Ref, source: Object | None) -> int:
         """How often a copy was deleted within the window since the last edit of its source."""
-        when, intent, times = self._removed.get(ref, (-WINDOW, None, 0))
+        when, intent, removals = self._removed.get(ref, (-WINDOW, None, 0))
         is_over = self._clock() - when >= WINDOW or intent is None or intent != intent_of(source)
-        return 0 if is_over else times
+        return 0 if is_over else removals
 
 
 def intent_of(source: Object | None) -> Intent:
-    """Changes when a person edits the source, but not with its status. The generation does not count metadata."""
+    """A value that changes when a person edits the source, but not with its status.
+
+    It holds the metadata as well, because the generation does not change with it.
+    """
     if source is None:
         return None
     metadata = frozenset(source.labels.items()) | frozenset(source.annotations.items())
     return source.uid, source.generation or source.resource_version, metadata
 
 
-def _wanted_by(write: Write) -> _Wanted:
-    """Equal for two writes that restore the same state."""
+def _restored_by(write: Write) -> _RestoredState:
+    """The state that a write restores."""
     if isinstance(write, Apply):
         return None, frozenset(write.overlay.labels.items()), frozenset(write.overlay.annotations.items())
     assert isinstance(write, Create | Update | Recreate)
@@ -195,6 +201,6 @@ def _reverts(write: Write, edit: _Edit) -> bool:
     """
     if not isinstance(write, Apply):
         return isinstance(write, Update | Create | Recreate)
-    live, before, wanted = write.live, edit.before, write.overlay
-    changes = ((wanted.labels, before.labels, live.labels), (wanted.annotations, before.annotations, live.annotations))
-    return any(was.get(key) == value != now.get(key) for want, was, now in changes for key, value in want.items())
+    wanted, before, now = write.overlay, edit.before, write.live
+    pairs = ((wanted.labels, before.labels, now.labels), (wanted.annotations, before.annotations, now.annotations))
+    return any(old.get(key) == value != new.get(key) for want, old, new in pairs for key, value in want.items())

@@ -20,9 +20,12 @@ class HeldSet:
 
     key: str
     refs: frozenset[Ref]
-    count: int
     since: float
     until: float
+
+    @property
+    def count(self) -> int:
+        return len(self.refs)
 
     @cached_property
     def digest(self) -> str:
@@ -54,15 +57,20 @@ class MassDeleteGuard:
 
         `awaits_record`: False for commands that only forecast. Nothing is recorded for them.
         """
-        self._awaits_record = awaits_record
         self._limit = limit
         self._hold_seconds = hold
         self._clock = clock
+        self._awaits_record = awaits_record
         self.held: dict[Key, HeldSet] = {}
         self._remembered: set[str] = set()
+        """See `remembered`."""
         self._released: dict[Key, dict[str, frozenset[Ref]]] = {}
-        """Deletions that are not counted, by namespace: a slice must not search those of all namespaces."""
+        """Deletions that may be sent without being counted, because their hold ended.
+
+        By key and then by namespace: a slice must not search those of all namespaces.
+        """
         self._discarded: set[Ref] = set()
+        """Copies whose held deletion was discarded: they become orphans instead."""
         self._by_source: dict[Key, OrderedDict[Ref, float]] = {}
         """When each copy was last deleted, oldest first. A delete that is planned again counts once."""
         self._by_namespace: OrderedDict[str, OrderedDict[Ref, float]] = OrderedDict()
@@ -119,7 +127,7 @@ class MassDeleteGuard:
         dropped = [ref for ref in held.refs if ref.namespace == key.namespace and ref not in refs]
         if dropped:
             remaining = held.refs.difference(dropped)
-            self.held[key.all_namespaces] = replace(held, refs=remaining, count=len(remaining))
+            self.held[key.all_namespaces] = replace(held, refs=remaining)
             if not remaining:
                 del self.held[key.all_namespaces]
 
@@ -137,7 +145,7 @@ class MassDeleteGuard:
         return all(ref in released.get(ref.namespace, ()) for ref in refs)
 
     def _expire(self, key: Key) -> None:
-        """Drops deletions that no longer count."""
+        """Drops deletions that are too old to count."""
         now = self._clock()
         _drop_before(now - WINDOW, self._namespaces)
         _drop_before(now - WINDOW, self._by_source.get(key.all_namespaces))
@@ -160,10 +168,10 @@ class MassDeleteGuard:
         if held is None:
             now = self._clock()
             until = inf if _has_namespaces(refs) else now + self._hold_seconds
-            held = HeldSet(str(key), frozenset(), 0, now, until)
+            held = HeldSet(str(key), frozenset(), now, until)
             self._remembered.discard(str(key))
         refs = refs if key.namespace is None else held.refs | refs
-        self.held[key.all_namespaces] = replace(held, refs=refs, count=len(refs))
+        self.held[key.all_namespaces] = replace(held, refs=refs)
 
     def _pass(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
         """Counts deletes that are within the limit. Those of Namespaces wait until they are recorded."""
@@ -224,18 +232,18 @@ class MassDeleteGuard:
         return ref in self._discarded
 
     def forget(self, key: Key) -> None:
-        """Neither the source of a key nor a copy is left."""
+        """Drops the state of a key of which neither the source nor a copy is left."""
         self._end(key)
         self._by_source.pop(key, None)
 
     def _end(self, key: Key) -> None:
-        """No deletion of a key is planned any more: its change was undone, or all its deletions were sent."""
+        """Ends the hold of a key without planned deletions: its change was undone, or all of them were sent."""
         self.held.pop(key, None)
         self._discarded.difference_update(*self._released.pop(key, {}).values())
         self._remembered.discard(str(key))
 
     def settle(self, planned: Iterable[Key], is_planned: Callable[[str], bool]) -> None:
-        """Everything was planned once: forgets remembered keys that no longer exist.
+        """Forgets remembered keys that no longer exist, once everything has been planned.
 
         `is_planned` is False for a vocabulary that is disabled or waits for its kinds. Its keys stay remembered.
         """

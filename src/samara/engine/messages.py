@@ -21,8 +21,8 @@ from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues
 
 Answer = Literal["release", "discard"]
-ROOM = 32
-"""The reflectors stop reading while this many messages wait. The API server then buffers, as for any slow client."""
+CAPACITY = 32
+"""Reflectors stop reading while this many messages wait. The API server then buffers, as for any slow client."""
 
 
 class WriteDone(NamedTuple):
@@ -34,7 +34,7 @@ class WriteDone(NamedTuple):
 
 
 class WriteDropped(NamedTuple):
-    """A write was not sent, because its object changed after planning. Its address is locked as well."""
+    """A write was not sent, because its object changed after planning. Its address stays locked as well."""
 
     write: Write
 
@@ -94,9 +94,9 @@ class Inbox:
             self._messages.append(message)
             self._arrived.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Waits while the inbox is full. Only reflectors need it: all others post a bounded number of messages."""
-        while len(self._messages) >= ROOM:
+        while len(self._messages) >= CAPACITY:
             self._has_room.clear()
             await self._has_room.wait()
 
@@ -104,7 +104,7 @@ class Inbox:
         if not self._messages:
             return None
         message = self._messages.popleft()
-        if len(self._messages) < ROOM:
+        if len(self._messages) < CAPACITY:
             self._has_room.set()
         return message
 

@@ -23,17 +23,17 @@ class Metrics:
         )
         self._admission_seconds = self._histogram("samara_admission_seconds", "Duration of answers of admission")
 
-    def write_done(self, vocabulary: str, verb: str, result: str, seconds: float) -> None:
+    def count_write(self, vocabulary: str, verb: str, result: str, seconds: float) -> None:
         self._writes.increment(vocabulary, verb, result)
         self._write_seconds.observe(seconds)
 
-    def planned(self, seconds: float) -> None:
+    def observe_plan(self, seconds: float) -> None:
         self._plan_seconds.observe(seconds)
 
-    def provider_called(self, store: str, result: str) -> None:
+    def count_provider_call(self, store: str, result: str) -> None:
         self._provider_calls.increment(store, result)
 
-    def admission_answered(self, kind: str, result: str, seconds: float) -> None:
+    def count_admission(self, kind: str, result: str, seconds: float) -> None:
         self._admissions.increment(kind, result)
         self._admission_seconds.observe(seconds)
 

@@ -12,9 +12,9 @@ from samara.core.model import Key, Ref
 from samara.core.writes import Write
 
 NamespaceLanes = OrderedDict[str, dict[Ref, Write]]
-"""The waiting writes of one source, by the namespace that they go to."""
+"""The waiting writes of one source, by the namespace that they go to (`Ref.namespace_or_name`)."""
 _READY = ""
-"""The line of sources that wait for no namespace."""
+"""The line of sources that are not parked. No namespace has this name."""
 
 
 class Limiter(Protocol):
@@ -32,8 +32,7 @@ class Outbox:
     def __init__(self, clock: Callable[[], float], limiter: Limiter) -> None:
         self._clock = clock
         self._limiter = limiter
-        self._busy: Counter[str] = Counter()
-        """By namespace: how many writes are in flight."""
+        self._in_flight_by_namespace: Counter[str] = Counter()
         self._bulk: dict[Key, NamespaceLanes] = {}
         self._urgent: dict[Key, NamespaceLanes] = {}
         """Writes of slices. They overtake a fan-out of the same source."""
@@ -53,7 +52,7 @@ class Outbox:
         return self._clock() - min(self._since.values()) if self._since else 0.0
 
     @property
-    def flying(self) -> int:
+    def in_flight_count(self) -> int:
         """How many addresses are locked."""
         return len(self._in_flight)
 
@@ -61,18 +60,21 @@ class Outbox:
         """The write that locks an address: it was taken, and its result has not been handled yet."""
         return self._in_flight.get(ref)
 
-    def is_flying(self, key: Key) -> bool:
+    def has_in_flight(self, key: Key) -> bool:
         """True if a write of this source is in flight."""
         return any(write.key == key for write in self._in_flight.values())
 
     def waiting(self, key: Key) -> int:
-        """How many namespaces of a source wait for a write."""
+        """How many namespaces have waiting writes of a source."""
         return len(self._bulk.get(key, ())) + len(self._urgent.get(key, ()))
 
     def clear(self, key: Key) -> None:
-        """Drops the waiting writes of a key. After those in flight, which cannot be cancelled, it is planned again."""
+        """Drops the waiting writes of a key.
+
+        Those in flight cannot be cancelled. When each of them ends, the key is planned again.
+        """
         for ref, write in self._in_flight.items():
-            if write.key == key.all_namespaces and key.namespace in (None, _namespace_of(ref)):
+            if write.key == key.all_namespaces and key.namespace in (None, ref.namespace_or_name):
                 self._replan.setdefault(ref, set()).add(write.key)
         for all_lanes in (self._bulk, self._urgent):
             lanes = all_lanes.get(key.all_namespaces)
@@ -84,11 +86,12 @@ class Outbox:
             self._queue.add(key.all_namespaces)  # even if nothing is left of it, so that `take` removes it
 
     def put(self, write: Write, urgent: bool) -> None:
+        """Queues a write. If its address is locked, its key is planned again when the address is unlocked."""
         if write.ref in self._in_flight:
             self._replan.setdefault(write.ref, set()).add(write.key)
             return
         all_lanes = self._urgent if urgent else self._bulk
-        lane = all_lanes.setdefault(write.key, OrderedDict()).setdefault(_namespace_of(write.ref), {})
+        lane = all_lanes.setdefault(write.key, OrderedDict()).setdefault(write.ref.namespace_or_name, {})
         self._size += write.ref not in lane
         lane[write.ref] = write
         self._since.setdefault(write.key, self._clock())
@@ -106,7 +109,7 @@ class Outbox:
             elif write is None:
                 self._queue.park(key, (*self._urgent.get(key, ()), *self._bulk.get(key, ())))
             else:
-                self._queue.used(key)
+                self._queue.move_to_end(key)
             if write is not None:
                 self.lock(write)
                 return write
@@ -115,20 +118,20 @@ class Outbox:
     def lock(self, write: Write) -> None:
         """Until `done`, no other write to this address is taken."""
         self._in_flight[write.ref] = write
-        self._busy[_namespace_of(write.ref)] += 1
+        self._in_flight_by_namespace[write.ref.namespace_or_name] += 1
 
     def done(self, write: Write) -> set[Key]:
         """Unlocks an address. Returns the keys that wanted to write there meanwhile, and must be planned again."""
         del self._in_flight[write.ref]
-        namespace = _namespace_of(write.ref)
-        self._busy[namespace] -= 1
-        if not self._busy[namespace]:
-            del self._busy[namespace]
+        namespace = write.ref.namespace_or_name
+        self._in_flight_by_namespace[namespace] -= 1
+        if not self._in_flight_by_namespace[namespace]:
+            del self._in_flight_by_namespace[namespace]
         return self._replan.pop(write.ref, set())
 
     def _has_room(self, namespace: str) -> bool:
         """A namespace gets half of the limit at most: one with a slow webhook must not delay all others."""
-        return self._busy[namespace] < max(1, self._limiter.limit // 2)
+        return self._in_flight_by_namespace[namespace] < max(1, self._limiter.limit // 2)
 
     def _first(self, key: Key, all_lanes: dict[Key, NamespaceLanes]) -> Write | None:
         """Takes the oldest write of a source whose namespace has room and whose address is not locked."""
@@ -161,20 +164,20 @@ class FairQueue:
         """By source: the lines that it is in with its present turn."""
 
     def add(self, key: Key) -> None:
-        """A source has a new write, and is ready even if it was parked."""
+        """Makes a source ready because it has a new write, even if it was parked."""
         if key not in self._turns:
-            self.used(key)
+            self.move_to_end(key)
         else:
             self._enter(key, _READY)
 
-    def used(self, key: Key) -> None:
-        """A source had its turn, and is last now."""
+    def move_to_end(self, key: Key) -> None:
+        """Gives a source a new turn after all others, because it has just had one."""
         self._turns[key] = next(self._numbers)
         self._parked[key] = set()
         self._enter(key, _READY)
 
     def park(self, key: Key, namespaces: Iterable[str]) -> None:
-        """A source waits until one of these namespaces has room."""
+        """Puts a source into the lines of these namespaces: it waits until one of them has room."""
         for namespace in namespaces:
             self._enter(key, namespace)
 
@@ -182,7 +185,7 @@ class FairQueue:
         del self._turns[key], self._parked[key]
 
     def next(self, has_room: Callable[[str], bool]) -> Key | None:
-        """Takes the source whose turn it is out of its line."""
+        """Takes the source with the earliest turn out of its line; None if every line waits for a busy namespace."""
         while open_lines := [name for name in self._lines if has_room(name)]:
             name = min(open_lines, key=lambda name: self._lines[name][0])
             turn, key = heappop(self._lines[name])
@@ -197,8 +200,3 @@ class FairQueue:
         if name not in self._parked[key]:
             self._parked[key].add(name)
             heappush(self._lines.setdefault(name, []), (self._turns[key], key))
-
-
-def _namespace_of(ref: Ref) -> str:
-    """The namespace of an object; of a Namespace, its own name."""
-    return ref.namespace or ref.name

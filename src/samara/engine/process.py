@@ -20,7 +20,7 @@ from samara import log
 HEARTBEAT = 0.05
 """Seconds between two heartbeats of the event loop."""
 RETRY_AFTER_BUG = 60.0
-"""Seconds after which a key is planned again if planning it raised an error that no code expects."""
+"""Seconds after which a key is planned again if planning it raised an unexpected error."""
 _BLOCKED = 120.0
 """Seconds for which `SAMARA_BLOCK_AT` blocks the event loop."""
 
@@ -83,12 +83,14 @@ class FaultPoints:
     """
 
     def __init__(self) -> None:
-        self._remaining = {variable: _point(variable) for variable in ("SAMARA_CRASH_AT", "SAMARA_BLOCK_AT")}
+        self._points = {variable: _point(variable) for variable in ("SAMARA_CRASH_AT", "SAMARA_BLOCK_AT")}
+        """By variable: the name of a point, and how often it has to be reached still."""
 
     def reached(self, name: str) -> None:
-        for variable, (point, remaining) in self._remaining.items():
+        """Ends or blocks the process if the environment asks for that here."""
+        for variable, (point, remaining) in self._points.items():
             if name == point:
-                self._remaining[variable] = (point, remaining - 1)
+                self._points[variable] = (point, remaining - 1)
                 if remaining == 1:
                     _fail(variable)
 

@@ -46,10 +46,10 @@ class ResultHandler:
     def handle(self, done: WriteDone) -> FollowUp:
         write, result, follow_up = done.write, done.result, FollowUp()
         if result.already_right:
-            self._kept(write, follow_up)
+            self._found_right(write, follow_up)
             return follow_up
         vocabulary = self.registry[write.key.source_type].vocabulary
-        self.metrics.write_done(vocabulary, verb(write), result.outcome.value, done.seconds)
+        self.metrics.count_write(vocabulary, verb(write), result.outcome.value, done.seconds)
         if result.outcome is Outcome.DONE:
             self._succeeded(write, follow_up)
         else:
@@ -62,27 +62,27 @@ class ResultHandler:
             self._removed(write, counts, follow_up)
         else:
             self.flaps.reset(write.ref)
-            self._is_right(write, counts, written=True)
+            self._mark_in_sync(write, counts, written=True)
         if isinstance(write, SetFinalizer) or self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
         self.retry.forget(write.key, write.ref)
         editor = self.drift.record_repair(write)
         if editor is not None:
-            self.events.reverted(write, editor)
+            self.events.report_reverted(write, editor)
         report = log.info if isinstance(write, Apply | SetFinalizer) else log.debug  # Events report copies
         details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, SetFinalizer) else {}
         report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
-        self.events.wrote(write)
+        self.events.report_write(write)
 
-    def _kept(self, write: Write, follow_up: FollowUp) -> None:
-        """A dry run showed that the stored copy is right. It counts as right, but as no write."""
-        self._is_right(write, self.all_counts.get(write.key), written=False)
+    def _found_right(self, write: Write, follow_up: FollowUp) -> None:
+        """A dry run showed that the stored copy is right. It counts as in sync, but nothing was written."""
+        self._mark_in_sync(write, self.all_counts.get(write.key), written=False)
         self.retry.forget(write.key, write.ref)
         if self._is_moved(write):
             follow_up.requeue.append((write.key, 0.0))
 
     @staticmethod
-    def _is_right(write: Write, counts: CopyCounts | None, *, written: bool) -> None:
+    def _mark_in_sync(write: Write, counts: CopyCounts | None, *, written: bool) -> None:
         if counts is None:
             return
         counts.mark_in_sync(write.ref)
@@ -91,8 +91,8 @@ class ResultHandler:
 
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""
-        is_placed = isinstance(write, Create | Update | Recreate)
-        return is_placed and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
+        is_copy = isinstance(write, Create | Update | Recreate)
+        return is_copy and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
 
     def _removed(self, write: Removal, counts: CopyCounts | None, follow_up: FollowUp) -> None:
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
@@ -100,10 +100,10 @@ class ResultHandler:
             counts.removals.pop(write.ref, None)
             if write.ref in counts.not_in_sync.get(write.ref.namespace, ()):
                 follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
-        if self._was_last(write.key):
+        if self._is_last_gone(write.key):
             follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key
 
-    def _was_last(self, key: Key) -> bool:
+    def _is_last_gone(self, key: Key) -> bool:
         """True if the last copy is gone. If the source is being deleted, a copy held by finalizers counts as gone."""
         source = self.cache.get(key.source)
         if source is None:
@@ -112,7 +112,7 @@ class ResultHandler:
 
     def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
         delay = self.retry.note(write, result)
-        state = self.retry.of(write)
+        state = self.retry.state_of(write)
         if state is not None and state.is_reported:
             self._report_refusal(write, state)
         if self._is_namespace_gone(write):
@@ -133,13 +133,14 @@ class ResultHandler:
         report("write.refused", verb=verb(write), to=write.ref, key=write.key, fault=state.message)
         counts = self.all_counts.get(write.key)
         if isinstance(write, Apply | SetFinalizer | WriteStatus):
-            self.events.blocked(write, "Refused", state.message)
+            self.events.report_blocked(write, "Refused", state.message)
         elif counts is not None:
             note_refused(write, counts, state.message)
-            self.events.due(write.key, counts)
+            self.events.recheck(write.key, counts)
 
 
 def note_refused(write: Write, counts: CopyCounts, message: str) -> None:
+    """Counts the copy of a refused write as blocked, or as not removed."""
     if isinstance(write, Removal):
         counts.mark_not_removed(write.ref, "refused", message)
     elif not isinstance(write, WriteStatus):  # a status write concerns no copy

@@ -17,7 +17,7 @@ _FIRST_DELAY = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
 _MAX_DELAY_FAILED = 30.0
 """The longest delay in seconds of a write that was not refused."""
 _RELEASE_GAP = 1.0
-"""Seconds between two retries of a namespace that changes all the time, as a quota does."""
+"""Seconds between two releases of a namespace, if objects in it change all the time, as a quota does."""
 _REFUSED_GAP = 0.2
 """Seconds between two retries of refused writes, over all addresses: five per second."""
 REPORT_AFTER = 3
@@ -31,7 +31,7 @@ class RetryState:
     attempts: int
     until: float
     is_reported: bool
-    """True if users are told: the API server refused the write, or failed at it `REPORT_AFTER` times in a row."""
+    """True if users see this: the API server refused the write, or failed at it `REPORT_AFTER` times in a row."""
     message: str
     faults: int = 0
     """Server faults in a row."""
@@ -44,7 +44,8 @@ Attempt = tuple[Key, Ref]
 class RetryBackoff:
     """Owns the retry state of every failed write. The controller asks it before each write; it sends nothing itself.
 
-    States are indexed by namespace and by source, so that a change of either finds its states without a search.
+    States are indexed by namespace and by source, so that a change of either finds its states without a search. The
+    index by namespace uses `Ref.namespace_or_name`: a change of a Namespace may let a write to the Namespace succeed.
     """
 
     def __init__(self, max_delay: float, clock: Callable[[], float]) -> None:
@@ -64,16 +65,16 @@ class RetryBackoff:
     def note(self, write: Write, result: Result) -> float:
         """Records a failure. Returns the seconds after which to try again."""
         attempt = write.key, write.ref
-        before = self.of(write)
+        before = self.state_of(write)
         attempts = before.attempts + 1 if before is not None else 1
         delay = self._delay(result.outcome, attempts)
         if result.outcome is Outcome.REFUSED:
-            delay = min(delay, self._until_release(_namespace_of(write.ref)))
+            delay = min(delay, self._until_release(write.ref.namespace_or_name))
         delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
         faults = _faults(before, result)
         is_reported = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
         state = RetryState(attempts, self._clock() + delay, is_reported, _message(before, result), faults)
-        self._by_namespace.setdefault(_namespace_of(write.ref), {})[attempt] = state
+        self._by_namespace.setdefault(write.ref.namespace_or_name, {})[attempt] = state
         self._by_source.setdefault(write.key.source, set()).add(attempt)
         return delay
 
@@ -106,12 +107,12 @@ class RetryBackoff:
         release_at, now = self._released.get(namespace, 0.0), self._clock()
         return release_at - now if release_at > now else inf
 
-    def of(self, write: Write) -> RetryState | None:
+    def state_of(self, write: Write) -> RetryState | None:
         """The state of a write; None if its last attempt succeeded, or if it was never sent."""
-        return self._by_namespace.get(_namespace_of(write.ref), {}).get((write.key, write.ref))
+        return self._by_namespace.get(write.ref.namespace_or_name, {}).get((write.key, write.ref))
 
     @property
-    def retrying(self) -> bool:
+    def is_retrying(self) -> bool:
         """True while a write waits for a retry and has not been reported: it may well succeed."""
         now = self._clock()
         return any(
@@ -122,14 +123,14 @@ class RetryBackoff:
 
     def forget(self, key: Key, ref: Ref) -> None:
         """Ends the backoff of one source at one address."""
-        states = self._by_namespace.get(_namespace_of(ref), {})
+        states = self._by_namespace.get(ref.namespace_or_name, {})
         if states.pop((key, ref), None) is None:
             return
         if not states:
-            del self._by_namespace[_namespace_of(ref)]
-        of_source = self._by_source[key.source]
-        of_source.discard((key, ref))
-        if not of_source:
+            del self._by_namespace[ref.namespace_or_name]
+        attempts = self._by_source[key.source]
+        attempts.discard((key, ref))
+        if not attempts:
             del self._by_source[key.source]
 
     def release_namespace(self, namespace: str) -> list[tuple[Key, float]]:
@@ -151,9 +152,9 @@ class RetryBackoff:
             states[attempt] = replace(state, until=min(state.until, when))
         return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in states]
 
-    def gone(self, ref: Ref) -> None:
+    def forget_object(self, ref: Ref) -> None:
         """An object was deleted: forgets the writes to it and, for a Namespace, all writes in it."""
-        for key, address in tuple(self._by_namespace.get(_namespace_of(ref), ())):
+        for key, address in tuple(self._by_namespace.get(ref.namespace_or_name, ())):
             if ref.kind == NAMESPACE or address == ref:
                 self.forget(key, address)
 
@@ -163,18 +164,13 @@ class RetryBackoff:
             self.forget(*attempt)
 
 
-def _namespace_of(ref: Ref) -> str:
-    """The namespace whose change may let a write succeed; for a Namespace, its own name."""
-    return ref.namespace or ref.name
-
-
 def _faults(before: RetryState | None, result: Result) -> int:
-    """Server faults in a row. An overloaded or unreachable server shows nothing about the write, so it ends no row."""
-    row = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
-    return row + result.server_fault
+    """Server faults in a row. An overloaded or unreachable server shows nothing about the write: the count stays."""
+    faults = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
+    return faults + result.server_fault
 
 
 def _message(before: RetryState | None, result: Result) -> str:
-    """The API server's last message about this write. "Unreachable" must not replace it while the row goes on."""
+    """The API server's last message about this write. A later "unreachable" does not replace it."""
     is_uninformative = result.outcome is Outcome.FAILED and not result.server_fault
     return before.message if before is not None and before.faults and is_uninformative else result.message

@@ -50,8 +50,8 @@ class StatusReporter:
         """When the writes under way began, or when their status was last written."""
         self._contests: dict[Key, deque[float]] = {}
 
-    def touch(self, key: Key) -> None:
-        """The counts of a source may have changed, so its status is stale."""
+    def mark_stale(self, key: Key) -> None:
+        """Notes that the counts of a source may have changed, so that its status must be computed again."""
         if self._registry[key.source_type].status is None:
             return
         if not self.stale:
@@ -60,25 +60,27 @@ class StatusReporter:
             self.stale.add(key.all_namespaces)
             self._since.setdefault(key.all_namespaces, self._clock())
 
-    def contested(self, key: Key) -> None:
-        """Another client wrote this status. It is corrected five times in ten minutes, then by the next plan.
+    def note_foreign_write(self, key: Key) -> None:
+        """Corrects a status that another client wrote: five times in ten minutes at most, and then with the next plan.
 
         Two versions of this program may word a status differently and would otherwise overwrite each other forever.
         """
         now, times = self._clock(), self._contests.setdefault(key.all_namespaces, deque(maxlen=MAX_REPAIRS))
         if len(times) < MAX_REPAIRS or now - times[0] > WINDOW:
             times.append(now)
-            self.touch(key)
+            self.mark_stale(key)
 
     def due(self) -> Iterator[WriteStatus]:
         """The status writes to send now. A caller may stop after its time slice and continue with the next call."""
         now = self._clock()
         if not self._ready and now >= self._check_at:
-            self._ready.extend(key for key in self.stale if self._is_time(key))
+            self._ready.extend(key for key in self.stale if self._is_due(key, now))
             self._check_at = now + BATCH
         while self._ready:
             key = self._ready.popleft()
             self.stale.discard(key)
+            if not self._is_busy(key):
+                self._since.pop(key, None)
             report = self.take_report(key)
             if report is not None:
                 yield report
@@ -87,26 +89,20 @@ class StatusReporter:
         """Seconds until `due` may yield something; None if no status is stale."""
         return max(0.0, self._check_at - self._clock()) if self.stale else None
 
-    def _is_time(self, key: Key) -> bool:
-        if self._is_busy(key):
-            return self._clock() - self._since.get(key, self._clock()) >= EVERY
-        self._since.pop(key, None)
-        return True
+    def _is_due(self, key: Key, now: float) -> bool:
+        return not self._is_busy(key) or now - self._since.get(key, now) >= EVERY
 
     def take_report(self, key: Key) -> WriteStatus | None:
         """Builds the status write of a source; None if its status is right. Restarts the second until the next one."""
-        source, counts, source_type = (
-            self._cache.get(key.source),
-            self._counts.get(key),
-            self._registry[key.source_type],
-        )
+        source, counts = self._cache.get(key.source), self._counts.get(key)
+        source_type = self._registry[key.source_type]
         if source is None or counts is None or paused_by(source, source_type, self._cache):
             self._since.pop(key, None)
             self._contests.pop(key, None)
             return None
         if key in self._since:
             self._since[key] = self._clock()
-        # The source may be newer than the plan that the counts counts: report the generation of that plan.
+        # The source may have changed after the plan that made these counts: report the generation of that plan.
         counted = replace(source, generation=counts.generation(source))
         status = status_to_write(source_type.status, counted, self._cache, counts, self._now())
         return None if status is None else WriteStatus(key, source.ref, source, status)

@@ -19,21 +19,22 @@ class Triggers(NamedTuple):
     keys: tuple[Key, ...] = ()
     """To be planned."""
     status_of: tuple[Key, ...] = ()
-    """Sources of which nothing but the status changed. If this is set, nothing else is."""
+    """Sources of which nothing but the status changed. If there are any, all other fields are empty."""
     edited: frozenset[Ref] = frozenset()
-    """Sources of which a refused write may be accepted now: their backoffs end."""
-    doubtful: Kind | None = None
-    """The kind, if an object of it was deleted. Its CRD may be going too, so a cached answer about it is obsolete."""
+    """Sources that were edited, so that their refused writes may be accepted now: their backoffs end."""
+    deleted_kind: Kind | None = None
+    """The kind, if an object of it was deleted. Its CRD may be deleted too, so a cached answer about it is obsolete."""
 
 
 def triggers(change: Change, registry: Registry, cache: Cache) -> Triggers:
+    """What to plan after a change that a watch or a read reported."""
     if status_of := _status_of(change, registry, cache):
         return Triggers(status_of=tuple(status_of))
     concerned = list(_concerned(change, registry, cache))
     keys = tuple(dict.fromkeys(key for key, _ in concerned))
     edited = frozenset(key.source for key, is_edited in concerned if is_edited)
-    is_going = change.new is None or change.new.deleting
-    return Triggers(keys, (), edited, change.ref.kind if is_going else None)
+    is_deleted = change.new is None or change.new.deleting
+    return Triggers(keys, (), edited, change.ref.kind if is_deleted else None)
 
 
 def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]:
@@ -41,8 +42,9 @@ def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]
     if _status_of(change, registry, cache):
         return ()
     old, new = change.old, change.new
-    same = old is not None and new is not None and _same_metadata(old, new)
-    states = [obj for obj in (None if same else old, new) if obj is not None]
+    states = [obj for obj in (old, new) if obj is not None]
+    if old is not None and new is not None and _same_metadata(old, new):
+        states = [new]  # the old state would add no key
     return dict.fromkeys(key for obj in states for key in registry.next_hop(obj, cache))
 
 
@@ -55,7 +57,7 @@ def _status_of(change: Change, registry: Registry, cache: Cache) -> list[Key]:
 
 
 def _planned_fields(obj: Object) -> tuple[object, ...]:
-    """Every field that a plan can depend on. A tuple compares identical values without looking into them."""
+    """Every field that a plan can depend on. Comparing tuples is fast where both hold the identical value."""
     return (
         obj.uid,
         obj.generation,
@@ -72,7 +74,7 @@ def _planned_fields(obj: Object) -> tuple[object, ...]:
 
 
 def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tuple[Key, bool]]:
-    """Each key to plan; True if the change edits its source, or a custom resource or Namespace that it reads."""
+    """The keys to plan, each with True if the change edits its source, or a custom resource or Namespace it reads."""
     for rival in change.rivals:
         yield rival, False
     states = [obj for obj in (change.old, change.new) if obj is not None]
@@ -84,26 +86,26 @@ def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tup
             is_edited = is_custom or key.source == change.ref or (is_relabelled and key.source.kind == NAMESPACE)
             yield key, is_edited
     if not states:
-        yield from ((key, False) for key in _of_unheld(change.ref, registry, cache))
+        yield from ((key, False) for key in _keys_of_uncached(change.ref, registry, cache))
     if is_namespace and len(set(map(_consent, states))) == 2:
-        yield from ((key, False) for key in _in_namespace(change.ref.name, registry, cache))
+        yield from ((key, False) for key in _keys_in_namespace(change.ref.name, registry, cache))
 
 
-def _of_unheld(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
-    """An object without content in the cache changed: a former source, or an object at a target address."""
+def _keys_of_uncached(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
+    """The keys that an object without content in the cache concerns: a former source, or one at a target address."""
     former = (Key(source_type.name, ref) for source_type in registry.source_types)
     yield from (key for key in former if has_copies(cache, key))
     for claim in cache.claimants(ref):
         yield registry.part(claim, ref.namespace)
 
 
-def _in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
-    """The copies in a Namespace, also of sources that no longer name it, and its custom resources."""
+def _keys_in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
+    """The keys of the copies in a Namespace, also if their sources no longer name it, and of its custom resources."""
     slices = (key.in_namespace(namespace) for key in cache.marked_sources())
     yield from (key for key in slices if has_copies(cache, key))
     for source_type in registry.source_types:
-        requests = cache.sources(source_type.name) if source_type.resource is not None else ()
-        yield from (Key(source_type.name, source) for source in requests if source.namespace == namespace)
+        resources = cache.sources(source_type.name) if source_type.resource is not None else ()
+        yield from (Key(source_type.name, source) for source in resources if source.namespace == namespace)
 
 
 def _consent(namespace: Object) -> tuple[bool, str]:

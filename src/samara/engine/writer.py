@@ -23,7 +23,7 @@ FULL_FOR = 60.0
 
 
 class Writer:
-    """Decides when a write is sent, but not whether. The controller pumps it.
+    """Decides when a write is sent, but not whether. The controller calls `pump` after each turn.
 
     An address stays locked until the result of its write has been handled.
     """
@@ -51,7 +51,7 @@ class Writer:
         self._post = post
         self._clock = clock
         self._running = 0
-        """Requests under way. Fewer than locked addresses: results wait in the inbox."""
+        """Requests under way. Fewer than locked addresses, because results wait in the inbox."""
         self._verify = True
         self._stopped = False
         self._full_until = float("-inf")
@@ -77,11 +77,11 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        return not len(self.outbox) and not self.outbox.flying
+        return not len(self.outbox) and not self.outbox.in_flight_count
 
     def is_busy(self, key: Key) -> bool:
         """True while a write of this source waits or is in flight."""
-        return bool(self.outbox.waiting(key)) or self.outbox.is_flying(key)
+        return bool(self.outbox.waiting(key)) or self.outbox.has_in_flight(key)
 
     def in_flight(self, ref: Ref) -> Write | None:
         """The write that locks an address."""
@@ -91,10 +91,10 @@ class Writer:
         """Starts as many requests as the limiter and the outbox allow."""
         assert self._group is not None
         while (write := self._next()) is not None:
-            self._group.create_task(self._work(write))
+            self._group.create_task(self._send_all(write))
 
-    async def _work(self, write: Write | None) -> None:
-        """Sends one write after the other: a task for each would cost more than decoding its answer."""
+    async def _send_all(self, write: Write | None) -> None:
+        """Sends this write and then others, one after another: a task for each would cost more than its decoding."""
         while write is not None:
             await self._send(write)
             write = self._next()
@@ -113,9 +113,9 @@ class Writer:
     def adapt(self, write: Write, result: Result, seconds: float) -> None:
         """Adjusts the concurrency limit to a result, and notes whether the store is full."""
         if result.overloaded:
-            self.limiter.overloaded(write.ref.namespace, result.retry_after)
+            self.limiter.note_overload(write.ref.namespace, result.retry_after)
         else:
-            self.limiter.succeeded(seconds)
+            self.limiter.note_answer(seconds)
         was_full = self.obstacle is not None
         if result.storage_full:
             self._full_until = self._clock() + FULL_FOR
@@ -135,7 +135,7 @@ class Writer:
                 return None
             if self._is_current(write):
                 self._running += 1
-                self.limiter.sent(self._running)
+                self.limiter.note_sent(self._running)
                 return write
             self._post(WriteDropped(write))
         return None

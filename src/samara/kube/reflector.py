@@ -78,7 +78,7 @@ class Inbox(Protocol):
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Returns when there is room for more. The reflector reads on after that: this is its backpressure."""
 
 
@@ -161,7 +161,7 @@ class Reflector:
             async for lines in complete_lines(content, self.timings.silence, self.kind):
                 self._heard()
                 self._take(lines)
-                await self._inbox.room()
+                await self._inbox.wait_for_room()
 
     def _params(self) -> dict[str, str]:
         params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.longest))}
@@ -257,7 +257,7 @@ class Reflector:
             self._heard()
             changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
             self._inbox.post(Observed([change for change in changes if change is not None]))
-            await self._inbox.room()
+            await self._inbox.wait_for_room()
         self._inbox.post(Observed(self._finish_list(page.version)))
 
     def _use_pages(self) -> None:

@@ -10,10 +10,11 @@ from samara.settings.yaml_text import SettingsError, quoted, read_text
 
 
 def content_of(path: str) -> bytes:
+    """The content of a file. Raises SettingError with the original's message, which people search for."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise SettingError(f"failed to read {path}: {_as_go_says(error)}") from error
+        raise SettingError(f"failed to read {path}: {_as_in_go(error)}") from error
     except ValueError as error:  # a path that no file can have
         raise SettingError(f"failed to read {path}: invalid argument") from error
 
@@ -41,18 +42,19 @@ def _json(text: str) -> object:
     if not text.lstrip().startswith("{"):
         return None
     try:
-        return json.loads(text, object_pairs_hook=_no_key_twice)
+        return json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
         return None  # the YAML reader reports the fault
 
 
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError
-    return made
+    return mapping
 
 
-def _as_go_says(error: OSError) -> str:
+def _as_in_go(error: OSError) -> str:
+    """The text of an error as the original, written in Go, prints it."""
     text = error.strerror or "input/output error"
     return text[:1].lower() + text[1:]

@@ -44,7 +44,7 @@ CUSTOM_RESOURCES = frozenset(
 )
 """By group and kind. A custom resource that requests copies is never copied: its author could request anything."""
 RENAMED = {"dialects": "vocabularies"}
-"""By path: keys that had another name before the first release. A file that still has one is refused."""
+"""By the path of a key before the first release: its name now. A file that still has the old key is refused."""
 
 
 def load(path: str | None, narrow: Narrow | None = None) -> Settings:
@@ -130,10 +130,10 @@ class _Reader:
         return value
 
     def list_of(self, shape: ListOf, raw: object, path: str, expects: str) -> Any:
-        if not isinstance(raw, list) or len(raw) < shape.least:
+        if not isinstance(raw, list) or len(raw) < shape.min_length:
             return self.wrong(raw, expects, path)
-        # Each item once, because a kind listed twice would be watched twice.
-        return tuple(dict.fromkeys(self.read(shape.item, item, f"{path}[{n}]") for n, item in enumerate(raw)))
+        items = (self.read(shape.item, item, f"{path}[{index}]") for index, item in enumerate(raw))
+        return tuple(dict.fromkeys(items))  # without duplicates, because a kind listed twice would be watched twice
 
     def record(self, struct: type[Struct], raw: object, path: str, expects: str = "") -> Any:
         if not isinstance(raw, dict):
@@ -142,16 +142,12 @@ class _Reader:
         for key in raw:
             if key not in accepted:
                 self.faults.append(_unknown_key(path, key, accepted))
-        given = [setting for setting in settings_of(struct) if self.is_given(setting, raw, path)]
-        values = {setting.attribute: self.field(setting, raw, path) for setting in given}
-        # A required field is missing only beside a fault, which `is_given` has added.
-        return struct(**values) if all(s in given or not s.required for s in settings_of(struct)) else None
-
-    def is_given(self, setting: Setting, raw: dict[Any, Any], path: str) -> bool:
-        is_given = any(key in raw for key in setting.keys)
-        if setting.required and not is_given:
+        given = [setting for setting in settings_of(struct) if any(key in raw for key in setting.keys)]
+        missing = [setting for setting in settings_of(struct) if setting.required and setting not in given]
+        for setting in missing:
             self.faults.append(located(path, f"key '{setting.key}' is missing, expected {setting.shape.expects}"))
-        return is_given
+        values = {setting.attribute: self.field(setting, raw, path) for setting in given}
+        return None if missing else struct(**values)
 
     def field(self, setting: Setting, raw: dict[Any, Any], path: str) -> Any:
         values = {key: self.read(setting.shape, raw[key], _below(path, key)) for key in setting.keys if key in raw}
@@ -193,9 +189,9 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         expected = f"less than timers.lease ({format_duration(lease)})"
         yield located("timers.renew", f"found {format_duration(renew)}, expected {expected}")
     for name, own in settings.vocabularies.items():
-        source = _KeysFile.of(own)
-        if source is not None and source.path is not None and source.inline:
-            fault = f"found {source.key} and {', '.join(source.inline)}, expected the file or the keys, not both"
+        file = _KeysFile.of(own)
+        if file is not None and file.path is not None and file.inline:
+            fault = f"found {file.key} and {', '.join(file.inline)}, expected the file or the keys, not both"
             yield located(f"vocabularies.{name}", fault)
     for vocabulary in VOCABULARIES:
         if (
@@ -217,7 +213,10 @@ def _overwriting_tenants(settings: Settings, name: str) -> str:
 
 
 def _with_keys_files(settings: Settings, name: str) -> Settings:
-    """The settings with the content of each vocabulary's file of keys, checked beyond the types of single settings."""
+    """The settings with the content of each vocabulary's file of keys. Every vocabulary checks its own settings.
+
+    Raises SettingsError.
+    """
     vocabularies = {
         vocabulary.name: _checked(vocabulary, settings.vocabularies[vocabulary.name], name)
         for vocabulary in VOCABULARIES
@@ -230,13 +229,17 @@ class _KeysFile(NamedTuple):
     """A setting that names a file, and the keys of the same mapping that the file replaces."""
 
     own: Any
+    """The settings of the vocabulary."""
     key: str
+    """The key of the setting that names the file."""
     path: str | None
     attribute: str
+    """The attribute of `own` that holds the keys."""
     shape: Inline
 
     @classmethod
     def of(cls, own: Any) -> _KeysFile | None:
+        """None if the vocabulary has no such setting."""
         struct: type[Struct] = type(own)
         settings = {setting.attribute: setting for setting in settings_of(struct)}
         for name, setting in settings.items():
@@ -255,30 +258,26 @@ class _KeysFile(NamedTuple):
 
 
 def _checked(vocabulary: Vocabulary[Any], own: Any, name: str) -> Any:
-    path, source = f"vocabularies.{vocabulary.name}", _KeysFile.of(own)
-    if source is None or source.path is None:
-        for key, one in _each_key(source):
-            with _reported_as(name, f"{path}.{key}"):
-                vocabulary.check(one)
-        with _reported_as(name, path):
+    path, file = f"vocabularies.{vocabulary.name}", _KeysFile.of(own)
+    if file is not None and file.path is not None:
+        with _reported_as(name, f"{path}.{file.key}"):
+            content = content_of(file.path)
+        with _reported_as(file.path):
+            own = file.with_keys(read_keys(content, file.shape))
             vocabulary.check(own)
         return own
-    with _reported_as(name, f"{path}.{source.key}"):
-        content = content_of(source.path)
-    with _reported_as(source.path):
-        own = source.with_keys(read_keys(content, source.shape))
+    if file is not None:
+        for key, value in file.inline.items():  # one key at a time, so that the message names the wrong one
+            with _reported_as(name, f"{path}.{key}"):
+                vocabulary.check(file.with_keys({key: value}))
+    with _reported_as(name, path):
         vocabulary.check(own)
     return own
 
 
-def _each_key(source: _KeysFile | None) -> Iterator[tuple[str, Any]]:
-    """The settings with one of the inline keys at a time, to find out which of them is wrong."""
-    if source is not None:
-        yield from ((key, source.with_keys({key: value})) for key, value in source.inline.items())
-
-
 @contextmanager
 def _reported_as(name: str, path: str = "") -> Iterator[None]:
+    """Turns a SettingError into a SettingsError with the name of the text and the path of the key."""
     try:
         yield
     except SettingError as error:

@@ -14,6 +14,7 @@ from samara.setting_types import PLAIN
 LONGEST = 60
 """Characters of a value that a message repeats."""
 HUGE = 10**18
+"""Messages do not repeat integers beyond this."""
 
 
 class SettingsError(Exception):
@@ -93,7 +94,7 @@ def read_text(text: str, name: str) -> object:
         line = text.count("\n", 0, error.position) + 1
         raise SettingsError(name, [f"line {line}: a character that YAML does not allow"]) from error
     except yaml.MarkedYAMLError as error:
-        raise SettingsError(name, [_located(error)]) from error
+        raise SettingsError(name, [_message_of(error)]) from error
     except RecursionError as error:
         raise SettingsError(name, ["nested too deeply"]) from error
     except (ValueError, OverflowError) as error:
@@ -116,7 +117,7 @@ def _document(text: str, name: str) -> object:
         loader.dispose()
 
 
-def _located(error: yaml.MarkedYAMLError) -> str:
+def _message_of(error: yaml.MarkedYAMLError) -> str:
     if "single document" in (error.context or ""):
         return f"line {_line(error.problem_mark)}: found a second document, expected only one"
     within = f" {error.context}" if error.context else ""

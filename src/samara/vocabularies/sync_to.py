@@ -73,7 +73,8 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     consent: bool = False,
     copy_labels: bool = True,
     managers: frozenset[str] = frozenset(),
-    is_protected: Callable[[str], bool] = lambda name: False,
+    *,
+    is_protected: Callable[[str], bool],
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return SYNC_TO in obj.annotations and source_of(obj) is None

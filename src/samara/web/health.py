@@ -21,10 +21,10 @@ class Controller(Protocol):
 
 
 class Leader(Protocol):
-    def stalled(self) -> str | None:
+    def stall_reason(self) -> str | None:
         """A description of what has made no progress for too long. None if all is well."""
 
-    def refused(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """Why the API server refused the lease. None if it did not."""
 
 
@@ -52,7 +52,7 @@ class Health:
     def live(self) -> tuple[bool, dict[str, Any]]:
         """False if a watch or the lease has made no progress for longer than allowed."""
         now = asyncio.get_running_loop().time()
-        stalled = self.leader.stalled() if self.leader is not None else None
+        stalled = self.leader.stall_reason() if self.leader is not None else None
         faults = [] if stalled is None else [stalled]
         for reflector in self.reflectors:
             silence = now - reflector.last_heard
@@ -66,7 +66,7 @@ class Health:
         waiting = {kind: reason for kind, reason in reasons.items() if reason is not None}
         waiting.update(self.unserved)
         webhook = self.webhooks.not_ready_reason if self.webhooks is not None else None
-        refused = self.leader.refused() if self.leader is not None else None
+        refused = self.leader.refusal_reason() if self.leader is not None else None
         others = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refused}
         waiting.update({what: reason for what, reason in others.items() if reason is not None})
         ready = webhook is None and not any(map(self._is_unlisted, self.reflectors))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.world import World, content
 
-from samara.assembly import reserved
+from samara.assembly import reserved_namespaces
 from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
 from samara.core.model import Object, Ref, namespace_ref
 from samara.core.registry import Registry
@@ -384,10 +384,10 @@ def test_row_26_reserved_names_are_refused() -> None:
 @pytest.mark.parametrize("own", ["admin", "vault"])
 def test_row_26_the_home_namespace_of_secret_copy_is_reserved_if_it_is_enabled(own: str) -> None:
     on = Settings(vocabularies={"secret-copy": SecretCopySettings(home=own), "accurate": AccurateSettings()})
-    assert own in reserved(on, "operator")
-    assert own not in reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator")
+    assert own in reserved_namespaces(on, "operator")
+    assert own not in reserved_namespaces(Settings(vocabularies={"accurate": AccurateSettings()}), "operator")
     always = {"kube-system", "kube-public", "kube-node-lease", "default", "kube-*", "operator"}
-    assert always <= set(reserved(Settings(vocabularies={"accurate": AccurateSettings()}), "operator"))
+    assert always <= set(reserved_namespaces(Settings(vocabularies={"accurate": AccurateSettings()}), "operator"))
 
 
 def test_3_2_a_name_is_validated_on_creation_only() -> None:

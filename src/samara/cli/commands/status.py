@@ -95,7 +95,7 @@ def _blocked(counts: CopyCounts) -> list[Json]:
         {
             "reason": reason,
             "count": len(refs),
-            "sample": sorted(ref.namespace or ref.name for ref in refs)[:_MAX_NAMES],
+            "sample": sorted(ref.namespace_or_name for ref in refs)[:_MAX_NAMES],
         }
         for reason, refs in sorted(counts.problems().items())
     ]

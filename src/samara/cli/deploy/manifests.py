@@ -16,7 +16,7 @@ import yaml
 
 from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
-from samara.assembly import served
+from samara.assembly import served_source_types
 from samara.cli.deploy import rights
 from samara.cli.deploy.rights import NAME
 from samara.core.metadata_keys import APP
@@ -59,7 +59,7 @@ class Installation:
 
 def objects(installation: Installation) -> list[Json]:
     _check(installation)
-    webhooks = _webhook_configurations(installation, rights.served_source_types(installation.settings))
+    webhooks = _webhook_configurations(installation, rights.guessed_source_types(installation.settings))
     return [
         _namespace(installation),
         *map(yaml.safe_load, definitions(installation.settings)),
@@ -72,7 +72,8 @@ def objects(installation: Installation) -> list[Json]:
 def definitions(settings: Settings) -> list[str]:
     """The CRDs that the settings need, as YAML with its comments."""
     return [
-        crds.text(name) for name in crds.needed(kind for source_type in served(settings) for kind in source_type.kinds)
+        crds.text(name)
+        for name in crds.needed(kind for source_type in served_source_types(settings) for kind in source_type.kinds)
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
-from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, named_vocabularies, served
+from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, named_vocabularies, served_source_types
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
@@ -91,16 +91,16 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
     }
 
 
-def served_source_types(settings: Settings) -> tuple[SourceType, ...]:
-    """Without a cluster to ask: kinds that the settings name get the plural that is most likely theirs."""
-    return served(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
+def guessed_source_types(settings: Settings) -> tuple[SourceType, ...]:
+    """The served source types without a cluster to ask: kinds that the settings name get their most likely plural."""
+    return served_source_types(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
 # the operator, in every namespace
 
 
 def cluster_rules(settings: Settings) -> list[Rule]:
-    source_types = served_source_types(settings)
+    source_types = guessed_source_types(settings)
     if not source_types:
         return []
     return [
@@ -200,7 +200,7 @@ def own_rules(settings: Settings) -> list[Rule]:
         Rule(CONFIG_MAP, ("create",), f"the ConfigMap with the deletions that are held; {CREATE_REASON}"),
         Rule(CONFIG_MAP, ("get", "update"), "to keep them over a restart, and to read `samara release`", (HOLDS,)),
     ]
-    if any(source_type.admission is not None for source_type in served_source_types(settings)):
+    if any(source_type.admission is not None for source_type in guessed_source_types(settings)):
         rules += [
             Rule(SECRET, ("create",), f"the certificate of its webhook; {CREATE_REASON}"),
             Rule(

@@ -54,7 +54,7 @@ async def read_namespace(client: Client, name: str) -> Namespace:
 
 def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
     """From a whole object or from its metadata alone."""
-    obj = _codec.object(NAMESPACE, raw)
+    obj = Codec(frozenset({ACCURATE_MANAGER})).object(NAMESPACE, raw)
     labels, annotations = (
         tuple(sorted(applied.key for applied in obj.applied_keys if applied.where == where))
         for where in (LABELS, ANNOTATIONS)
@@ -117,4 +117,3 @@ class _Page(msgspec.Struct):
 
 _decode_page = msgspec.json.Decoder(_Page).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
-_codec = Codec(frozenset({ACCURATE_MANAGER}))

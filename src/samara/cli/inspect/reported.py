@@ -54,7 +54,7 @@ class Reported(NamedTuple):
 
     def concerns(self, key: Key, ref: Ref) -> bool:
         is_key = self.keys is None or str(key) in self.keys
-        return is_key and (self.namespaces is None or (ref.namespace or ref.name) in self.namespaces)
+        return is_key and (self.namespaces is None or ref.namespace_or_name in self.namespaces)
 
 
 Source = tuple[str, str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -50,12 +50,10 @@ class Part(NamedTuple):
     """The fields that the definition has there."""
 
 
-@cache
+@lru_cache(maxsize=256)
 def _versions(kind: Kind) -> tuple[Schema, ...]:
     """Nothing for a custom resource whose definition is not shipped."""
-    return tuple(
-        version for name in crds.needed([kind]) for version in yaml.safe_load(crds.text(name))["spec"]["versions"]
-    )
+    return tuple(version for name in crds.needed([kind]) for version in crds.definition(name)["spec"]["versions"])
 
 
 def served_versions(kind: Kind) -> tuple[str, ...]:

@@ -78,11 +78,11 @@ class FishySecretSettings(Struct, frozen=True):
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
     options = Options(
         may_read(settings.paths, context.is_strict),
-        settings.refresh_interval,
-        settings.last_synced == "change",
-        context.needs_consent,
-        context.managers,
         context.is_protected,
+        refresh_interval=settings.refresh_interval,
+        on_change=settings.last_synced == "change",
+        consent=context.needs_consent,
+        managers=context.managers,
     )
     return (source_type(options),)
 
@@ -107,13 +107,14 @@ class Options:
 
     may_read: Callable[[str, str], bool]
     """True if the FishySecrets of a namespace may read a path."""
+    is_protected: Callable[[str], bool]
+    """True for namespaces that the setting `protectedNamespaces` names."""
     refresh_interval: float = 300.0
     """Seconds between two reads of a path, for a FishySecret that sets no interval."""
     on_change: bool = False
     """True: write `status.lastSyncedTime` only when the Secret changes. False: also once per refresh interval."""
     consent: bool = False
     managers: frozenset[str] = frozenset()
-    is_protected: Callable[[str], bool] = lambda name: False
 
 
 class SpecCache:
