@@ -1,6 +1,6 @@
 """The plugin's requests to the API server.
 
-Changes and deletions carry the uid of the object that was read: an object of the same name that is newer stays as it is.
+Changes and deletions carry the uid of the object that was read, so a newer object of the same name stays.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from samara import __version__
-from samara.cli.options import Switching, debug_flag, kubectl_options
+from samara.cli.options import KubectlStyleCommand, debug_flag, kubectl_options
 from samara.kube.lean import without_public_authorities
 
 PROGRAM = "kubectl-accurate"
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     alias: str = ""
 
 
-class Command(Switching):
+class Command(KubectlStyleCommand):
     """A command of the plugin. Like kubectl's, its flags have no environment variables."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -57,7 +57,7 @@ class Command(Switching):
                 raise click.UsageError(f"{parameter.human_readable_name}: expected a name, found ''", context)
 
 
-class Group(Switching, click.Group):
+class Group(KubectlStyleCommand, click.Group):
     """A group that imports its commands on demand. Flags in front of a command count as if given to it."""
 
     def __init__(self, entries: Mapping[str, Entry], *, all_shown: bool = False, **more: Any) -> None:

@@ -9,7 +9,7 @@ import click
 from samara.cli.lint import Finding, findings
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, plural
-from samara.cli.session import settings_if_any
+from samara.cli.session import settings_or_defaults
 
 FOUND = 1
 
@@ -22,7 +22,7 @@ FOUND = 1
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
     """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
-    settings, _ = wait_for(settings_if_any(cluster, config))
+    settings, _ = wait_for(settings_or_defaults(cluster, config))
     found = findings(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
     context.exit(FOUND if found else 0)

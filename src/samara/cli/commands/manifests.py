@@ -9,7 +9,7 @@ import click
 from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, note
-from samara.cli.session import Installed, operator_namespace_of, settings_if_any
+from samara.cli.session import Installed, operator_namespace_of, settings_or_defaults
 from samara.settings import Settings, parse
 
 
@@ -36,7 +36,7 @@ def command(
 
     Without settings of your own they are `tenancy: strict`, as in the chart.
     """
-    settings, installed = wait_for(settings_if_any(cluster, config))
+    settings, installed = wait_for(settings_or_defaults(cluster, config))
     settings, text = _written(settings, installed, config)
     namespace = operator_namespace_of(cluster.namespace, installed)
     printed = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))

@@ -9,7 +9,7 @@ import click
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
 from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, hint, plural, table
+from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.core.model import Kind, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, sample
@@ -42,7 +42,7 @@ def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: s
 async def _orphans(
     cluster: Cluster, config: str | None, show: Callable[[list[Orphan]], None], *, delete: bool, yes: bool
 ) -> None:
-    async with open_session(cluster.anywhere, config) as session:
+    async with open_session(cluster.without_namespace, config) as session:
         if delete:
             session.require_proven_settings()
         plans = await plan_cluster(session, await take_full_snapshot(session))
@@ -151,7 +151,7 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
         return
     groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
     table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
-    hint(len(orphans), len(groups), "orphans")
+    note_folding(len(orphans), len(groups), "orphans")
 
 
 def _by_kind(orphan: Orphan) -> Hashable:

@@ -17,9 +17,9 @@ from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import common, emit, folded, hint, plural, shared, table
+from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, table
 from samara.cli.session import Session, open_session
-from samara.cli.watch import until_interrupted, watch_flag, watched
+from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.model import Content
 from samara.core.names import sample
 from samara.core.writes import Blocked, Create, Write
@@ -86,15 +86,15 @@ def command(
 
 
 async def _once(cluster: Cluster, config: str | None, make_forecast: MakeForecast) -> Forecast:
-    async with open_session(cluster.anywhere, config, cluster.namespace) as session:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
         return await make_forecast(session)
 
 
 async def _watch(
     cluster: Cluster, config: str | None, make_forecast: MakeForecast, show: Callable[[Forecast], None], output: str
 ) -> None:
-    async with open_session(cluster.anywhere, config, cluster.namespace) as session:
-        await watched(lambda: make_forecast(session), show, lambda result: as_json(*result), output)
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        await show_changes(lambda: make_forecast(session), show, lambda result: as_json(*result), output)
 
 
 async def _forecast(session: Session, files: list[Text], namespace: str | None, diff: bool) -> Forecast:
@@ -150,7 +150,7 @@ def _table(cluster: ClusterPlans, lines: list[_Line], show_all: bool, headers: t
     first, last = headers
     table((first, "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", last), [_row(cluster, group) for group in groups])
     if len(groups) < len({line.item.key for line in lines}):
-        hint(len(lines), len(groups), "objects")
+        note_folding(len(lines), len(groups), "objects")
 
 
 def _groupings(cluster: ClusterPlans) -> tuple[Callable[[_Line], Hashable], ...]:
@@ -160,7 +160,7 @@ def _groupings(cluster: ClusterPlans) -> tuple[Callable[[_Line], Hashable], ...]
         return cluster.vocabulary(line.item.key), line.title, line.item.ref.kind
 
     def by_message(line: _Line) -> Hashable:
-        return by_title(line), common(line.message, line.item.ref)
+        return by_title(line), generalize(line.message, line.item.ref)
 
     def by_source(line: _Line) -> Hashable:
         return by_message(line), line.item.key
@@ -171,7 +171,8 @@ def _groupings(cluster: ClusterPlans) -> tuple[Callable[[_Line], Hashable], ...]
 def _row(cluster: ClusterPlans, group: Sequence[_Line]) -> tuple[object, ...]:
     first = group[0]
     where = f"{first.item.ref.kind.name} {sample({line.item.ref.path for line in group})}"
-    message = shared([line.message for line in group], [common(line.message, line.item.ref) for line in group])
+    generalized = [generalize(line.message, line.item.ref) for line in group]
+    message = merge_messages([line.message for line in group], generalized)
     sources = sample({line.item.key.source.path for line in group})
     return (first.title, f"{len(group):,}", where, cluster.vocabulary(first.item.key), sources, message)
 

@@ -13,9 +13,9 @@ from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
 from samara.cli.inspect.forecast import address_as_json, count_copies
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, hint, plural, table
+from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
-from samara.cli.watch import until_interrupted, watch_flag, watched
+from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import Key
 from samara.core.names import sample
@@ -53,7 +53,7 @@ async def _once(cluster: Cluster, config: str | None) -> Json:
 
 async def _watch(cluster: Cluster, config: str | None, output: str, show: Callable[[Json], None]) -> None:
     async with open_session(cluster, config) as session:
-        await watched(lambda: _status(session), show, lambda answer: answer, output)
+        await show_changes(lambda: _status(session), show, lambda answer: answer, output)
 
 
 async def _status(session: Session) -> Json:
@@ -127,7 +127,7 @@ def _show(answer: Json, show_all: bool) -> None:
         groups = [[source] for source in sources] if show_all else folded(sources, id, _by_reasons)
         headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
         table(headers, [_row(group) for group in groups])
-        hint(len(sources), len(groups), "sources")
+        note_folding(len(sources), len(groups), "sources")
         reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
         advise(reasons)
         if reasons:
@@ -140,7 +140,7 @@ def _show(answer: Json, show_all: bool) -> None:
 def _show_held(held: list[Json], show_all: bool) -> None:
     groups = [[entry] for entry in held] if show_all else folded(held, id, _by_source_and_end, _by_source_namespace)
     table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
-    hint(len(held), len(groups), "held sets")
+    note_folding(len(held), len(groups), "held sets")
     sets = plural(len(held), "set")
     click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
 

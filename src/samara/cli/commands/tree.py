@@ -14,7 +14,7 @@ from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects,
 from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_propagations, build_forest, draw_branches
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, note, progress
+from samara.cli.output import emit, note, printable, progress
 from samara.core.model import Kind
 from samara.core.names import sample
 from samara.kube.client import Client, unrestricted
@@ -129,8 +129,8 @@ def _details(node: Node, most: int) -> Iterator[list[Part]]:
 
 
 def _describe(propagation: Propagation) -> list[Part]:
-    mode = _printable(propagation.mode) or "not passed on"
-    origin = f", from {_printable(propagation.origin)}" if propagation.origin else ""
+    mode = printable(propagation.mode) or "not passed on"
+    origin = f", from {printable(propagation.origin)}" if propagation.origin else ""
     parts = [(f"{propagation.kind.name} {propagation.name}: {mode}{origin}", _PLAIN)]
     if propagation.is_stale:
         parts.append((", which is neither its parent nor its template", _FAULT))
@@ -143,8 +143,3 @@ def _describe(propagation: Propagation) -> list[Part]:
         parts += [(f"; missing in {sample(missing, _MAX_LISTED)}", _FAULT)] if missing else []
         parts += [(f"; another object in {sample(others, _MAX_LISTED)}", _FAULT)] if others else []
     return parts
-
-
-def _printable(text: str) -> str:
-    """Replaces control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else "·" for char in text)

@@ -73,7 +73,7 @@ def command(cluster: Cluster, what: str, config: str | None, output: str) -> Non
 
 async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
     namespace = cluster.access().namespace
-    async with open_session(cluster.anywhere, config) as session:
+    async with open_session(cluster.without_namespace, config) as session:
         ref = parse_ref(what, namespace, session.registry)
         try:
             unread_notes: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from samara.cli.options import Cluster
 from samara.cli.output import note
-from samara.cli.session import settings_if_any
+from samara.cli.session import settings_or_defaults
 from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, KindName, Ref
 from samara.core.vocabulary import SettingError
 from samara.kube.client import Client, address
@@ -61,7 +61,7 @@ def parse_watches(text: str, where: str) -> tuple[KindName, ...]:
 async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tuple[KindName, ...]:
     """The kinds in the settings: those in the given file, else those of the operator in the cluster."""
     try:
-        settings, _ = await settings_if_any(cluster, config)
+        settings, _ = await settings_or_defaults(cluster, config)
     except SettingsError as error:
         if config is not None:
             raise
