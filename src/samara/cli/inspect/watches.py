@@ -1,4 +1,4 @@
-"""Which kinds are propagated along trees: those in the original's configuration, or those in Samara's settings."""
+"""Reads which kinds are passed on along trees, from the original's configuration or from Samara's settings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tupl
     except SettingsError as error:
         if config is not None:
             raise
-        note(f"which kinds are propagated is not known: {error}")  # it may name a file that only the operator has
+        # The settings may name a file that only the operator's pods have.
+        note(f"which kinds are propagated is not known: {error}")
         return ()
     accurate = settings.vocabularies.get("accurate")
     return watched_kinds(accurate) if isinstance(accurate, AccurateSettings) else ()
