@@ -29,8 +29,8 @@ class NewSub(NamedTuple):
     """The SubNamespace in the new parent."""
 
     sub: SubNamespace
-    created: bool
-    """False if it was there before."""
+    is_new: bool
+    """False if it existed before."""
 
 
 async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tuple[list[str], SamaraError | None]:
@@ -54,13 +54,13 @@ async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tup
         await _check_right(api, original, "; or keep it with --leave-original")
     labels = {PARENT: new}
     await api.check_relabel(namespace, labels)
-    new_sub = NewSub(existing, created=False) if existing else await _create(api, new, name, original.spec)
+    new_sub = NewSub(existing, is_new=False) if existing else await _create(api, new, name, original.spec)
     await _relabel_or_undo(api, namespace, labels, new_sub)
     done = [f"the parent has changed to {new}"]
     error = None if leave_original else await _delete_original(api, original)
     if error is None and not leave_original:
         done.append(f"deleted the original SubNamespace {original}")
-    done.append(f"created SubNamespace {new_sub.sub}" if new_sub.created else f"SubNamespace {new_sub.sub} was there")
+    done.append(f"created SubNamespace {new_sub.sub}" if new_sub.is_new else f"SubNamespace {new_sub.sub} was there")
     return done, error
 
 
@@ -73,7 +73,7 @@ async def graft(api: ApiClient, name: str, parent: str) -> None:
     existing = await _find_existing(api, parent, name)
     labels = {TYPE: None, TEMPLATE: None, PARENT: parent}
     await api.check_relabel(namespace, labels)
-    new_sub = NewSub(existing, created=False) if existing else await _create(api, parent, name, Spec())
+    new_sub = NewSub(existing, is_new=False) if existing else await _create(api, parent, name, Spec())
     await _relabel_or_undo(api, namespace, labels, new_sub)
 
 
@@ -162,7 +162,7 @@ async def _check_right(api: ApiClient, original: SubNamespace, otherwise: str = 
 
 async def _create(api: ApiClient, parent: str, name: str, spec: Spec) -> NewSub:
     try:
-        return NewSub(await api.create_sub_namespace(parent, name, spec), created=True)
+        return NewSub(await api.create_sub_namespace(parent, name, spec), is_new=True)
     except SamaraError as error:
         if not is_uncertain(error):
             raise SamaraError(f"SubNamespace {parent}/{name} could not be created: {error}; {UNCHANGED}") from error
@@ -182,7 +182,7 @@ async def _relabel_or_undo(
 
 
 async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: SamaraError) -> None:
-    """Deletes the SubNamespace that we created, if the namespace certainly does not name its parent.
+    """Deletes the SubNamespace that we created, if it is certain that the namespace was not moved.
 
     Returns normally if the write has succeeded after all. Raises otherwise, and says what was undone.
     """
@@ -200,7 +200,7 @@ async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: Sa
     if is_uncertain(error):
         raise _unknown_outcome(name, new_sub, error) from error
     failed = f"the parent of {name} could not be changed: {error}"
-    if not new_sub.created:
+    if not new_sub.is_new:
         raise SamaraError(f"{failed}; {UNCHANGED}") from error
     try:
         await api.delete_sub_namespace(new_sub.sub)

@@ -81,13 +81,13 @@ class Group(KubectlStyleCommand, click.Group):
         return command
 
     def invoke(self, context: click.Context) -> Any:
-        given = {
+        flags_in_front = {
             name: value
             for name, value in context.params.items()
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT
         }
         aliases = (entry.alias for entry in self.entries.values())
-        context.default_map = dict.fromkeys((*self.entries, *aliases), given)
+        context.default_map = dict.fromkeys((*self.entries, *aliases), flags_in_front)
         return super().invoke(context)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -27,7 +27,7 @@ _OFF = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 @dataclass(slots=True)
 class Debug:
-    """Whether `--debug` was given, to whichever command on the command line."""
+    """Whether `--debug` is anywhere on the command line."""
 
     is_on: bool = False
 

@@ -12,7 +12,7 @@ from samara import crds
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
-from samara.cli.inspect.namespace_only import LocalAnswer, read_local_answer
+from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
@@ -138,9 +138,18 @@ async def _answer_from_plans(
 async def _answer_from_namespace(
     session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()
 ) -> dict[str, Any]:
-    """The answer for users who may not read all sources. `fault` is why these could not be read."""
+    """The answer for users who may not read all sources. `fault` is why these could not be read.
+
+    It has the answers from plans, then those from marks, the Events, and what could not be read.
+    """
     local = await read_local_answer(session.client, session.registry, ref, fault)
-    return _as_json_of_local(ref, local, from_plans)
+    answered = {(answer.vocabulary, answer.source) for answer in from_plans}
+    from_marks = [Answer(mark.vocabulary, mark.origin, None, mark.rule) for mark in local.marks]
+    answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
+    for unread in local.unread:
+        note(f"could not be read: {unread}")
+    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None}
+    return {**as_json, "events": list(local.events), "unread": list(local.unread)}
 
 
 def _answer(session: Session, cluster: ClusterPlans, key: Key, ref: Ref, planned: PlannedWrites) -> Answer:
@@ -256,17 +265,6 @@ def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str,
         "wanted": any(answer.wanted for answer in answers),
         "answers": [answer._asdict() for answer in answers],
     }
-
-
-def _as_json_of_local(ref: Ref, local: LocalAnswer, from_plans: Sequence[Answer] = ()) -> dict[str, Any]:
-    """For users who may not read all sources: the answers from plans, then from marks, and what could not be read."""
-    answered = {(answer.vocabulary, answer.source) for answer in from_plans}
-    from_marks = [Answer(mark.vocabulary, mark.origin, None, mark.rule) for mark in local.marks]
-    answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
-    for unread in local.unread:
-        note(f"could not be read: {unread}")
-    answer = {**_as_json(ref, local.is_present, answers), "wanted": None}
-    return {**answer, "events": list(local.events), "unread": list(local.unread)}
 
 
 def _show(answer: dict[str, Any]) -> None:
