@@ -133,7 +133,7 @@ async def _get_original(api: ApiClient, old: str, name: str) -> SubNamespace:
     original = await api.find_sub_namespace(old, name)
     if original is None:
         raise SamaraError(
-            f"SubNamespace {old}/{name} not found: expected the one that {name} was made by; {UNCHANGED}; "
+            f"SubNamespace {old}/{name} not found: expected the one that created {name}; {UNCHANGED}; "
             f"create one of this name in {old}, or use `sub cut {name}` and then `sub graft`"
         )
     if original.is_terminating:

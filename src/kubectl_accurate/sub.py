@@ -80,7 +80,7 @@ async def _delete(cluster: Cluster, name: str) -> SubNamespace:
             raise SamaraError(f"{name} is not a sub-namespace: expected the label {PARENT}, found none")
         sub = await api.find_sub_namespace(parent, name)
         if sub is None:
-            raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that {name} was made by")
+            raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that created {name}")
         await api.delete_sub_namespace(sub)
         return sub
 

@@ -232,7 +232,8 @@ def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
 def _tree_rule(cause: str, key: Key, ref: Ref, is_wanted: bool, next_step: str) -> str:
     """The sentence for a tree, whose source neither names namespaces nor selects among all."""
     reaches = "reaches" if is_wanted else "does not reach"
-    return f"{cause} {reaches} namespace {ref.namespace}: it goes to what hangs on {key.source.namespace}; {next_step}"
+    where = f"the namespaces below {key.source.namespace}"
+    return f"{cause} {reaches} namespace {ref.namespace}: it goes to {where}; {next_step}"
 
 
 def _target_rule(cause: str, ref: Ref, is_wanted: bool, is_named: bool, next_step: str) -> str:

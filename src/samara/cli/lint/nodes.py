@@ -125,7 +125,7 @@ def _malformed_fields(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
     if not _child(node, "apiVersion") or metadata.node is None:
         return  # a file of another format
     if not scalar(kind.node):
-        yield Finding(file, kind.line, "kind", describe_type(kind.node), "the kind of the object, as Secret")
+        yield Finding(file, kind.line, "kind", describe_type(kind.node), "the kind of the object, such as Secret")
     texts = "a mapping of keys to texts"
     for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
         place = locate(node, path)

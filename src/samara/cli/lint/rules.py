@@ -126,7 +126,7 @@ class Linter:
             return f"{prefix}/{similar[0]}"
         if prefix not in self._our_prefixes - self._shared_prefixes:
             return ""
-        return f"one of {', '.join(keys)}" if keys else "no such key: people say nothing by keys of this prefix"
+        return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
 
     def _value_findings(self, manifest: Manifest, entry: Entry) -> Iterator[Finding]:
         is_null_allowed = entry.where == "annotation" and entry.key not in _CONTROL_KEYS
