@@ -12,7 +12,7 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
-from samara.cli.main import COMMANDS, SEPARATE, samara
+from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
 from samara.core.metadata_keys import ADOPTED
 from samara.core.occupant import Occupant
 from samara.core.ownership import ByMark, ByOwnerReference, Ownership
@@ -39,7 +39,9 @@ def settings() -> str:
 
 
 def commands() -> str:
-    return "\n".join(f"### `samara {name}`\n\n```text\n{_help(name)}\n```\n" for name in (*COMMANDS, *SEPARATE))
+    return "\n".join(
+        f"### `samara {name}`\n\n```text\n{_help(name)}\n```\n" for name in (*COMMANDS, *DEVTOOLS_COMMANDS)
+    )
 
 
 def _help(name: str) -> str:

@@ -1,4 +1,7 @@
-"""The plugin's requests to the API server. Every change is conditional on what was read before."""
+"""The plugin's requests to the API server.
+
+Changes and deletions carry the uid of the object that was read, so a newer object of the same name stays.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from samara.kube.queries import allowed
 from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 
 _MAX_ATTEMPTS = 8
-"""A running operator may write a namespace between our read and our write."""
+"""Attempts of one write. A running operator may write the namespace between our read and our write."""
 _FIELD_MANAGER = {"fieldManager": PROGRAM}
 _DRY_RUN = {**_FIELD_MANAGER, "dryRun": "All"}
 _GATEWAY_ERRORS = (502, 503, 504)
@@ -68,49 +71,52 @@ class ApiClient:
     def __init__(self, client: Requests) -> None:
         self._client = client
 
-    async def namespace(self, name: str) -> Namespace:
+    async def get_namespace(self, name: str) -> Namespace:
+        """Reads a namespace. Raises if there is none of this name."""
         namespace = await self.find_namespace(name)
         if namespace is None:
             raise not_found(name)
         return namespace
 
     async def find_namespace(self, name: str) -> Namespace | None:
+        """Reads a namespace, or returns None if there is none of this name."""
         try:
             return decode_namespace(await self._client.get(address(namespace_ref(name)), accept=METADATA))
         except NotFound:
             return None
 
-    async def check_relabel(self, seen: Namespace, labels: Mapping[str, str | None]) -> None:
+    async def check_relabel(self, namespace: Namespace, labels: Mapping[str, str | None]) -> None:
         """Sends the change as a dry run. Raises if the server would refuse it."""
         try:
-            await self.relabel(seen, labels, _DRY_RUN)
+            await self.relabel(namespace, labels, _DRY_RUN)
         except ApiError as error:
-            if error.status != 400:  # the answer if some webhook has side effects and so supports no dry run
+            if error.status != 400:  # a webhook with side effects does not support dry runs
                 raise
 
     async def relabel(
-        self, seen: Namespace, labels: Mapping[str, str | None], params: Mapping[str, str] = _FIELD_MANAGER
+        self, namespace: Namespace, labels: Mapping[str, str | None], params: Mapping[str, str] = _FIELD_MANAGER
     ) -> Namespace:
         """Changes labels of a namespace, unless its place in the trees has changed since it was read."""
+        path = address(namespace_ref(namespace.name))
         for _ in range(_MAX_ATTEMPTS):
-            meta = {"uid": seen.uid, "resourceVersion": seen.resource_version, "labels": dict(labels)}
-            path = address(namespace_ref(seen.name))
+            meta = {"uid": namespace.uid, "resourceVersion": namespace.resource_version, "labels": dict(labels)}
             body = encode({"metadata": meta})
             try:
                 raw = await self._client.request("PATCH", path, body, params=params, content_type=MERGE_PATCH)
                 return decode_namespace(raw)
             except Conflict:
-                seen = await self._read_again(seen)
-        raise SamaraError(f"namespace {seen.name} is written all the time by others; try again")
+                namespace = await self._read_again(namespace)
+        raise SamaraError(f"other clients keep changing namespace {namespace.name}; try again")
 
-    async def _read_again(self, seen: Namespace) -> Namespace:
-        """The namespace as it is now. Raises if it is another one, or has moved."""
-        now = await self.namespace(seen.name)
-        if (now.uid, _relations(now)) != (seen.uid, _relations(seen)):
-            raise SamaraError(f"somebody else has changed the namespace {seen.name} meanwhile; look again")
+    async def _read_again(self, before: Namespace) -> Namespace:
+        """The namespace as it is now. Raises if it was created anew, or if its place in the trees has changed."""
+        now = await self.get_namespace(before.name)
+        if (now.uid, _relations(now)) != (before.uid, _relations(before)):
+            raise SamaraError(f"somebody else has changed the namespace {before.name} meanwhile; look again")
         return now
 
-    async def sub_namespace(self, namespace: str, name: str) -> SubNamespace | None:
+    async def find_sub_namespace(self, namespace: str, name: str) -> SubNamespace | None:
+        """Reads a SubNamespace, or returns None if there is none. Raises if the cluster does not have the kind."""
         try:
             return _decode_sub_namespace(await self._client.get(address(Ref(SUB_NAMESPACE, namespace, name))))
         except NotFound as error:
@@ -118,6 +124,7 @@ class ApiClient:
             return None
 
     async def create_sub_namespace(self, namespace: str, name: str, spec: Spec) -> SubNamespace:
+        """Creates a SubNamespace. Raises if it exists, or if its namespace or the kind does not."""
         body = {
             "apiVersion": SUB_NAMESPACE.api_version,
             "kind": SUB_NAMESPACE.name,
@@ -132,7 +139,7 @@ class ApiClient:
             raise not_found(namespace) from error
 
     async def delete_sub_namespace(self, sub: SubNamespace) -> None:
-        """Deletes this SubNamespace by uid. It is no error if it is gone already."""
+        """Deletes this SubNamespace by uid. Succeeds if it is gone already."""
         options = encode({"preconditions": {"uid": sub.uid}})
         try:
             await self._client.request("DELETE", address(Ref(SUB_NAMESPACE, sub.namespace, sub.name)), options)
@@ -140,7 +147,7 @@ class ApiClient:
             return
 
     async def may_delete_sub_namespace(self, namespace: str, name: str) -> bool:
-        """True also if the server does not answer the question: then the deletion itself will show it."""
+        """Asks the server for the right. True if it does not answer: then the deletion itself will tell."""
         try:
             return await allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
         except (ApiError, msgspec.DecodeError):
@@ -154,6 +161,7 @@ def is_uncertain(error: SamaraError) -> bool:
 
 @asynccontextmanager
 async def api_client(cluster: Cluster) -> AsyncIterator[ApiClient]:
+    """A connection for the length of one command."""
     async with connect(cluster) as client:
         yield ApiClient(client)
 
@@ -164,6 +172,7 @@ def connect(cluster: Cluster) -> Client:
 
 
 def _relations(namespace: Namespace) -> list[str | None]:
+    """The labels that decide the place of a namespace in the trees."""
     return [namespace.labels.get(key) for key in ROLES]
 
 

@@ -17,7 +17,7 @@ from samara.kube.client import Client
 from samara.kube.errors import NotFound, SamaraError
 from samara.vocabularies.accurate.labels import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 
-TYPES = (ROOT, IS_TEMPLATE, "none")
+_TYPES = (ROOT, IS_TEMPLATE, "none")
 _HEADER = ("Kind", "Name", "From", "Mode")
 
 
@@ -27,8 +27,8 @@ _HEADER = ("Kind", "Name", "From", "Mode")
 @kubectl_flags
 def set_type(cluster: Cluster, ns: str, type_: str) -> None:
     """Make the namespace NS a root or a template, or, with TYPE none, neither."""
-    if type_ not in TYPES:
-        raise SamaraError(f"invalid type: {type_}; expected {', '.join(TYPES[:-1])} or {TYPES[-1]}")
+    if type_ not in _TYPES:
+        raise SamaraError(f"invalid type: {type_}; expected {', '.join(_TYPES[:-1])} or {_TYPES[-1]}")
     click.echo("success" if wait_for(_set_type(cluster, ns, type_)) else "nothing to do")
 
 
@@ -38,8 +38,8 @@ async def _set_type(cluster: Cluster, ns: str, type_: str) -> bool:
 
 
 async def relabel_type(api: ApiClient, ns: str, type_: str | None) -> bool:
-    """False if the namespace has this type already."""
-    namespace = await api.namespace(ns)
+    """Sets or removes the type of a namespace. Returns False if it has this type already."""
+    namespace = await api.get_namespace(ns)
     if namespace.labels.get(TYPE) == type_:
         return False
     await api.relabel(namespace, {TYPE: type_})
@@ -58,7 +58,7 @@ def set_template(cluster: Cluster, ns: str, template: str) -> None:
 
 async def _set_template(cluster: Cluster, ns: str, template: str) -> None:
     async with api_client(cluster) as api:
-        await api.relabel(await api.namespace(ns), {TEMPLATE: template})
+        await api.relabel(await api.get_namespace(ns), {TEMPLATE: template})
 
 
 @click.command("unset", cls=Command)
@@ -72,7 +72,7 @@ def unset_template(cluster: Cluster, ns: str) -> None:
 
 async def _unset_template(cluster: Cluster, ns: str) -> bool:
     async with api_client(cluster) as api:
-        namespace = await api.namespace(ns)
+        namespace = await api.get_namespace(ns)
         if TEMPLATE not in namespace.labels:
             return False
         await api.relabel(namespace, {TEMPLATE: None})
@@ -134,8 +134,10 @@ async def _resources(client: Client, ns: str, kinds: list[Kind]) -> list[str]:
         except SamaraError as error:
             note(f"failed to list {kind}: {error}")
             continue
-        marks = [(obj.name, obj.annotations.get(FROM, ""), obj.annotations.get(PROPAGATE, "")) for obj in objects]
-        rows += [(kind.name, *mark) for mark in sorted(marks) if any(mark[1:])]
+        for obj in sorted(objects, key=lambda obj: obj.name):
+            origin, mode = obj.annotations.get(FROM, ""), obj.annotations.get(PROPAGATE, "")
+            if origin or mode:
+                rows.append((kind.name, obj.name, origin, mode))
     return columns(rows)
 
 

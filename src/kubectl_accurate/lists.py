@@ -45,14 +45,14 @@ class Forest(NamedTuple):
 
 
 def tree_forest(namespaces: Iterable[Namespace]) -> Forest:
-    """From every root down, by parent labels."""
+    """The trees below all roots, by parent labels."""
     namespaces = list(namespaces)
     tops = (namespace.name for namespace in namespaces if namespace.labels.get(TYPE) == ROOT)
     return Forest(tuple(tops), _children(namespaces, PARENT))
 
 
 def template_forest(namespaces: Iterable[Namespace]) -> Forest:
-    """From every template that is not an instance itself down, by template labels."""
+    """The trees below all templates that are not instances themselves, by template labels."""
     namespaces = list(namespaces)
     tops = (
         namespace.name
@@ -70,11 +70,11 @@ def _children(namespaces: Iterable[Namespace], label: str) -> dict[str, list[str
     return children
 
 
-def _show(cluster: Cluster, top: str | None, forest_of: Callable[[Iterable[Namespace]], Forest]) -> None:
+def _show(cluster: Cluster, top: str | None, build_forest: Callable[[Iterable[Namespace]], Forest]) -> None:
     namespaces = wait_for(_namespaces(cluster))
     if top is not None and all(namespace.name != top for namespace in namespaces):
         raise not_found(top)
-    click.echo("".join(f"{line}\n" for line in forest_of(namespaces).lines(top)), nl=False)
+    click.echo("".join(f"{line}\n" for line in build_forest(namespaces).lines(top)), nl=False)
 
 
 async def _namespaces(cluster: Cluster) -> list[Namespace]:

@@ -29,19 +29,22 @@ class NewSub(NamedTuple):
     """The SubNamespace in the new parent."""
 
     sub: SubNamespace
-    created: bool
-    """False if it was there before."""
+    is_new: bool
+    """False if it existed before."""
 
 
 async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tuple[list[str], SamaraError | None]:
-    """Moves it. Returns a description, and the error if only the deletion of the original failed."""
-    namespace = await sub_namespace(api, name)
+    """Gives a sub-namespace a new parent.
+
+    Returns lines that say what was done, and the error if only the deletion of the original failed.
+    """
+    namespace = await _get_sub_namespace(api, name)
     old = namespace.labels[PARENT]
     if old == new:
         return ["parent is not changed"], None
-    await check_parent(api, name, new)
-    original = await _original(api, old, name)
-    existing = await _existing(api, new, name)
+    await _check_parent(api, name, new)
+    original = await _get_original(api, old, name)
+    existing = await _find_existing(api, new, name)
     if existing is not None and existing.spec != original.spec:
         raise SamaraError(
             f"SubNamespace {existing} exists already and asks for other labels or annotations than {original}; "
@@ -51,26 +54,26 @@ async def move(api: ApiClient, name: str, new: str, leave_original: bool) -> tup
         await _check_right(api, original, "; or keep it with --leave-original")
     labels = {PARENT: new}
     await api.check_relabel(namespace, labels)
-    new_sub = NewSub(existing, created=False) if existing else await _create(api, new, name, original.spec)
+    new_sub = NewSub(existing, is_new=False) if existing else await _create(api, new, name, original.spec)
     await _relabel_or_undo(api, namespace, labels, new_sub)
     done = [f"the parent has changed to {new}"]
     error = None if leave_original else await _delete_original(api, original)
     if error is None and not leave_original:
         done.append(f"deleted the original SubNamespace {original}")
-    done.append(f"created SubNamespace {new_sub.sub}" if new_sub.created else f"SubNamespace {new_sub.sub} was there")
+    done.append(f"created SubNamespace {new_sub.sub}" if new_sub.is_new else f"SubNamespace {new_sub.sub} was there")
     return done, error
 
 
 async def graft(api: ApiClient, name: str, parent: str) -> None:
     """Makes any namespace a sub-namespace of `parent`."""
-    namespace = await _live_namespace(api, name)
+    namespace = await _get_live_namespace(api, name)
     if namespace.labels.get(PARENT):
         raise SamaraError(f"{name} is a sub-namespace of {namespace.labels[PARENT]} already; to move it: `sub move`")
-    await check_parent(api, name, parent)
-    existing = await _existing(api, parent, name)
+    await _check_parent(api, name, parent)
+    existing = await _find_existing(api, parent, name)
     labels = {TYPE: None, TEMPLATE: None, PARENT: parent}
     await api.check_relabel(namespace, labels)
-    new_sub = NewSub(existing, created=False) if existing else await _create(api, parent, name, Spec())
+    new_sub = NewSub(existing, is_new=False) if existing else await _create(api, parent, name, Spec())
     await _relabel_or_undo(api, namespace, labels, new_sub)
 
 
@@ -80,8 +83,8 @@ async def cut(api: ApiClient, name: str) -> SamaraError | None:
     The labels change first: deleting the SubNamespace before would delete the namespace too. Returns the error if only
     that deletion failed.
     """
-    namespace = await sub_namespace(api, name)
-    original = await api.sub_namespace(namespace.labels[PARENT], name)
+    namespace = await _get_sub_namespace(api, name)
+    original = await api.find_sub_namespace(namespace.labels[PARENT], name)
     if original is not None:
         await _check_right(api, original)
     await api.relabel(namespace, {PARENT: None, TYPE: ROOT})
@@ -91,45 +94,46 @@ async def cut(api: ApiClient, name: str) -> SamaraError | None:
 # checks
 
 
-async def _live_namespace(api: ApiClient, name: str) -> Namespace:
-    namespace = await api.namespace(name)
+async def _get_live_namespace(api: ApiClient, name: str) -> Namespace:
+    """The namespace. Raises if it does not exist or is being deleted."""
+    namespace = await api.get_namespace(name)
     if namespace.is_terminating:
         raise SamaraError(f"namespace {name} is being deleted; {UNCHANGED}")
     return namespace
 
 
-async def sub_namespace(api: ApiClient, name: str) -> Namespace:
-    """The namespace, if it has a parent and is not being deleted."""
-    namespace = await _live_namespace(api, name)
+async def _get_sub_namespace(api: ApiClient, name: str) -> Namespace:
+    """The namespace. Raises unless it has a parent and is not being deleted."""
+    namespace = await _get_live_namespace(api, name)
     if not namespace.labels.get(PARENT):
         raise SamaraError(f"{name} is not a sub-namespace: expected the label {PARENT}, found none; {UNCHANGED}")
     return namespace
 
 
-async def check_parent(api: ApiClient, name: str, parent: str) -> None:
+async def _check_parent(api: ApiClient, name: str, parent: str) -> None:
     """Raises unless the new parent exists, may have children, and does not lie below the namespace."""
-    above = await _live_namespace(api, parent)
+    above = await _get_live_namespace(api, parent)
     if above.labels.get(TYPE) != ROOT and not above.labels.get(PARENT):
         raise SamaraError(f"namespace {parent} is neither a root nor a sub namespace; {UNCHANGED}")
-    seen = {parent}
+    visited = {parent}
     while True:
         if above.name == name:
             raise SamaraError(f"circular reference is not permitted: {parent} lies in the tree of {name}; {UNCHANGED}")
         higher = above.labels.get(PARENT)
-        if not higher or higher in seen:
+        if not higher or higher in visited:
             return
-        seen.add(higher)
+        visited.add(higher)
         next_above = await api.find_namespace(higher)
         if next_above is None:
             raise SamaraError(f"parent namespace does not exist: {higher}, the parent of {above.name}; {UNCHANGED}")
         above = next_above
 
 
-async def _original(api: ApiClient, old: str, name: str) -> SubNamespace:
-    original = await api.sub_namespace(old, name)
+async def _get_original(api: ApiClient, old: str, name: str) -> SubNamespace:
+    original = await api.find_sub_namespace(old, name)
     if original is None:
         raise SamaraError(
-            f"SubNamespace {old}/{name} not found: expected the one that {name} was made by; {UNCHANGED}; "
+            f"SubNamespace {old}/{name} not found: expected the one that created {name}; {UNCHANGED}; "
             f"create one of this name in {old}, or use `sub cut {name}` and then `sub graft`"
         )
     if original.is_terminating:
@@ -137,15 +141,16 @@ async def _original(api: ApiClient, old: str, name: str) -> SubNamespace:
     return original
 
 
-async def _existing(api: ApiClient, parent: str, name: str) -> SubNamespace | None:
+async def _find_existing(api: ApiClient, parent: str, name: str) -> SubNamespace | None:
     """A SubNamespace that is in the new parent already, in conflict until the namespace moves there."""
-    existing = await api.sub_namespace(parent, name)
+    existing = await api.find_sub_namespace(parent, name)
     if existing is not None and existing.is_terminating:
         raise SamaraError(f"SubNamespace {existing} is being deleted; {UNCHANGED}; try again when it is gone")
     return existing
 
 
 async def _check_right(api: ApiClient, original: SubNamespace, otherwise: str = "") -> None:
+    """Raises unless we may delete the SubNamespace. `otherwise` is what a user without the right can do instead."""
     if not await api.may_delete_sub_namespace(original.namespace, original.name):
         raise SamaraError(
             f"expected the right to delete SubNamespace {original}, found none; {UNCHANGED}; ask for it{otherwise}"
@@ -157,7 +162,7 @@ async def _check_right(api: ApiClient, original: SubNamespace, otherwise: str = 
 
 async def _create(api: ApiClient, parent: str, name: str, spec: Spec) -> NewSub:
     try:
-        return NewSub(await api.create_sub_namespace(parent, name, spec), created=True)
+        return NewSub(await api.create_sub_namespace(parent, name, spec), is_new=True)
     except SamaraError as error:
         if not is_uncertain(error):
             raise SamaraError(f"SubNamespace {parent}/{name} could not be created: {error}; {UNCHANGED}") from error
@@ -177,7 +182,10 @@ async def _relabel_or_undo(
 
 
 async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: SamaraError) -> None:
-    """Deletes the new SubNamespace again, but only if the namespace certainly does not name it as its parent."""
+    """Deletes the SubNamespace that we created, if it is certain that the namespace was not moved.
+
+    Returns normally if the write has succeeded after all. Raises otherwise, and says what was undone.
+    """
     name, parent = namespace.name, new_sub.sub.namespace
     try:
         now = await api.find_namespace(name)
@@ -192,7 +200,7 @@ async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: Sa
     if is_uncertain(error):
         raise _unknown_outcome(name, new_sub, error) from error
     failed = f"the parent of {name} could not be changed: {error}"
-    if not new_sub.created:
+    if not new_sub.is_new:
         raise SamaraError(f"{failed}; {UNCHANGED}") from error
     try:
         await api.delete_sub_namespace(new_sub.sub)

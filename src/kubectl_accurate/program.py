@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from samara import __version__
-from samara.cli.options import Switching, debug_flag, kubectl_options
+from samara.cli.options import KubectlStyleCommand, debug_flag, kubectl_options
 from samara.kube.lean import without_public_authorities
 
 PROGRAM = "kubectl-accurate"
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
     alias: str = ""
 
 
-class Command(Switching):
+class Command(KubectlStyleCommand):
     """A command of the plugin. Like kubectl's, its flags have no environment variables."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -38,7 +38,7 @@ class Command(Switching):
         self.params.append(debug_flag())
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Values of a repeatable flag add to those that stood in front of the command."""
+        """The values of a repeatable flag are added to those in front of the command."""
         rest = super().parse_args(context, args)
         repeatable = {
             option.name or "" for option in self.params if isinstance(option, click.Option) and option.multiple
@@ -57,7 +57,7 @@ class Command(Switching):
                 raise click.UsageError(f"{parameter.human_readable_name}: expected a name, found ''", context)
 
 
-class Group(Switching, click.Group):
+class Group(KubectlStyleCommand, click.Group):
     """A group that imports its commands on demand. Flags in front of a command count as if given to it."""
 
     def __init__(self, entries: Mapping[str, Entry], *, all_shown: bool = False, **more: Any) -> None:
@@ -81,13 +81,13 @@ class Group(Switching, click.Group):
         return command
 
     def invoke(self, context: click.Context) -> Any:
-        given = {
+        flags_in_front = {
             name: value
             for name, value in context.params.items()
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT
         }
         aliases = (entry.alias for entry in self.entries.values())
-        context.default_map = dict.fromkeys((*self.entries, *aliases), given)
+        context.default_map = dict.fromkeys((*self.entries, *aliases), flags_in_front)
         return super().invoke(context)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -111,9 +111,9 @@ def _show_help_without_command(context: click.Context, /, **flags: object) -> No
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes the shell complete, for its start-up file: eval "$(kubectl-accurate completion bash)"."""
-    from samara.cli.commands.completion import completed
+    from samara.cli.commands.completion import completion_script
 
-    click.echo(completed(context, shell, PROGRAM, COMPLETION_VARIABLE))
+    click.echo(completion_script(context, shell, PROGRAM, COMPLETION_VARIABLE))
 
 
 @click.command("help", cls=Command)
@@ -163,14 +163,14 @@ sub = Group(
 )
 
 
-def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _print_version(context: click.Context, parameter: click.Parameter, is_given: bool) -> None:
+    if is_given and not context.resilient_parsing:
         click.echo(f"{PROGRAM} version {__version__}")
         context.exit()
 
 
 class Program(Group):
-    """Wrong usage is one line and exit 1, as scripts know it from the original plugin."""
+    """Reports wrong usage in one line with exit code 1, like the original plugin, since scripts may rely on it."""
 
     def main(self, *args: Any, **more: Any) -> Any:
         try:

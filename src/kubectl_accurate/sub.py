@@ -20,11 +20,11 @@ from samara.kube.errors import SamaraError
 from samara.vocabularies.accurate.labels import PARENT
 
 
-def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """Reads `a=b,c=d`; the flag is repeatable. A pair is quoted if its value has a comma and other pairs follow."""
+def _parse_pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Parses `a=b,c=d`; the flag is repeatable. A pair is quoted if its value has a comma and other pairs follow."""
     pairs: dict[str, str] = {}
     try:
-        parts = [part for text in given for part in _split(text)]
+        parts = [part for text in texts for part in _split_pairs(text)]
     except csv.Error as error:
         raise click.BadParameter(f"expected pairs such as a=b,c=d, found: {error}", context, parameter) from error
     for part in parts:
@@ -35,7 +35,7 @@ def _pairs(context: click.Context, parameter: click.Parameter, given: tuple[str,
     return pairs
 
 
-def _split(text: str) -> list[str]:
+def _split_pairs(text: str) -> list[str]:
     """Like kubectl: a text with a single `=` is one pair, even if it has commas."""
     if text.count("=") == 1:
         return [text.strip('"')]
@@ -43,8 +43,8 @@ def _split(text: str) -> list[str]:
 
 
 def _pairs_flag(flag: str) -> click.Option:
-    about = f"The {flag.strip('-')} that the namespace is to have, as far as the settings let them through."
-    return click.Option([flag], metavar="KEY=VALUE,...", multiple=True, callback=_pairs, help=about)
+    help_text = f"The {flag.strip('-')} that the namespace is to have, as far as the settings let them through."
+    return click.Option([flag], metavar="KEY=VALUE,...", multiple=True, callback=_parse_pairs, help=help_text)
 
 
 @click.command("create", cls=Command, params=[_pairs_flag("--labels"), _pairs_flag("--annotations")])
@@ -74,13 +74,13 @@ def delete(cluster: Cluster, name: str) -> None:
 
 async def _delete(cluster: Cluster, name: str) -> SubNamespace:
     async with api_client(cluster) as api:
-        namespace = await api.namespace(name)
+        namespace = await api.get_namespace(name)
         parent = namespace.labels.get(PARENT)
         if not parent:
             raise SamaraError(f"{name} is not a sub-namespace: expected the label {PARENT}, found none")
-        sub = await api.sub_namespace(parent, name)
+        sub = await api.find_sub_namespace(parent, name)
         if sub is None:
-            raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that {name} was made by")
+            raise SamaraError(f"SubNamespace {parent}/{name} not found; expected the one that created {name}")
         await api.delete_sub_namespace(sub)
         return sub
 
@@ -141,14 +141,14 @@ async def _cut(cluster: Cluster, ns: str) -> SamaraError | None:
 @contextmanager
 def finish_on_interrupt() -> Iterator[None]:
     """The first Ctrl-C only prints a note, so that a change is not left half done. The second one ends the program."""
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
 
     def on_first(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        note("one moment: to stop here would leave a thing half done; Ctrl-C again stops all the same")
+        signal.signal(signal.SIGINT, handler)
+        note("one moment: stopping now would leave the change half done; Ctrl-C again stops anyway")
 
     signal.signal(signal.SIGINT, on_first)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)

@@ -177,11 +177,11 @@ def test_tree_of_ten_thousand_namespaces_fits_and_shows_what_is_wrong() -> None:
     forest = build_forest(namespaces)
     copies = [obj(name, "db", "update", "root") for name in names()]
     add_propagations(forest, SECRET, [obj("root", "db", "update"), *copies, obj("under", "x", "odd")])
-    drawn = ["".join(text for text, _ in line) for line in tree.drawing(forest, None, show_all=False)]
+    drawn = ["".join(text for text, _ in line) for line in tree.draw(forest, None, show_all=False)]
     assert len(drawn) <= SCREEN
     assert any("under" in line for line in drawn)
     assert "    └── … and 9,995 more; --all shows them" in drawn
-    assert len(list(tree.drawing(forest, None, show_all=True))) > MANY
+    assert len(list(tree.draw(forest, None, show_all=True))) > MANY
 
 
 def test_many_objects_of_one_namespace_are_folded_in_a_large_tree_only() -> None:
@@ -190,5 +190,5 @@ def test_many_objects_of_one_namespace_are_folded_in_a_large_tree_only() -> None
             [namespace("root", type="root"), *(namespace(name, parent="root") for name in names(count))]
         )
         add_propagations(forest, SECRET, [obj("root", f"s{number}", "update") for number in range(50)])
-        drawn = ["".join(text for text, _ in line) for line in tree.drawing(forest, None, show_all=False)]
+        drawn = ["".join(text for text, _ in line) for line in tree.draw(forest, None, show_all=False)]
         assert [line for line in drawn if "more objects" in line] == folds

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.program import environment, samara, samara_inside
 from tests.support.ports import free_port
 
-from samara.cli.main import COMMANDS, NO_DEMO, SEPARATE
+from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, NO_DEMO
 from samara.cli.main import samara as program
 from samara.vocabularies import VOCABULARIES
 
@@ -54,7 +54,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    for name in (*COMMANDS, *SEPARATE):
+    for name in (*COMMANDS, *DEVTOOLS_COMMANDS):
         assert f"\n  {name} " in done.stdout
 
 

@@ -18,7 +18,7 @@ from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
 from samara.cli.output import progress
-from samara.cli.watch import MIN_PAUSE, PAUSE_FACTOR, watched
+from samara.cli.watch import MIN_PAUSE, PAUSE_FACTOR, show_changes
 from samara.kube.errors import SamaraError, Unreachable
 
 
@@ -47,7 +47,7 @@ class Script:
 
     def run(self, form: str = "table", ends: type[Exception] = Ended) -> Script:
         with pytest.raises(ends):
-            asyncio.run(watched(self.look, self.shown.append, lambda answer: answer, form, self.pause))
+            asyncio.run(show_changes(self.look, self.shown.append, lambda answer: answer, form, self.pause))
         return self
 
 
@@ -111,7 +111,7 @@ def test_watch_shows_progress_in_the_first_round_only(monkeypatch: pytest.Monkey
     script = Script()
     monkeypatch.setattr(sys, "stderr", screen)
     with pytest.raises(Ended):
-        asyncio.run(watched(look, script.shown.append, lambda answer: answer, "table", script.pause))
+        asyncio.run(show_changes(look, script.shown.append, lambda answer: answer, "table", script.pause))
     assert looks == [True, False, False]
 
 

@@ -92,13 +92,13 @@ def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before
     assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
     assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
     assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
-    assert [cluster.rare["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
+    assert [cluster.rare_flags["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
 
 
 def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
-    assert [cluster.rare["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
+    assert [cluster.rare_flags["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:

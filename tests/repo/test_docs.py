@@ -11,7 +11,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
-from samara.cli.main import COMMANDS, SEPARATE, samara
+from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
 from samara.core.desired import Reason
 from samara.core.occupant import Occupant
 from samara.core.ownership import Ownership
@@ -77,7 +77,7 @@ def test_commands_on_a_page_exist() -> None:
     used = {
         word for text in shown for word in re.findall(r"(?:^|[|$] )(?:kubectl )?samara ([a-z]+)", text, re.MULTILINE)
     }
-    assert used <= {*COMMANDS, *SEPARATE}
+    assert used <= {*COMMANDS, *DEVTOOLS_COMMANDS}
     assert {"plan", "why", "run"} <= used
 
 
@@ -151,7 +151,7 @@ def test_every_reason_for_a_blocked_copy_has_its_own_explanation() -> None:
 def test_the_change_log_names_every_command() -> None:
     named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
     assert named is not None
-    assert set(re.findall(r"`([a-z]+)`", named[1])) == {*COMMANDS, *SEPARATE}
+    assert set(re.findall(r"`([a-z]+)`", named[1])) == {*COMMANDS, *DEVTOOLS_COMMANDS}
 
 
 def test_the_readme_has_the_markers_for_its_figures() -> None:

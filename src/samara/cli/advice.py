@@ -26,15 +26,15 @@ ADVICE = {
     "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
     "held": f"remove {PAUSED} where something is paused; what the brake holds goes on by `samara release KEY`",
     "fought": "find out who else changes the object, and stop one of the two",
-    **{fault_reason(reason): about.advice for reason, about in declared_reasons(VOCABULARIES).items() if about.advice},
+    **{fault_reason(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
 }
-"""By the reasons of plans and of `samara status`."""
+"""By reason, as plans and `samara status` show it."""
 
 
 def advise(reasons: Iterable[str]) -> None:
-    """Prints one line for each of these reasons."""
-    known = [reason for reason in dict.fromkeys(reasons) if reason in ADVICE]
-    if known:
+    """Prints the advice for each of these reasons that has one."""
+    advised = [reason for reason in dict.fromkeys(reasons) if reason in ADVICE]
+    if advised:
         click.echo("What to do:")
-    for reason in known:
+    for reason in advised:
         click.echo(f"  {reason}: {ADVICE[reason]}.")

@@ -39,14 +39,17 @@ COMMANDS = {
 }
 PLUGIN_GROUP = "samara.commands"
 """Other packages add commands to `samara` by entry points of this group."""
-SEPARATE = {"demo": "a real local control plane, the operator, the examples, and a guided look at the result"}
-"""Commands of `samara-devtools`, which the operator does not need."""
+DEVTOOLS_COMMANDS = {
+    "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
+}
+"""Commands of `samara-devtools`, a package that the operator does not need."""
 NO_DEMO = "the demo is in a package of its own: pip install 'samara[demo]', or make demo in a checkout"
-INTERRUPTED = 130
-PACKAGES = {"samara", "kubectl_accurate"}
+EXIT_INTERRUPTED = 130
+OUR_PACKAGES = {"samara", "kubectl_accurate"}
+"""A bug is reported with the last line of the traceback that is in one of these."""
 UNANSWERED = "expected an answer, or --yes, found the end of the input; nothing was changed"
-UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""Errors of a full or broken disk. Most often stdout is redirected to it."""
+DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Errors of a full or broken disk. Usually stdout is redirected to a file there."""
 RECURSION_LIMIT = 30_000
 """The API server accepts JSON that is nested 10,000 deep, and the decoder is recursive."""
 
@@ -55,7 +58,7 @@ class Commands(click.Group):
     """Imports the module of a command when it is needed, so that `samara run` does not load the others."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*COMMANDS, *SEPARATE]
+        return [*COMMANDS, *DEVTOOLS_COMMANDS]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
@@ -67,14 +70,14 @@ class Commands(click.Group):
         for entry in entry_points(group=PLUGIN_GROUP, name=name):
             plugin: click.Command = entry.load()
             return plugin
-        if name in SEPARATE and not context.resilient_parsing:
+        if name in DEVTOOLS_COMMANDS and not context.resilient_parsing:
             raise click.UsageError(NO_DEMO, context)
         return None
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Written from the tables, so that `--help` imports no command."""
         with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items(), *SEPARATE.items()])
+            formatter.write_dl([*COMMANDS.items(), *DEVTOOLS_COMMANDS.items()])
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,17 +85,17 @@ def samara() -> None:
     """Keeps namespaced Kubernetes objects where they are needed."""
 
 
-def faults(error: BaseException) -> list[SamaraError | SettingsError] | None:
-    """The errors with a message for users inside an exception. None if any of them is unexpected."""
+def user_errors(error: BaseException) -> list[SamaraError | SettingsError] | None:
+    """The errors in an exception or in a group of exceptions. None if one of them has no message for users."""
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
     if isinstance(error, SamaraError | SettingsError):
         return [error]
     if isinstance(error, BaseExceptionGroup):
-        groups = [faults(inner) for inner in error.exceptions]
+        groups = [user_errors(inner) for inner in error.exceptions]
         if all(group is not None for group in groups):
-            return [fault for group in groups for fault in group or ()]
+            return [inner for group in groups for inner in group or ()]
     return None
 
 
@@ -103,18 +106,18 @@ def main() -> None:
 
 @contextmanager
 def _exit_zero_on_signal() -> Iterator[None]:
-    """Exits with 0 on a signal while the operator is still being imported, since nothing has begun.
+    """Exits with 0 on a signal while the operator is still being imported, since it has not done anything yet.
 
-    The operator's own handlers come with its event loop. Until then, the kernel ignores SIGTERM for the first process
-    of a container unless it has a handler.
+    The operator's own handlers are installed with its event loop. The kernel ignores SIGTERM for the first process of a
+    container as long as that has no handler.
     """
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in handlers:
         signal.signal(number, lambda *_: os._exit(0))
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
@@ -133,7 +136,7 @@ def run(program: click.Command, name: str) -> None:
         error.show()
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        _hush()
+        _discard_stdout()
         sys.exit(1)
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - the outermost boundary: users get one line
         _print_error(error, debug, name)
@@ -141,48 +144,49 @@ def run(program: click.Command, name: str) -> None:
 
 
 def _aborted(error: click.exceptions.Abort, name: str) -> int:
-    """The exit code of a confirmation that was not given. After a typed `n` nothing is printed."""
+    """The exit code of a command whose question was not answered with yes. Explains only the end of the input."""
     if isinstance(error.__context__, KeyboardInterrupt):
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     if isinstance(error.__context__, EOFError):
         click.echo(err=True)  # ends the line of the question
         click.echo(f"{name}: {UNANSWERED}", err=True)
     return 1
 
 
-def _hush() -> None:
+def _discard_stdout() -> None:
     """Points stdout to /dev/null, so that flushing the rest at exit raises no second BrokenPipeError."""
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    with Path(os.devnull).open("w") as devnull:
+        os.dup2(devnull.fileno(), sys.stdout.fileno())
 
 
 def _print_error(error: BaseException, debug: Debug, name: str) -> None:
-    if debug.wanted:
+    if debug.is_on:
         import traceback
 
         traceback.print_exception(error)
-    for line in _lines(error):
+    for line in _error_lines(error):
         click.echo(f"{name}: {line}", err=True)
 
 
-def _lines(error: BaseException) -> list[str]:
-    foreseen = faults(error)
-    if foreseen is not None:
-        return list(dict.fromkeys(line for fault in foreseen for line in str(fault).splitlines()))
-    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+def _error_lines(error: BaseException) -> list[str]:
+    expected = user_errors(error)
+    if expected is not None:
+        return list(dict.fromkeys(line for inner in expected for line in str(inner).splitlines()))
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
         return [f"expected to be able to write, found: {error.strerror}; make room, or print elsewhere"]
-    # Without the message: that of an unexpected error may contain anything, even a value of a Secret.
-    return [f"a bug: unexpected {_where(error)}; --debug shows the traceback, please report it"]
+    # The message is left out: that of an unexpected error may contain anything, even a value of a Secret.
+    return [f"a bug: unexpected {_origin(error)}; --debug shows the traceback, please report it"]
 
 
-def _where(error: BaseException) -> str:
+def _origin(error: BaseException) -> str:
+    """The type of an error, and the last line of our own code in its traceback."""
     import traceback
 
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
     frames = traceback.extract_tb(inner.__traceback__)
-    ours = [frame for frame in frames if PACKAGES & set(Path(frame.filename).parts)] or list(frames)
+    ours = [frame for frame in frames if OUR_PACKAGES & set(Path(frame.filename).parts)] or list(frames)
     line = f" at {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
     return f"{type(inner).__name__}{line}"
 

@@ -27,72 +27,80 @@ _OFF = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 @dataclass(slots=True)
 class Debug:
-    """True in `wanted` if `--debug` was given anywhere on the command line."""
+    """Whether `--debug` is anywhere on the command line."""
 
-    wanted: bool = False
+    is_on: bool = False
 
 
-def _set_debug(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+def _set_debug(context: click.Context, parameter: click.Parameter, is_given: bool) -> None:
     debug = context.find_object(Debug)
-    if wanted and debug is not None:
-        debug.wanted = True
+    if is_given and debug is not None:
+        debug.is_on = True
 
 
 def debug_flag() -> click.Option:
-    about = "Show the traceback of an unexpected fault."
-    return click.Option(["--debug"], is_flag=True, expose_value=False, callback=_set_debug, is_eager=True, help=about)
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        expose_value=False,
+        callback=_set_debug,
+        is_eager=True,
+        help="Show the traceback of an unexpected fault.",
+    )
 
 
-class Switching(click.Command):
-    """Accepts `--flag=true` and `--flag=false` like kubectl. The last value of a flag counts."""
+class KubectlStyleCommand(click.Command):
+    """Accepts `--flag=true` and `--flag=false` like kubectl. If a flag is repeated, the last one counts."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         options = {flag: option for option in self.params if isinstance(option, click.Option) for flag in option.opts}
         flags = {flag: option for flag, option in options.items() if option.is_flag}
         end = _end_of_flags(args, None if self.allow_interspersed_args else options)
-        off = _switched_off(flags, args[:end])
-        rest = super().parse_args(context, [*_without_values(flags, args[:end]), *args[end:]])
-        context.params.update(dict.fromkeys(off, False))
+        switched_off = _switched_off(flags, args[:end])
+        rest = super().parse_args(context, [*_normalize_flags(flags, args[:end]), *args[end:]])
+        context.params.update(dict.fromkeys(switched_off, False))
         return rest
 
 
-def _without_values(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
+def _normalize_flags(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
     """The arguments as click reads them: `--flag=true` becomes `--flag`, and `--flag=false` is dropped."""
-    kept = []
+    normalized = []
     for arg in args:
         flag, _, value = arg.partition("=")
         if flag not in flags or value not in _ON | _OFF:
-            kept.append(arg)
+            normalized.append(arg)
         elif value in _ON:
-            kept.append(flag)
-    return kept
+            normalized.append(flag)
+    return normalized
 
 
 def _switched_off(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
-    """The parameters whose flag ends as `=false`. They are off even if an environment variable sets them."""
-    last = {}
+    """The parameters whose last flag is `=false`. They are off even if an environment variable sets them."""
+    last_values = {}
     for arg in args:
         flag, _, value = arg.partition("=")
         if flag in flags and flags[flag].expose_value:
-            last[flags[flag].name or ""] = value
-    return [name for name, value in last.items() if value in _OFF]
+            last_values[flags[flag].name or ""] = value
+    return [name for name, value in last_values.items() if value in _OFF]
 
 
 def _end_of_flags(args: Sequence[str], options: Mapping[str, click.Option] | None) -> int:
     """The index behind the last flag.
 
-    With `options`, flags end at the first word that is neither a flag nor its value: what follows belongs to a
-    subcommand. Without, they end at `--`.
+    Flags end at `--`. In a group, whose `options` are given, they also end at the first word that is neither a flag nor
+    its value, because the words from there on belong to a subcommand.
     """
-    last = args.index("--") if "--" in args else len(args)
+    end = args.index("--") if "--" in args else len(args)
+    if options is None:
+        return end
     index = 0
-    while options is not None and index < last and args[index].startswith("-"):
+    while index < end and args[index].startswith("-"):
         option = options.get(args[index])
         index += 1 if option is None or option.is_flag else 2
-    return last if options is None else min(index, last)
+    return min(index, end)
 
 
-class Command(Switching):
+class Command(KubectlStyleCommand):
     """A command of `samara`. Each of its flags can be given as `SAMARA_<FLAG>` too."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -100,10 +108,10 @@ class Command(Switching):
         self.params.append(debug_flag())
         for parameter in self.params:
             if isinstance(parameter, click.Option):
-                _name_variable(parameter)
+                _set_variable(parameter)
 
 
-def _name_variable(option: click.Option) -> None:
+def _set_variable(option: click.Option) -> None:
     flag = max(option.opts, key=len)
     if flag in WITHOUT_VARIABLE:
         return
@@ -112,8 +120,8 @@ def _name_variable(option: click.Option) -> None:
 
 
 def config_flag(command: F) -> F:
-    about = "The settings; without it those of the operator in the cluster, else the defaults."
-    return click.option("--config", metavar="FILE", help=about)(command)
+    help_text = "The settings; without it those of the operator in the cluster, else the defaults."
+    return click.option("--config", metavar="FILE", help=help_text)(command)
 
 
 def output_flag(*forms: str) -> Callable[[F], F]:
@@ -121,17 +129,18 @@ def output_flag(*forms: str) -> Callable[[F], F]:
     return click.option("-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The form.")
 
 
-def wait_for(answer: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine in a loop of its own.
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine in an event loop of its own, and returns its result.
 
-    The result does not leave through the task: `asyncio.run` would make its repr, which may be of 10,000 writes.
+    The result is not that of the task, because `asyncio.run` makes the repr of a task, and the result may hold 10,000
+    writes.
     """
     import asyncio  # late, because help and completion do not need it
 
     results: list[T] = []
 
     async def run() -> None:
-        results.append(await answer)
+        results.append(await coroutine)
 
     asyncio.run(run())
     return results[0]
@@ -140,20 +149,18 @@ def wait_for(answer: Coroutine[Any, Any, T]) -> T:
 # kubectl's flags
 
 NO_TIMEOUT = 86_400.0
-"""kubectl's `--request-timeout=0` means no timeout. A day is as good, and ends."""
-
-
-def _text(flag: str, *names: str, metavar: str, about: str, **more: Any) -> Callable[[F], F]:
-    return click.option(flag, *names, metavar=metavar, help=about, **more)
+"""Seconds for `--request-timeout=0`, which means no timeout to kubectl. No request takes a day."""
+OPTIONAL_TIMEOUT = 3.0
+"""Seconds to wait at most for a cluster that a command can do without."""
 
 
 _COMMON_FLAGS = (
-    _text("--kubeconfig", metavar="FILE", about="Path of the kubeconfig file."),
-    _text("--context", metavar="NAME", about="The kubeconfig context to use."),
-    _text("-n", "--namespace", metavar="NAME", about="The namespace, where the command has one."),
-    _text("--as", "as_user", metavar="USER", about="Act as this user."),
-    _text(
-        "--request-timeout", metavar="DURATION", about="How long a request may take.", default="30s", show_default=True
+    click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig file."),
+    click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
+    click.option("-n", "--namespace", metavar="NAME", help="The namespace, where the command has one."),
+    click.option("--as", "as_user", metavar="USER", help="Act as this user."),
+    click.option(
+        "--request-timeout", metavar="DURATION", help="How long a request may take.", default="30s", show_default=True
     ),
 )
 _RARE_FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -186,24 +193,29 @@ class Cluster:
     namespace: str | None
     as_user: str | None
     timeout: float
-    rare: dict[str, Any] = field(default_factory=dict, repr=False)
-    """The rare flags by parameter name. They may include a token."""
+    rare_flags: dict[str, Any] = field(default_factory=dict, repr=False)
+    """By parameter name. They may include a token."""
 
     @property
-    def named(self) -> bool:
+    def is_named(self) -> bool:
         """True if a flag names the cluster."""
-        return any((self.kubeconfig, self.context, *map(self.rare.get, ("cluster", "user", "server"))))
+        return any((self.kubeconfig, self.context, *map(self.rare_flags.get, ("cluster", "user", "server"))))
 
     @property
-    def anywhere(self) -> Cluster:
-        """The same for commands in which -n names the namespace of an object, and not that of the operator."""
+    def without_namespace(self) -> Cluster:
+        """For commands in which -n names the namespace of an object, so that it is not taken for the operator's."""
         return replace(self, namespace=None)
+
+    @property
+    def optional_timeout(self) -> float:
+        """The timeout for a command that can do without the cluster."""
+        return min(OPTIONAL_TIMEOUT, self.timeout)
 
     def access(self) -> Access:
         from samara.kube.auth import load
         from samara.kube.auth.kubeconfig import Flags
 
-        flags = Flags(**{name: value for name, value in self.rare.items() if value})
+        flags = Flags(**{name: value for name, value in self.rare_flags.items() if value})
         home = Path.home()
         return load(self.kubeconfig, self.context, self.namespace, self.as_user, os.environ, home, flags=flags)
 
@@ -226,8 +238,8 @@ def kubectl_flags(command: F) -> F:
         **rest: Any,
     ) -> Any:
         timeout = _seconds(request_timeout)
-        rare = _pop_rare_flags(rest)
-        return command(cluster=Cluster(kubeconfig, context, namespace, as_user, timeout, rare), **rest)
+        rare_flags = _pop_rare_flags(rest)
+        return command(cluster=Cluster(kubeconfig, context, namespace, as_user, timeout, rare_flags), **rest)
 
     with_cluster.__name__ = command.__name__
     with_cluster.__doc__ = command.__doc__
@@ -239,6 +251,7 @@ def kubectl_flags(command: F) -> F:
 
 
 def _pop_rare_flags(rest: dict[str, Any]) -> dict[str, Any]:
+    """Takes the rare flags out of the arguments of a command. Drops those without effect."""
     names = [flag.strip("-").replace("-", "_") for flag, _ in _RARE_FLAGS]
     rare = {name: rest.pop(name) for name in names}
     rare["as_groups"] = rare.pop("as_group")
@@ -246,7 +259,7 @@ def _pop_rare_flags(rest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> float:
-    """Like kubectl: a duration, or a number of seconds without a unit."""
+    """Parses a duration, or, like kubectl, a number of seconds without a unit. 0 is as good as no timeout."""
     from samara.setting_types import DURATION, parse_duration
 
     seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration(text)

@@ -24,7 +24,7 @@ _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 _CLEAR_LINE = "\r\x1b[2K"
 _GAP = "  "
 _MIN_WIDTH = 20
-"""Characters that a folded column needs at least."""
+"""The least width of a last column that is folded."""
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -43,7 +43,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def emit(answer: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
-    """Prints one answer in the form of `-o`. The other forms are not computed."""
+    """Prints one answer in the form that `-o` asks for. Computes no other form."""
     if form == "json":
         click.echo(_as_json(answer()))
     elif form == "yaml":
@@ -74,32 +74,32 @@ def note(text: str) -> None:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns as wide as their widest cell. On a terminal the last column is folded and the header is bold."""
-    lines = [list(headers), *([_cell(value) for value in row] for row in rows)]
+    lines = [list(headers), *([printable(str(value)) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     is_terminal = sys.stdout.isatty()
-    room = _room_for_last(widths) if is_terminal else None
+    last_width = _width_of_last_column(widths) if is_terminal else None
     for number, line in enumerate(lines):
-        bold = number == 0 and is_terminal and "NO_COLOR" not in os.environ
-        for text in _folded(line, widths, room):
-            click.echo(click.style(text, bold=True) if bold else text)
+        is_bold = number == 0 and is_terminal and "NO_COLOR" not in os.environ
+        for text in _wrapped(line, widths, last_width):
+            click.echo(click.style(text, bold=True) if is_bold else text)
 
 
-def _cell(value: object) -> str:
-    """One line without control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else "·" for char in str(value))
+def printable(text: str) -> str:
+    """Replaces control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() else "·" for char in text)
 
 
-def _room_for_last(widths: Sequence[int]) -> int | None:
+def _width_of_last_column(widths: Sequence[int]) -> int | None:
     """Characters that a terminal has left for the last column. None if folding would make it unreadable."""
-    room = shutil.get_terminal_size().columns - sum(width + len(_GAP) for width in widths[:-1])
-    return room if room >= _MIN_WIDTH else None
+    remaining = shutil.get_terminal_size().columns - sum(width + len(_GAP) for width in widths[:-1])
+    return remaining if remaining >= _MIN_WIDTH else None
 
 
-def _folded(line: Sequence[str], widths: Sequence[int], room: int | None) -> Iterator[str]:
-    """The line of a row, and more lines if its last cell is wider than the room for it."""
+def _wrapped(line: Sequence[str], widths: Sequence[int], last_width: int | None) -> Iterator[str]:
+    """The line of a row, and more lines if its last cell is wider than the last column may be."""
     *cells, last = line
     prefix = "".join(cell.ljust(width) + _GAP for cell, width in zip(cells, widths, strict=False))
-    first, *more = [last] if room is None else textwrap.wrap(last, room) or [""]
+    first, *more = [last] if last_width is None else textwrap.wrap(last, last_width) or [""]
     yield (prefix + first).rstrip()
     yield from (" " * len(prefix) + text for text in more)
 
@@ -138,7 +138,8 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 MAX_ROWS = 40
 """Rows that a table may have before it is grouped more coarsely."""
-_HERE = "…"
+_ANY_NAMESPACE = "…"
+"""In place of the namespace in a message."""
 
 
 def folded(items: Iterable[T], *groupings: Grouping[T], most: int = MAX_ROWS) -> list[list[T]]:
@@ -154,20 +155,20 @@ def folded(items: Iterable[T], *groupings: Grouping[T], most: int = MAX_ROWS) ->
     return list(groups.values())
 
 
-def hint(count: int, groups: int, items: str) -> None:
-    """Notes that a table was folded, and how to see all of it."""
+def note_folding(count: int, groups: int, items: str) -> None:
+    """Notes on stderr that a table was folded, and how to see all of it."""
     if groups < count:
         note(f"{count:,} {items} are shown in {groups:,} rows; --all lists each")
 
 
-def common(message: str, ref: Ref) -> str:
-    """A message without its namespace, so that the same message about other namespaces is equal."""
-    return message.replace(ref.namespace, _HERE) if ref.namespace else message
+def generalize(message: str, ref: Ref) -> str:
+    """A message without the namespace of its object, so that messages about several namespaces are equal."""
+    return message.replace(ref.namespace, _ANY_NAMESPACE) if ref.namespace else message
 
 
-def shared(messages: Sequence[str], commons: Sequence[str]) -> str:
-    """One text for a row of several messages: the only one, their common form, or the first of several forms."""
+def merge_messages(messages: Sequence[str], generalized: Sequence[str]) -> str:
+    """One text for a row of several messages: the only message, else the first of the generalized ones."""
     if len(set(messages)) == 1:
         return messages[0]
-    others = len(set(commons)) - 1
-    return f"{commons[0]} (and {others:,} other messages)" if others else commons[0]
+    others = len(set(generalized)) - 1
+    return f"{generalized[0]} (and {others:,} other messages)" if others else generalized[0]

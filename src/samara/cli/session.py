@@ -1,4 +1,4 @@
-"""One command's session with one cluster: the connection, and the settings that the operator has there."""
+"""The connection of one command to a cluster, and the settings that the operator has there."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ LABEL = f"{APP}=samara"
 FILE = "config.yaml"
 DEFAULT_NAMESPACE = "samara"
 _BINDING = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
-_SHORT_TIMEOUT = 3.0
-"""Seconds that a command waits for a cluster which it can do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Installed:
     namespace: str
     name: str
     text: str
-    proven: bool
+    is_proven: bool
     """True if the user named the namespace, or if a ClusterRoleBinding of ours gives it rights in the whole cluster.
 
     Every tenant can put our label on a ConfigMap. Only an administrator can create such a binding.
@@ -63,9 +61,10 @@ class Session:
     is_unproven: bool = False
     """True if a tenant could have written the settings. Commands that delete then need --config."""
     notes: set[str] = field(default_factory=set)
-    """The notes that were printed already. `--watch` would repeat them in every round."""
+    """The notes that were printed already."""
 
     def note_once(self, text: str) -> None:
+        """Prints a note unless it was printed before. `--watch` would repeat it in every round."""
         if text not in self.notes:
             self.notes.add(text)
             note(text)
@@ -80,16 +79,18 @@ class Session:
 
     @property
     def registry(self) -> Registry:
+        """The source types that the settings serve."""
         return registry_of(self.settings, self.kinds, own_namespace=self.operator_namespace)
 
     @property
     def full_registry(self) -> Registry:
-        """With every kind of which any vocabulary, served or not, may have left copies."""
+        """The source types of all vocabularies, served or not, with every kind of which they may have left copies."""
         kinds = {**WELL_KNOWN, **self.kinds}
         return registry_of(self.settings, kinds, every_kind=True, own_namespace=self.operator_namespace)
 
     @property
     def policy(self) -> ClusterPolicy:
+        """The operator's policy. Its namespace is protected, wherever this command runs."""
         policy = cluster_policy(self.settings, replace(self.access, namespace=self.operator_namespace))
         own = (self.installed.namespace,) if self.installed is not None else ()
         return replace(policy, protected=(*policy.protected, *own))
@@ -101,7 +102,7 @@ class Session:
 
     async def held_deletions(self) -> dict[str, HoldRecord]:
         """The deletions that the brake holds, by key."""
-        return records(await self._hold_store())
+        return records(await self._read_hold_store())
 
     async def mass_delete_guard(self, must_read: bool = False) -> MassDeleteGuard:
         """The brake in the operator's present state: what it holds, and its recent deletions of Namespaces.
@@ -109,18 +110,20 @@ class Session:
         With `must_read`, for commands that delete, it raises if that state cannot be read.
         """
         guard = MassDeleteGuard(mass_delete_limit(self.settings), inf, lambda: 0.0, awaits_record=False)
-        data, now = dict[str, Any](), datetime.now(UTC)
+        config_map: dict[str, Any] = {}
         try:
-            data = await self._hold_store()
+            config_map = await self._read_hold_store()
         except Forbidden:
             if must_read:
                 raise
             self.note_once(f"what the brake holds already could not be read in namespace {self.operator_namespace}")
-        ages = {name: (now - when).total_seconds() for name, when in deleted_namespaces(data).items()}
-        guard.restore(records(data), ages)
+        now = datetime.now(UTC)
+        ages = {name: (now - deleted).total_seconds() for name, deleted in deleted_namespaces(config_map).items()}
+        guard.restore(records(config_map), ages)
         return guard
 
-    async def _hold_store(self) -> dict[str, Any]:
+    async def _read_hold_store(self) -> dict[str, Any]:
+        """The ConfigMap with the held deletions. Empty if there is none."""
         ref = Ref(CONFIG_MAP, self.operator_namespace, NAME)
         try:
             config_map: dict[str, Any] = decode(await self.client.get(address(ref)))
@@ -131,67 +134,69 @@ class Session:
 
 @asynccontextmanager
 async def open_session(cluster: Cluster, config: str | None, preferred: str | None = None) -> AsyncIterator[Session]:
-    """Settings in the namespace `preferred` come first, although the operator need not be there."""
-    given = load(config) if config is not None else None
+    """Connects, and reads the settings: those of the file, else those in the cluster, else the defaults.
+
+    If the cluster has several, those in the namespace `preferred` are taken, or in the one that -n names.
+    """
+    from_file = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
         installed = await find_installed(client, preferred or cluster.namespace, access.namespace)
-        settings = given if given is not None else _settings_of(installed)
+        settings = from_file if from_file is not None else _parse_installed(installed)
         environment = await discover_kinds(client, settings)
         for kind, reason in environment.missing.items():
             note(f"{kind} is left out: {reason}")
-        is_unproven = given is None and installed is not None and not installed.proven
+        is_unproven = from_file is None and installed is not None and not installed.is_proven
         yield Session(client, access, settings, installed, environment.kinds, is_unproven)
 
 
-def _settings_of(installed: Installed | None) -> Settings:
-    """The installed settings, else the defaults. Notes which of the two."""
+def _parse_installed(installed: Installed | None) -> Settings:
+    """The settings in the cluster, else the defaults. Notes which of the two."""
     if installed is None:
-        wanted = f"ConfigMap labelled {LABEL} with {FILE}"
-        note(f"settings: the defaults (no {wanted} was found, and no --config was given)")
+        note(f"settings: the defaults (no ConfigMap labelled {LABEL} with {FILE} was found, and no --config was given)")
         return load(None)
     source = f"ConfigMap {installed}"
     note(f"settings: from {source}")
     return parse(installed.text, source)
 
 
-async def settings_if_any(cluster: Cluster, config: str | None) -> tuple[Settings, Installed | None]:
-    """The settings for a command that needs no cluster. Without a cluster it takes the defaults.
+async def settings_or_defaults(cluster: Cluster, config: str | None) -> tuple[Settings, Installed | None]:
+    """The settings for a command that can do without a cluster: if there is none, it takes the defaults.
 
-    Raises if flags name a cluster and it refuses: the defaults would answer another question.
+    Raises if the cluster that flags name refuses: the user asked for the settings there, not for the defaults.
     """
     if config is not None:
         return load(config), None
     installed: Installed | None = None
     try:
         access = cluster.access()
-        async with Client(access, timeout=min(_SHORT_TIMEOUT, cluster.timeout), may_write=unrestricted) as client:
+        async with Client(access, timeout=cluster.optional_timeout, may_write=unrestricted) as client:
             installed = await find_installed(client, cluster.namespace, access.namespace)
     except SamaraError as fault:
-        if cluster.named and not isinstance(fault, Unreachable):
+        if cluster.is_named and not isinstance(fault, Unreachable):
             raise
         note("settings: the defaults (no cluster could be asked, and no --config was given)")
         return load(None), None
-    return _settings_of(installed), installed
+    return _parse_installed(installed), installed
 
 
 # the settings in the cluster
 
 
 async def find_installed(client: Client, requested: str | None, own: str) -> Installed | None:
-    """The ConfigMap in the `requested` namespace, else a proven one, else the one in `own`, else any."""
+    """The ConfigMap in the `requested` namespace, else a proven one, else the one in our `own` namespace, else any."""
     labelled = await _labelled_settings(client, requested or own)
     if not labelled:
         return None
     bound = await _bound_namespaces(client)
     candidates = [
-        Installed(namespace, name, text, proven=namespace == requested or namespace in bound)
+        Installed(namespace, name, text, is_proven=namespace == requested or namespace in bound)
         for namespace, name, text in labelled
     ]
     candidates.sort(
         key=lambda settings: (
             settings.namespace != requested,
-            not settings.proven,
+            not settings.is_proven,
             settings.namespace != own,
             str(settings),
         )
@@ -211,7 +216,7 @@ def operator_namespace_of(
     requested: str | None, installed: Installed | None, otherwise: str = DEFAULT_NAMESPACE
 ) -> str:
     """The operator's namespace: the requested one, else that of its settings if they are proven."""
-    return requested or (installed.namespace if installed is not None and installed.proven else otherwise)
+    return requested or (installed.namespace if installed is not None and installed.is_proven else otherwise)
 
 
 async def _labelled_settings(client: Client, own: str) -> list[tuple[str, str, str]]:
@@ -232,7 +237,7 @@ async def _labelled_settings(client: Client, own: str) -> list[tuple[str, str, s
 
 
 async def _bound_namespaces(client: Client) -> frozenset[str]:
-    """The namespaces whose ServiceAccounts a ClusterRoleBinding of ours names. Empty if we may not list those."""
+    """The namespaces whose ServiceAccounts a ClusterRoleBinding of ours names. Empty if we may not list bindings."""
     try:
         raw = await client.get(collection(_BINDING), {"labelSelector": LABEL})
     except Forbidden:

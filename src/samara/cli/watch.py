@@ -1,4 +1,4 @@
-"""`--watch`: repeats a command, and prints its answer whenever that has changed."""
+"""`--watch`: repeats a command, and prints its answer when it has changed."""
 
 from __future__ import annotations
 
@@ -19,57 +19,58 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 MIN_PAUSE = 2.0
-"""Seconds between two rounds."""
+"""Seconds between two rounds at least."""
 PAUSE_FACTOR = 9.0
 """The pause after a round as a multiple of its length, so that watching takes at most a tenth of the time."""
 
 
 def watch_flag(command: F) -> F:
-    about = "Look again and again, and show what has changed, until Ctrl-C."
-    return click.option("-w", "--watch", is_flag=True, help=about)(command)
+    help_text = "Look again and again, and show what has changed, until Ctrl-C."
+    return click.option("-w", "--watch", is_flag=True, help=help_text)(command)
 
 
-def until_interrupted(endless: Coroutine[Any, Any, None]) -> None:
-    """Runs until Ctrl-C, which is no error here."""
+def until_interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine until Ctrl-C, which is no error here."""
     with suppress(KeyboardInterrupt):
-        wait_for(endless)
+        wait_for(coroutine)
 
 
-async def watched(
+async def show_changes(
     read: Callable[[], Awaitable[T]],
     show: Callable[[T], None],
     comparable: Callable[[T], object],
     form: str,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Shows an answer if its `comparable` form differs from that of the last one.
+    """Reads in rounds, and shows an answer if its `comparable` form differs from that of the last one.
 
     An error in the first round is raised. Later ones are noted once, and the next round tries again.
     """
-    before, error_before = None, ""
+    shown: object = None
+    last_error = ""
     while True:
         started = monotonic()
         try:
-            with nullcontext() if before is None else without_progress():  # it would flicker every two seconds
+            with nullcontext() if shown is None else without_progress():  # it would flicker every two seconds
                 answer = await read()
         except SamaraError as error:
-            if before is None:
+            if shown is None:
                 raise
-            if str(error) != error_before:
+            if str(error) != last_error:
                 note(f"{error}; it is tried again")
-            error_before = str(error)
+            last_error = str(error)
         else:
-            error_before = ""
-            if comparable(answer) != before:
-                _separate(before is None, form)
+            last_error = ""
+            if (current := comparable(answer)) != shown:
+                _separate(shown is None, form)
                 show(answer)
-            before = comparable(answer)
+                shown = current
         await pause(max(MIN_PAUSE, PAUSE_FACTOR * (monotonic() - started)))
 
 
-def _separate(first: bool, form: str) -> None:
-    """On a terminal the new answer replaces the old one. Elsewhere one block follows the other."""
+def _separate(is_first: bool, form: str) -> None:
+    """On a terminal, clears the last answer. Elsewhere, prints a separator after it."""
     if sys.stdout.isatty():
         click.clear()
-    elif not first:
+    elif not is_first:
         click.echo("---" if form == "yaml" else "")

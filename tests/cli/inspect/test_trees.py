@@ -7,14 +7,14 @@ import time
 import pytest
 from tests.support.trees import KEY, namespace, obj
 
-from samara.cli.commands.tree import drawing
+from samara.cli.commands.tree import draw
 from samara.cli.inspect.namespaces import Namespace, decode_namespace
 from samara.cli.inspect.trees import Forest, add_propagations, build_forest
 from samara.core.model import SECRET
 
 
 def drawn(forest: Forest, root: str | None = None) -> list[str]:
-    return ["".join(text for text, _ in line) for line in drawing(forest, root)]
+    return ["".join(text for text, _ in line) for line in draw(forest, root)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_copies_are_counted_in_the_namespaces_directly_below() -> None:
     objects = [obj("r", "db", "update"), obj("a", "db", "update", "r"), obj("b", "db"), obj("x", "db", "update")]
     add_propagations(forest, SECRET, objects)
     [propagation] = forest.nodes["r"].propagations
-    assert (propagation.present, propagation.missing, propagation.others) == (1, ("c",), ("b",))
+    assert (propagation.present, propagation.missing, propagation.occupied) == (1, ("c",), ("b",))
     [copy] = forest.nodes["a"].propagations
     assert (copy.origin, copy.missing) == ("r", ("d",))
     assert "    │   Secret db: update; copies 1 of 3; missing in c; another object in b" in drawn(forest)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from samara.cli.lint import findings
+from samara.cli.lint import lint_files
 from samara.settings import Settings, parse
 
 FILE = Path(__file__).with_name("golden.json")
@@ -33,7 +33,7 @@ def found(case: Case, folder: Path) -> list[list[Any]]:
     for name, text in case.files.items():
         (folder / name).write_text(text)
     paths = tuple(str(folder / name) for name in case.files)
-    found = findings(paths, _settings(case.settings), case.namespace)
+    found = lint_files(paths, _settings(case.settings), case.namespace)
     return [[Path(finding.file).name, *finding[1:]] for finding in found]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cli.program import Done, samara_inside
 
-from samara.cli.lint import Finding, findings
+from samara.cli.lint import Finding, lint_files
 from samara.settings import Settings, parse
 
 CANARY = "CANARY-7c1f"
@@ -30,7 +30,7 @@ FIRST = 8
 def found_in(folder: Path, text: str, settings: Settings | None = None) -> list[Finding]:
     file = folder / "manifest.yaml"
     file.write_text(text)
-    return findings((str(file),), settings or Settings())
+    return lint_files((str(file),), settings or Settings())
 
 
 def one(folder: Path, text: str) -> Finding:
@@ -413,7 +413,7 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
-    assert findings((str(Path(__file__).parents[3] / "examples"),), Settings()) == []
+    assert lint_files((str(Path(__file__).parents[3] / "examples"),), Settings()) == []
 
 
 def test_a_version_that_the_kind_does_not_have_is_another_kind(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from samara.cli.lint.nodes import kind_of, spot
+from samara.cli.lint.nodes import describe_type, locate
 
 TEXT = """spec:
   labels:
@@ -34,7 +34,7 @@ TEXT = """spec:
     ],
 )
 def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | None) -> None:
-    found = spot(yaml.compose(TEXT), path)
+    found = locate(yaml.compose(TEXT), path)
     assert found.line == line
     assert found.node is not None
     assert value is None or found.node.value == value
@@ -45,9 +45,9 @@ def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | 
     [("spec.labels.other", 2), ("spec.list[2].name", 6), ("spec.list.name", 6), ("spec.empty[0]", 10), ("status.x", 1)],
 )
 def test_of_a_field_that_is_not_there_the_nearest_one_above_is_shown(path: str, line: int) -> None:
-    found = spot(yaml.compose(TEXT), path)
-    assert (found.line, kind_of(found.node)) == (line, "nothing")
+    found = locate(yaml.compose(TEXT), path)
+    assert (found.line, describe_type(found.node)) == (line, "nothing")
 
 
 def test_a_mapping_that_holds_itself_ends() -> None:
-    assert spot(yaml.compose('&a\n"": *a\n'), "[x].y").node is None
+    assert locate(yaml.compose('&a\n"": *a\n'), "[x].y").node is None

@@ -9,7 +9,7 @@ from samara.cli.options import Command
 
 PROGRAMS = ("samara", "kubectl-samara")
 VARIABLE = "_SAMARA_COMPLETE"
-"""The same for both programs: kubectl-samara calls itself `samara`, too."""
+"""The same for both programs, because kubectl-samara runs under the name `samara` too."""
 
 
 @click.command("completion", cls=Command)
@@ -18,11 +18,11 @@ VARIABLE = "_SAMARA_COMPLETE"
 def command(context: click.Context, shell: str) -> None:
     """Print what makes the shell complete, for its start-up file: eval "$(samara completion bash)"."""
     for program in PROGRAMS:
-        click.echo(completed(context, shell, program, VARIABLE))
+        click.echo(completion_script(context, shell, program, VARIABLE))
 
 
-def completed(context: click.Context, shell: str, program: str, variable: str) -> str:
-    """The script for one program. Click completes when it finds `variable` in the environment."""
+def completion_script(context: click.Context, shell: str, program: str, variable: str) -> str:
+    """The shell script that completes one program. It runs the program with `variable` set, so that click completes."""
     completion = get_completion_class(shell)
     assert completion is not None
     return completion(context.find_root().command, {}, program, variable).source()

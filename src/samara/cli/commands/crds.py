@@ -8,7 +8,7 @@ import yaml
 from samara.cli.deploy.manifests import definitions
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, note
-from samara.cli.session import settings_if_any
+from samara.cli.session import settings_or_defaults
 
 
 @click.command("crds", cls=Command)
@@ -17,7 +17,7 @@ from samara.cli.session import settings_if_any
 @kubectl_flags
 def command(cluster: Cluster, config: str | None, output: str) -> None:
     """Print the custom resource definitions that the settings need."""
-    settings, _ = wait_for(settings_if_any(cluster, config))
+    settings, _ = wait_for(settings_or_defaults(cluster, config))
     texts = definitions(settings)
     if not texts:
         note("the settings need no custom resource")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from samara.cli.lint import Finding, findings
+from samara.cli.lint import Finding, lint_files
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, plural
-from samara.cli.session import settings_if_any
+from samara.cli.session import settings_or_defaults
 
-FOUND = 1
+EXIT_FINDINGS = 1
 
 
 @click.command("lint", cls=Command)
@@ -22,18 +20,14 @@ FOUND = 1
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
     """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
-    settings, _ = wait_for(settings_if_any(cluster, config))
-    found = findings(files, settings, cluster.namespace or "")
-    emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
-    context.exit(FOUND if found else 0)
+    settings, _ = wait_for(settings_or_defaults(cluster, config))
+    findings = lint_files(files, settings, cluster.namespace or "")
+    emit(lambda: {"findings": [finding._asdict() for finding in findings]}, output, lambda: _show(findings))
+    context.exit(EXIT_FINDINGS if findings else 0)
 
 
-def _shape(each: Finding) -> dict[str, Any]:
-    return each._asdict()
-
-
-def _show(found: list[Finding]) -> None:
-    for each in found:
-        key = f"{each.key}: " if each.key else ""
-        click.echo(f"{each.file}:{each.line}: {key}found {each.found}; expected {each.expected}")
-    click.echo(plural(len(found), "finding") if found else "Nothing found.", err=True)
+def _show(findings: list[Finding]) -> None:
+    for finding in findings:
+        key = f"{finding.key}: " if finding.key else ""
+        click.echo(f"{finding.file}:{finding.line}: {key}found {finding.found}; expected {finding.expected}")
+    click.echo(plural(len(findings), "finding") if findings else "Nothing found.", err=True)

@@ -9,7 +9,7 @@ import click
 from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, note
-from samara.cli.session import Installed, operator_namespace_of, settings_if_any
+from samara.cli.session import Installed, operator_namespace_of, settings_or_defaults
 from samara.settings import Settings, parse
 
 
@@ -36,8 +36,8 @@ def command(
 
     Without settings of your own they are `tenancy: strict`, as in the chart.
     """
-    settings, installed = wait_for(settings_if_any(cluster, config))
-    settings, text = _written(settings, installed, config)
+    settings, installed = wait_for(settings_or_defaults(cluster, config))
+    settings, text = _settings_to_install(settings, installed, config)
     namespace = operator_namespace_of(cluster.namespace, installed)
     printed = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
     if output == "json":
@@ -46,8 +46,8 @@ def command(
         click.echo(as_yaml(printed), nl=False)
 
 
-def _written(settings: Settings, installed: Installed | None, config: str | None) -> tuple[Settings, str]:
-    """The settings of the file, else the installed ones, else the default, each with its text."""
+def _settings_to_install(settings: Settings, installed: Installed | None, config: str | None) -> tuple[Settings, str]:
+    """The settings of the file, else the installed ones, else the default of the chart, with their text."""
     if config is not None:
         return settings, Path(config).read_text(encoding="utf-8-sig")
     if installed is not None:

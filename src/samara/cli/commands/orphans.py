@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import click
 
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove
+from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, hint, plural, table
+from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.core.model import Kind, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, sample
@@ -42,7 +42,7 @@ def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: s
 async def _orphans(
     cluster: Cluster, config: str | None, show: Callable[[list[Orphan]], None], *, delete: bool, yes: bool
 ) -> None:
-    async with open_session(cluster.anywhere, config) as session:
+    async with open_session(cluster.without_namespace, config) as session:
         if delete:
             session.require_proven_settings()
         plans = await plan_cluster(session, await take_full_snapshot(session))
@@ -51,13 +51,14 @@ async def _orphans(
             for orphan in find_orphans(plans, session.policy)
             if cluster.namespace in (None, orphan.live.ref.namespace)
         ]
-        judged = _without_unread(session, plans, orphans)
-        show(judged)
+        orphans = _without_unread(session, plans, orphans)
+        show(orphans)
         if delete:
-            await remove(session, plans, _without_missing_definitions(session, plans, judged), yes)
+            await remove_orphans(session, plans, _without_missing_definitions(session, plans, orphans), yes)
 
 
 def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orphan]:
+    """The marked objects that no source wants, keeps or asks for by themselves, in namespaces that stay."""
     protected = _refused_in_protected_namespaces(cluster, policy)
     wanted = {ref for plan in cluster.plans.values() for ref in plan.desired} - protected
     cache = cluster.snapshot.cache
@@ -73,7 +74,7 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
 
 
 def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[Orphan]:
-    """Leaves out copies whose sources could not be listed: a source may want them."""
+    """Leaves out copies whose sources could not be listed, because one of these may want them."""
     unread = [
         [kind for kind in _missing_kinds(session, cluster, orphan) if kind in cluster.snapshot.unknown]
         for orphan in orphans
@@ -87,12 +88,12 @@ def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orpha
 
 
 def _without_missing_definitions(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[Orphan]:
-    """Leaves out copies whose sources were deleted with their CRD: that does not ask to delete the copies."""
+    """Leaves out copies whose sources went with their CRD, because its deletion is not a request to delete copies."""
 
     def describe(count: int, kinds: str) -> str:
         return (
-            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and a definition that went is"
-            " no wish to delete; to remove them give --config with settings that do not name their vocabulary"
+            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and deleting a definition is"
+            " no wish to delete copies; to remove them give --config with settings that do not name their vocabulary"
         )
 
     missing = [_missing_kinds(session, cluster, orphan) for orphan in orphans]
@@ -119,13 +120,15 @@ def _missing_kinds(session: Session, cluster: ClusterPlans, orphan: Orphan) -> l
     source_type = orphan.source_type if owner is None else cluster.registry[owner.source_type]
     if source_type.vocabulary not in session.settings.vocabularies:
         return []
-    is_ready = owner is None or cluster.plans.get(owner, Plan()).ready
-    needed = source_type.kinds if not is_ready else () if source_type.resource is None else (source_type.resource,)
+    if owner is not None and not cluster.plans.get(owner, Plan()).ready:
+        needed = source_type.kinds
+    else:
+        needed = () if source_type.resource is None else (source_type.resource,)
     return [kind for kind in needed if not cache.has_synced(kind)]
 
 
 def _refused_in_protected_namespaces(cluster: ClusterPlans, policy: ClusterPolicy) -> set[Ref]:
-    """Addresses in protected namespaces that tenants name. A copy there is older than the protection."""
+    """Addresses in protected namespaces that sources of tenants name. A copy there is older than the protection."""
     refused = (blocked for plan in cluster.plans.values() for blocked in plan.blocked if blocked.reason == "refused")
     by_tenants = (
         blocked for blocked in refused if cluster.registry[blocked.key.source_type].policy.protected is Protected.REFUSE
@@ -151,7 +154,7 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
         return
     groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
     table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
-    hint(len(orphans), len(groups), "orphans")
+    note_folding(len(orphans), len(groups), "orphans")
 
 
 def _by_kind(orphan: Orphan) -> Hashable:

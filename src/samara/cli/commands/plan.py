@@ -11,22 +11,21 @@ from typing import Any, NamedTuple
 import click
 
 from samara.cli.advice import advise
-from samara.cli.files import Text, texts
+from samara.cli.files import Text, read_texts
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
 from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import common, emit, folded, hint, plural, shared, table
+from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, table
 from samara.cli.session import Session, open_session
-from samara.cli.watch import until_interrupted, watch_flag, watched
+from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.model import Content
 from samara.core.names import sample
 from samara.core.writes import Blocked, Create, Write
 from samara.engine.apply import verb
 
-WOULD_WRITE = 3
-
+EXIT_WOULD_WRITE = 3
 
 Forecast = tuple[ClusterPlans, PlannedWrites]
 MakeForecast = Callable[[Session], Awaitable[Forecast]]
@@ -36,7 +35,7 @@ Diff = tuple[Change, ...]
 class _Line(NamedTuple):
     """One write or one blocked address as a table shows it."""
 
-    item: Write | Blocked
+    outcome: Write | Blocked
     title: str
     """The verb of a write, or the reason of a blocked address."""
     message: str
@@ -46,7 +45,7 @@ class _Line(NamedTuple):
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Lay this over first; - is stdin.")
 @click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
 @click.option("--all", "show_all", is_flag=True, help="One row per object in place of one per source.")
-@click.option("--exit-code", is_flag=True, help=f"Exit {WOULD_WRITE} when something would be written.")
+@click.option("--exit-code", is_flag=True, help=f"Exit {EXIT_WOULD_WRITE} when something would be written.")
 @watch_flag
 @config_flag
 @output_flag()
@@ -70,7 +69,7 @@ def command(
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")
-    make_forecast = partial(_forecast, files=list(texts(files)), namespace=cluster.namespace, diff=diff)
+    make_forecast = partial(_forecast, files=list(read_texts(files)), namespace=cluster.namespace, diff=diff)
 
     def show(result: Forecast) -> None:
         plans, planned = result
@@ -82,19 +81,19 @@ def command(
         return
     result = wait_for(_once(cluster, config, make_forecast))
     show(result)
-    context.exit(WOULD_WRITE if exit_code and result[1].writes else 0)
+    context.exit(EXIT_WOULD_WRITE if exit_code and result[1].writes else 0)
 
 
 async def _once(cluster: Cluster, config: str | None, make_forecast: MakeForecast) -> Forecast:
-    async with open_session(cluster.anywhere, config, cluster.namespace) as session:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
         return await make_forecast(session)
 
 
 async def _watch(
     cluster: Cluster, config: str | None, make_forecast: MakeForecast, show: Callable[[Forecast], None], output: str
 ) -> None:
-    async with open_session(cluster.anywhere, config, cluster.namespace) as session:
-        await watched(lambda: make_forecast(session), show, lambda result: as_json(*result), output)
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        await show_changes(lambda: make_forecast(session), show, lambda result: as_json(*result), output)
 
 
 async def _forecast(session: Session, files: list[Text], namespace: str | None, diff: bool) -> Forecast:
@@ -107,7 +106,7 @@ async def _forecast(session: Session, files: list[Text], namespace: str | None, 
 
 
 async def _with_contents(cluster: ClusterPlans, planned: PlannedWrites) -> PlannedWrites:
-    """Reads the objects again of which the snapshot has only digests. A diff needs their keys and sizes."""
+    """Reads again the objects of which the snapshot has only digests, because a diff needs their keys and sizes."""
     steps = []
     for step in planned.steps:
         write = step.outcome
@@ -149,46 +148,46 @@ def _table(cluster: ClusterPlans, lines: list[_Line], show_all: bool, headers: t
     groups = [[line] for line in lines] if show_all else folded(lines, *_groupings(cluster))
     first, last = headers
     table((first, "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", last), [_row(cluster, group) for group in groups])
-    if len(groups) < len({line.item.key for line in lines}):
-        hint(len(lines), len(groups), "objects")
+    if len(groups) < len({line.outcome.key for line in lines}):
+        note_folding(len(lines), len(groups), "objects")
 
 
 def _groupings(cluster: ClusterPlans) -> tuple[Callable[[_Line], Hashable], ...]:
-    """By source; for too many sources by vocabulary, kind and message; at last without the message."""
+    """By source. If that gives too many groups: by vocabulary, kind and message, and last without the message."""
 
     def by_title(line: _Line) -> Hashable:
-        return cluster.vocabulary(line.item.key), line.title, line.item.ref.kind
+        return cluster.vocabulary(line.outcome.key), line.title, line.outcome.ref.kind
 
     def by_message(line: _Line) -> Hashable:
-        return by_title(line), common(line.message, line.item.ref)
+        return by_title(line), generalize(line.message, line.outcome.ref)
 
     def by_source(line: _Line) -> Hashable:
-        return by_message(line), line.item.key
+        return by_message(line), line.outcome.key
 
     return by_source, by_message, by_title
 
 
 def _row(cluster: ClusterPlans, group: Sequence[_Line]) -> tuple[object, ...]:
     first = group[0]
-    where = f"{first.item.ref.kind.name} {sample({line.item.ref.path for line in group})}"
-    message = shared([line.message for line in group], [common(line.message, line.item.ref) for line in group])
-    sources = sample({line.item.key.source.path for line in group})
-    return (first.title, f"{len(group):,}", where, cluster.vocabulary(first.item.key), sources, message)
+    where = f"{first.outcome.ref.kind.name} {sample({line.outcome.ref.path for line in group})}"
+    generalized = [generalize(line.message, line.outcome.ref) for line in group]
+    message = merge_messages([line.message for line in group], generalized)
+    sources = sample({line.outcome.key.source.path for line in group})
+    return (first.title, f"{len(group):,}", where, cluster.vocabulary(first.outcome.key), sources, message)
 
 
 def _show_diffs(cluster: ClusterPlans, planned: PlannedWrites, diffs: list[Diff], show_all: bool) -> None:
     """Objects that change in the same way share their lines, unless `show_all` is set. Every object is named."""
-    groups: dict[Hashable, list[Write]] = defaultdict(list)
+    groups: dict[tuple[Diff, Hashable], list[Write]] = defaultdict(list)
     for write, diff in zip(planned.writes, diffs, strict=True):
-        groups[(verb(write), write.key, write.why, diff, write.ref if show_all else None)].append(write)
-    diff_of = dict(zip((id(write) for write in planned.writes), diffs, strict=True))
-    for group in groups.values():
+        groups[diff, (verb(write), write.key, write.why, write.ref if show_all else None)].append(write)
+    for (diff, _), group in groups.items():
         first = group[0]
         count = f" ({plural(len(group), 'object')})" if len(group) > 1 else ""
         source = f"{cluster.vocabulary(first.key)} from {first.key.source.path}"
         where = f"{first.ref.kind.name} {', '.join(sorted(write.ref.path for write in group))}"
         click.echo(f"{verb(first)} {where}{count}, {source}: {first.why}")
-        for change in diff_of[id(first)]:
+        for change in diff:
             click.echo(f"  {change}")
 
 

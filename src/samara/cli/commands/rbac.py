@@ -8,7 +8,7 @@ from click.core import ParameterSource
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import as_list, as_yaml, emit
-from samara.cli.session import operator_namespace_of, settings_if_any
+from samara.cli.session import operator_namespace_of, settings_or_defaults
 from samara.settings import Settings
 
 
@@ -20,7 +20,7 @@ from samara.settings import Settings
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
     """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
-    settings, installed = wait_for(settings_if_any(cluster, config))
+    settings, installed = wait_for(settings_or_defaults(cluster, config))
     if explain:
         is_chosen = context.get_parameter_source("output") is not ParameterSource.DEFAULT
         _explain(settings, output if is_chosen else "table")

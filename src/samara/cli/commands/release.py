@@ -12,7 +12,7 @@ from samara.core.registry import Registry
 from samara.engine.hold_store import HoldRecord, post_answer
 from samara.kube.errors import ConfigError
 
-FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
+KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
 
 
 @click.command("release", cls=Command)
@@ -26,14 +26,14 @@ def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> No
     KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the set held now.
     """
     _check_form(key)
-    entry = wait_for(_release(cluster, config, key, discard))
-    what = "are discarded" if discard else "go on"
-    click.echo(f"{plural(entry.count, 'held removal')} of {key}: told the operator that they {what}.")
+    record = wait_for(_release(cluster, config, key, discard))
+    outcome = "are discarded" if discard else "go on"
+    click.echo(f"{plural(record.count, 'held removal')} of {key}: told the operator that they {outcome}.")
 
 
 def _check_form(key: str) -> None:
     if len(key.split("/")) != 4 or not all(key.split("/")):
-        raise click.UsageError(f"KEY: expected {FORM}, found {quoted(key)}")
+        raise click.UsageError(f"KEY: expected {KEY_FORM}, found {quoted(key)}")
 
 
 async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> HoldRecord:
@@ -59,6 +59,7 @@ def _check_names(key: str, registry: Registry) -> None:
 
 
 async def _not_held(session: Session, key: str) -> str:
+    """The message about a key that the brake does not hold."""
     keys = sorted(await session.held_deletions())
     held = f"held are: {', '.join(keys)}" if keys else "nothing is held"
     return f"expected a key that the brake holds in namespace {session.operator_namespace}, found {key}; {held}"

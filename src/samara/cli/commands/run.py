@@ -17,8 +17,8 @@ from samara.settings import STRUCTS, Settings, help_text
 from samara.settings import load as load_settings
 
 
-def _print_settings(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _print_settings(context: click.Context, parameter: click.Parameter, is_given: bool) -> None:
+    if is_given:
         click.echo(help_text())
         context.exit()
 
@@ -80,7 +80,7 @@ def command(
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
-    settings = load_settings(config, narrow=partial(only, names=_split_names(vocabularies)))
+    settings = load_settings(config, narrow=partial(keep_vocabularies, names=_split_names(vocabularies)))
     access = cluster.access()
     elect = access.in_cluster if leader_elect is None else leader_elect
     webhook = None
@@ -93,25 +93,26 @@ def command(
         runner.run(app.run(settings, options, access))
 
 
-def _check_addresses(bound: dict[str, str], url: str | None) -> None:
+def _check_addresses(addresses: dict[str, str], webhook_url: str | None) -> None:
+    """Raises a usage error for an address, by its flag, or a URL that cannot be used."""
     from samara.web.server import split_address
 
-    for flag, address in bound.items():
+    for flag, address in addresses.items():
         try:
             split_address(address)
         except ConfigError as error:
             raise click.UsageError(f"{flag}: {error}") from error
-    if url is None:
+    if webhook_url is None:
         return
     from samara.admission.webhooks import check_webhook_url
 
     try:
-        check_webhook_url(url)
+        check_webhook_url(webhook_url)
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
 
 
-def only(settings: Settings, names: tuple[str, ...]) -> Settings:
+def keep_vocabularies(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only the named vocabularies, or unchanged if none is named."""
     for name in names:
         if name not in STRUCTS:

@@ -13,9 +13,9 @@ from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
 from samara.cli.inspect.forecast import address_as_json, count_copies
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, hint, plural, table
+from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
-from samara.cli.watch import until_interrupted, watch_flag, watched
+from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import Key
 from samara.core.names import sample
@@ -53,31 +53,29 @@ async def _once(cluster: Cluster, config: str | None) -> Json:
 
 async def _watch(cluster: Cluster, config: str | None, output: str, show: Callable[[Json], None]) -> None:
     async with open_session(cluster, config) as session:
-        await watched(lambda: _status(session), show, lambda answer: answer, output)
+        await show_changes(lambda: _status(session), show, lambda answer: answer, output)
 
 
 async def _status(session: Session) -> Json:
     held = await session.held_deletions()
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
-    return {"sources": _sources(session, cluster), "held": [_held(entry) for _, entry in sorted(held.items())]}
+    sources = [
+        _source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if _exists(cluster, key)
+    ]
+    return {"sources": sources, "held": [_hold_as_json(record) for _, record in sorted(held.items())]}
 
 
-def _held(entry: HoldRecord) -> Json:
-    return {"key": entry.key, "count": entry.count, "since": entry.since, "until": entry.until}
-
-
-def _sources(session: Session, cluster: ClusterPlans) -> list[Json]:
-    plans = cluster.plans.items()
-    return [_source(session, cluster, key, plan) for key, plan in plans if _exists(cluster, key)]
+def _hold_as_json(record: HoldRecord) -> Json:
+    return {"key": record.key, "count": record.count, "since": record.since, "until": record.until}
 
 
 def _exists(cluster: ClusterPlans, key: Key) -> bool:
-    """False for a source that only marks of copies name."""
+    """False for a source that is gone, and that only the marks of its copies name."""
     return key.source in cluster.snapshot.cache.sources(key.source_type)
 
 
-def _source(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
+def _source_as_json(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
     counts = count_copies(cluster, key, plan, session.policy)
     return {
         "vocabulary": cluster.vocabulary(key),
@@ -86,11 +84,11 @@ def _source(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Js
         "right": counts.in_sync,
         "pending": counts.pending,
         "blocked": counts.blocked,
-        "reasons": [*_blocked(counts), *_faults(cluster, key, plan, counts)],
+        "reasons": [*_reasons_of_copies(counts), *_reasons_of_source(cluster, key, plan, counts)],
     }
 
 
-def _blocked(counts: CopyCounts) -> list[Json]:
+def _reasons_of_copies(counts: CopyCounts) -> list[Json]:
     return [
         {
             "reason": reason,
@@ -101,13 +99,13 @@ def _blocked(counts: CopyCounts) -> list[Json]:
     ]
 
 
-def _faults(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
-    """Faults of the source itself. The sample is the message, because a fault is in no namespace."""
+def _reasons_of_source(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
+    """The faults of the source itself, and its pause. The sample is the message, because a fault is in no namespace."""
     faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
     reasons: list[Json] = [
         {"reason": reason, "count": 1, "sample": [message]}
         for reason, message in faults
-        if reason != "no-namespace" or reason not in counts.by_reason()  # the copies show that one already
+        if reason != "no-namespace" or reason not in counts.by_reason()  # unless the copies have this reason already
     ]
     cache, source = cluster.snapshot.cache, cluster.snapshot.cache.get(key.source)
     paused = paused_by(source, cluster.registry[key.source_type], cache) if source is not None else ""
@@ -127,7 +125,7 @@ def _show(answer: Json, show_all: bool) -> None:
         groups = [[source] for source in sources] if show_all else folded(sources, id, _by_reasons)
         headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
         table(headers, [_row(group) for group in groups])
-        hint(len(sources), len(groups), "sources")
+        note_folding(len(sources), len(groups), "sources")
         reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
         advise(reasons)
         if reasons:
@@ -138,20 +136,21 @@ def _show(answer: Json, show_all: bool) -> None:
 
 
 def _show_held(held: list[Json], show_all: bool) -> None:
-    groups = [[entry] for entry in held] if show_all else folded(held, id, _by_source_and_end, _by_source_namespace)
+    groups = [[entry] for entry in held] if show_all else folded(held, id, _by_namespace_and_end, _by_namespace)
     table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
-    hint(len(held), len(groups), "held sets")
+    note_folding(len(held), len(groups), "held sets")
     sets = plural(len(held), "set")
     click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
 
 
-def _by_source_namespace(held: Json) -> Hashable:
-    """The vocabulary and the namespace of the source."""
-    return tuple(held["key"].split("/")[:3:2])
+def _by_namespace(held: Json) -> Hashable:
+    """The vocabulary and the namespace in the key, which is not checked: any client may have edited the ConfigMap."""
+    parts = held["key"].split("/")
+    return (parts[0], *parts[2:3])
 
 
-def _by_source_and_end(held: Json) -> Hashable:
-    return _by_source_namespace(held), held["until"]
+def _by_namespace_and_end(held: Json) -> Hashable:
+    return _by_namespace(held), held["until"]
 
 
 def _held_row(group: Sequence[Json]) -> tuple[object, ...]:
@@ -162,7 +161,7 @@ def _held_row(group: Sequence[Json]) -> tuple[object, ...]:
 
 
 def _by_reasons(source: Json) -> Hashable:
-    """Groups too many sources by vocabulary and kind, and by what is wrong with them."""
+    """The group of a source if there are too many to list: its vocabulary, its kind, and what is wrong with it."""
     is_pending = source["pending"] > 0
     reasons = tuple(sorted(reason["reason"] for reason in source["reasons"]))
     return source["vocabulary"], source["kind"], is_pending, reasons

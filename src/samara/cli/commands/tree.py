@@ -1,4 +1,4 @@
-"""`samara tree`: namespace trees and templates, with what flows along them."""
+"""`samara tree`: namespace trees and templates, with the labels, annotations and objects that are passed on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects,
 from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_propagations, build_forest, draw_branches
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, note, progress
+from samara.cli.output import emit, note, printable, progress
 from samara.core.model import Kind
 from samara.core.names import sample
 from samara.kube.client import Client, unrestricted
@@ -28,8 +28,8 @@ _MAX_UNFOLDED = 60
 """Namespaces that are drawn before a tree is folded."""
 _MAX_FOLDED = 5
 """Children of one namespace, and objects in it, that are shown in a folded tree."""
-Part = tuple[str, str]
-"""Some text, and its style on a terminal."""
+StyledText = tuple[str, str]
+"""A text, and the name of its style on a terminal."""
 _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 
@@ -59,17 +59,17 @@ async def _read_forest(cluster: Cluster, root: str | None, config: str | None) -
             names = await watched_by_accurate(client, _ACCURATE_NAMESPACE) or ()
         kinds = await resolve_kinds(client, names)
         namespaces, objects = await asyncio.gather(
-            list_namespaces(client), asyncio.gather(*(_objects(client, kind) for kind in kinds))
+            list_namespaces(client), asyncio.gather(*(_list_objects(client, kind) for kind in kinds))
         )
         if root is not None and all(namespace.name != root for namespace in namespaces):
             raise not_found(root)
         forest = build_forest(namespaces, root or "")
-        for kind, of_kind in zip(kinds, objects, strict=True):
-            add_propagations(forest, kind, of_kind)
+        for kind, objects_of_kind in zip(kinds, objects, strict=True):
+            add_propagations(forest, kind, objects_of_kind)
         return forest
 
 
-async def _objects(client: Client, kind: Kind) -> list[Object]:
+async def _list_objects(client: Client, kind: Kind) -> list[Object]:
     try:
         return await list_objects(client, kind)
     except SamaraError as error:
@@ -82,8 +82,8 @@ def show(forest: Forest, root: str | None = None, show_all: bool = True) -> None
         click.echo("No trees and no templates.")
         return
     styles = _styles() if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    lines = ("".join(styles.get(style, str)(text) for text, style in line) for line in drawing(forest, root, show_all))
-    click.echo("\n".join(lines))  # in one write: a flush after every line took longer than all the rest
+    lines = ("".join(styles.get(style, str)(text) for text, style in line) for line in draw(forest, root, show_all))
+    click.echo("\n".join(lines))  # in one write, because a flush after every line took longer than everything else
 
 
 def _styles() -> dict[str, Callable[[str], str]]:
@@ -94,8 +94,8 @@ def _styles() -> dict[str, Callable[[str], str]]:
     }
 
 
-def drawing(forest: Forest, root: str | None = None, show_all: bool = True) -> Iterator[list[Part]]:
-    """The lines, in parts with a style. A large tree is folded unless `show_all` is set."""
+def draw(forest: Forest, root: str | None = None, show_all: bool = True) -> Iterator[list[StyledText]]:
+    """The lines, each as texts with a style. A large tree is folded unless `show_all` is set."""
     tops = forest.tops if root is None else [root]
     most = sys.maxsize if show_all or len(forest.nodes) <= _MAX_UNFOLDED else _MAX_FOLDED
     folding = Folding(forest, most)
@@ -115,7 +115,7 @@ def drawing(forest: Forest, root: str | None = None, show_all: bool = True) -> I
         yield from ([(branch.details_prefix, _DIM), *detail] for detail in _details(node, most))
 
 
-def _details(node: Node, most: int) -> Iterator[list[Part]]:
+def _details(node: Node, most: int) -> Iterator[list[StyledText]]:
     yield from ([(f"! {fault}", _FAULT)] for fault in node.faults)
     for title, keys in (("labels", node.labels), ("annotations", node.annotations)):
         if keys:
@@ -128,23 +128,18 @@ def _details(node: Node, most: int) -> Iterator[list[Part]]:
         yield [(f"… and {len(propagations) - most:,} more objects; --all lists each", _DIM)]
 
 
-def _describe(propagation: Propagation) -> list[Part]:
-    mode = _printable(propagation.mode) or "not passed on"
-    origin = f", from {_printable(propagation.origin)}" if propagation.origin else ""
+def _describe(propagation: Propagation) -> list[StyledText]:
+    mode = printable(propagation.mode) or "not passed on"
+    origin = f", from {printable(propagation.origin)}" if propagation.origin else ""
     parts = [(f"{propagation.kind.name} {propagation.name}: {mode}{origin}", _PLAIN)]
     if propagation.is_stale:
         parts.append((", which is neither its parent nor its template", _FAULT))
     if propagation.mode and not propagation.is_passed_on:
         parts.append(("; this mode means nothing, expected create or update", _FAULT))
-    missing, others = propagation.missing, propagation.others
-    desired = propagation.present + len(missing) + len(others)
+    missing, occupied = propagation.missing, propagation.occupied
+    desired = propagation.present + len(missing) + len(occupied)
     if propagation.is_passed_on and desired:
         parts.append((f"; copies {propagation.present} of {desired}", _PLAIN))
         parts += [(f"; missing in {sample(missing, _MAX_LISTED)}", _FAULT)] if missing else []
-        parts += [(f"; another object in {sample(others, _MAX_LISTED)}", _FAULT)] if others else []
+        parts += [(f"; another object in {sample(occupied, _MAX_LISTED)}", _FAULT)] if occupied else []
     return parts
-
-
-def _printable(text: str) -> str:
-    """Replaces control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else "·" for char in text)

@@ -9,7 +9,7 @@ import click
 
 from samara.cli.deploy.removal import Leftovers, Removal
 from samara.cli.inspect.cluster_plans import ClusterPlans, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, must_stay, perform
+from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, must_stay, remove_copies
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note, plural
 from samara.cli.session import Session, find_operator_namespace, open_session
@@ -60,12 +60,12 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
             await removal.perform(leftovers)
-            await perform(session, listed, copies, "copy", "copies")
+            await remove_copies(session, listed, copies, "copy", "copies")
             click.echo("Removed.")
 
 
 async def _list_copies(session: Session) -> ClusterPlans:
-    """The cluster without plans: which copies a source wants does not matter here."""
+    """Finds all copies. Makes no plans, because copies that a source wants are removed too."""
     try:
         snapshot = await take_full_snapshot(session)
     except ServerFault as fault:
@@ -101,11 +101,11 @@ def _steps(leftovers: Leftovers, namespace: str) -> Iterator[str]:
     for ref in leftovers.configurations:
         yield f"Deletes the {ref.kind.name} {ref.name}."
     for name in leftovers.conversions:
-        yield f"Has {name} converted by no webhook any more."
+        yield f"Ends the conversion of {name} by webhook."
     for kind, count in leftovers.finalizers.items():
         yield f"Takes our finalizer off {plural(count, kind.name)}."
     for kind in leftovers.unreadable:
-        yield f"Takes our finalizer off every {kind.name}; they can be counted only when their conversion has gone."
+        yield f"Takes our finalizer off every {kind.name}; they can be counted only when their conversion is gone."
 
 
 def _copy_steps(copies: list[Orphan]) -> Iterator[str]:

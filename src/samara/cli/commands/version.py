@@ -14,9 +14,6 @@ from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
 from samara.settings import STRUCTS
 
-_TIMEOUT = 3.0
-"""Seconds to wait for a server, which this command can do without."""
-
 
 @click.command("version", cls=Command)
 @output_flag()
@@ -29,7 +26,7 @@ def command(cluster: Cluster, output: str) -> None:
 
 async def _server(cluster: Cluster) -> str | None:
     try:
-        async with Client(cluster.access(), timeout=min(_TIMEOUT, cluster.timeout), may_write=unrestricted) as client:
+        async with Client(cluster.access(), timeout=cluster.optional_timeout, may_write=unrestricted) as client:
             return str(decode(await client.get("/version"))["gitVersion"])
     except (SamaraError, LookupError, ValueError):
         return None

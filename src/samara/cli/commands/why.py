@@ -12,7 +12,7 @@ from samara import crds
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
-from samara.cli.inspect.namespace_only import Local, local_answer
+from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
@@ -30,7 +30,7 @@ from samara.kube.snapshot import Snapshot
 
 
 class Answer(NamedTuple):
-    """How one source concerns the object."""
+    """How one source concerns the object. The fields are those of the JSON."""
 
     vocabulary: str
     source: str
@@ -56,37 +56,37 @@ BUILT_IN_SHORT_NAMES = {
 
 
 @click.command("why", cls=Command)
-@click.argument("what", metavar="KIND/NAME")
+@click.argument("address", metavar="KIND/NAME")
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, what: str, config: str | None, output: str) -> None:
+def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
     """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
 
     Where its sources may not be read, the answer comes from the copy's marks and Events.
     """
-    if "/" not in what.strip("/"):
-        raise click.UsageError(f"expected KIND/NAME such as secret/db, found {what!r}")
-    answer = wait_for(_why(cluster, config, what))
+    if "/" not in address.strip("/"):
+        raise click.UsageError(f"expected KIND/NAME such as secret/db, found {address!r}")
+    answer = wait_for(_why(cluster, config, address))
     emit(lambda: answer, output, lambda: _show(answer))
 
 
-async def _why(cluster: Cluster, config: str | None, what: str) -> dict[str, Any]:
+async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, Any]:
     namespace = cluster.access().namespace
-    async with open_session(cluster.anywhere, config) as session:
-        ref = parse_ref(what, namespace, session.registry)
+    async with open_session(cluster.without_namespace, config) as session:
+        ref = parse_ref(address, namespace, session.registry)
         try:
             unread_notes: list[str] = []
             snapshot = await take_snapshot(session, note_unread=unread_notes.append)
         except Forbidden as fault:
-            return _as_json_of_local(ref, await local_answer(session.client, session.registry, ref, str(fault)))
+            return await _answer_from_namespace(session, ref, str(fault))
         if ref.kind in snapshot.unknown:
-            fault_text = _unlisted_sources(snapshot, ref)
-            return _as_json_of_local(ref, await local_answer(session.client, session.registry, ref, fault_text))
-        await snapshot.read_all([ref] if snapshot.cache.exists_unread(ref) else [])
-        cluster_plans = await plan_cluster(session, snapshot)
-        reported = replace(cluster_plans, plans=await merge_reported(session, cluster_plans.plans))
-        return await _answer_from_plans(session, reported, ref, unread_notes)
+            return await _answer_from_namespace(session, ref, _unlisted_sources(snapshot, ref))
+        if snapshot.cache.exists_unread(ref):
+            await snapshot.read_all([ref])
+        plans = await plan_cluster(session, snapshot)
+        plans = replace(plans, plans=await merge_reported(session, plans.plans))
+        return await _answer_from_plans(session, plans, ref, unread_notes)
 
 
 def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
@@ -124,15 +124,32 @@ async def _answer_from_plans(
     owner = None if live is None else cluster.registry.owner(live, cache)
     if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unknown:
         keys.append(owner)
-    for text in unread_notes if any(is_unread(key, cache, cluster.registry) for key in keys) else ():
-        session.note_once(text)
+    if any(is_unread(key, cache, cluster.registry) for key in keys):
+        for text in unread_notes:
+            session.note_once(text)
     planned = first_writes(cluster, await session.mass_delete_guard())
     answers = [_answer(session, cluster, key, ref, planned) for key in keys]
     unlisted = _unlisted_sources(cluster.snapshot, ref)
     if unlisted and not any(answer.wanted for answer in answers):
-        local = await local_answer(session.client, session.registry, ref, unlisted)
-        return _as_json_of_local(ref, local, answers)
+        return await _answer_from_namespace(session, ref, unlisted, answers)
     return _as_json(ref, live is not None, answers)
+
+
+async def _answer_from_namespace(
+    session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()
+) -> dict[str, Any]:
+    """The answer for users who may not read all sources. `fault` is why these could not be read.
+
+    It has the answers from plans, then those from marks, the Events, and what could not be read.
+    """
+    local = await read_local_answer(session.client, session.registry, ref, fault)
+    answered = {(answer.vocabulary, answer.source) for answer in from_plans}
+    from_marks = [Answer(mark.vocabulary, mark.origin, None, mark.rule) for mark in local.marks]
+    answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
+    for unread in local.unread:
+        note(f"could not be read: {unread}")
+    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None}
+    return {**as_json, "events": list(local.events), "unread": list(local.unread)}
 
 
 def _answer(session: Session, cluster: ClusterPlans, key: Key, ref: Ref, planned: PlannedWrites) -> Answer:
@@ -177,22 +194,22 @@ def _find_blocked(blocked: Iterable[Blocked], key: Key, ref: Ref, cluster: Clust
 
 
 def _decision(plan: Plan, planned: PlannedWrites, ref: Ref, blocked: Blocked | None, is_waiting: bool) -> str | None:
-    """The rule that decided about the address. Only if there is none: what is wrong with the source itself."""
-    rules = [
-        step.rule for step in plan.steps if step.ref == ref or (is_waiting and isinstance(step.outcome, SetFinalizer))
-    ]
-    faults = [step.rule for step in planned.steps if step.outcome is blocked] if blocked is not None else []
-    return next(iter((*rules, *faults)), None)
+    """The rule that decided about the address, else what stands for a rule where the source itself is at fault."""
+    for step in plan.steps:
+        if step.ref == ref or (is_waiting and isinstance(step.outcome, SetFinalizer)):
+            return step.rule
+    return next((step.rule for step in planned.steps if blocked is not None and step.outcome is blocked), None)
 
 
 def _desired(session: Session, cluster: ClusterPlans, key: Key, ref: Ref) -> Desired:
+    """What the source wants in the namespace of the object."""
     part = cluster.registry.part(key, ref.namespace)
     prepared = prepare(part, cluster.snapshot.cache, cluster.registry, session.policy)
     return Desired() if isinstance(prepared, Plan) else prepared[1]
 
 
 def _exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: list[Copy]) -> str:
-    """Why a namespace is no target although the source selects all: it is protected, or it wants no copies."""
+    """Why a namespace is no target although the source selects all: it is protected, or ignores copies."""
     cache, policy = cluster.snapshot.cache, cluster.registry[key.source_type].policy
     for copy in copies:
         namespace = cache.get(namespace_ref(copy.ref.namespace))
@@ -203,6 +220,7 @@ def _exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: list[C
 
 
 def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
+    """The beginning of the sentence: the labels and annotations of the source that request copies."""
     if source is None:
         exists = cluster.snapshot.cache.exists_unread(key.source)
         return f"its mark names {key.source}, which {'asks for no copies any more' if exists else 'is gone'}"
@@ -212,9 +230,10 @@ def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
 
 
 def _tree_rule(cause: str, key: Key, ref: Ref, is_wanted: bool, next_step: str) -> str:
-    """For a tree: its source neither names namespaces nor selects among all."""
+    """The sentence for a tree, whose source neither names namespaces nor selects among all."""
     reaches = "reaches" if is_wanted else "does not reach"
-    return f"{cause} {reaches} namespace {ref.namespace}: it goes to what hangs on {key.source.namespace}; {next_step}"
+    where = f"the namespaces below {key.source.namespace}"
+    return f"{cause} {reaches} namespace {ref.namespace}: it goes to {where}; {next_step}"
 
 
 def _target_rule(cause: str, ref: Ref, is_wanted: bool, is_named: bool, next_step: str) -> str:
@@ -227,6 +246,7 @@ def _target_rule(cause: str, ref: Ref, is_wanted: bool, is_named: bool, next_ste
 
 
 def _next_step(write: Write | None, blocked: Blocked | None) -> str:
+    """The end of the sentence: what happens next."""
     if blocked is not None:
         return "blocked"
     if write is None:
@@ -246,17 +266,6 @@ def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str,
         "wanted": any(answer.wanted for answer in answers),
         "answers": [answer._asdict() for answer in answers],
     }
-
-
-def _as_json_of_local(ref: Ref, local: Local, from_plans: Sequence[Answer] = ()) -> dict[str, Any]:
-    """For users who may not read all sources: the answers from plans, then from marks, and what could not be read."""
-    answered = {(answer.vocabulary, answer.source) for answer in from_plans}
-    from_marks = [Answer(mark.vocabulary, mark.origin, None, mark.rule) for mark in local.marks]
-    answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
-    for unread in local.unread:
-        note(f"could not be read: {unread}")
-    answer = {**_as_json(ref, local.present, answers), "wanted": None}
-    return {**answer, "events": list(local.events), "unread": list(local.unread)}
 
 
 def _show(answer: dict[str, Any]) -> None:

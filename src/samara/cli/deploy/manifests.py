@@ -33,7 +33,7 @@ Json = dict[str, Any]
 DEFAULT_SETTINGS = "tenancy: strict\n"
 """Those of the chart, for an installation without settings of its own."""
 
-# base.yaml has these and the default settings in place of the administrator's choices.
+# The placeholders in base.yaml for the administrator's choices. That for the settings is their default.
 ANY_NAMESPACE = "any-namespace"
 ANY_IMAGE = "any-image:any-tag"
 
@@ -58,12 +58,13 @@ class Installation:
 
 
 def objects(installation: Installation) -> list[Json]:
-    _check(installation)
+    """Everything to apply, in order. Raises for choices that cannot work in a cluster."""
+    _check_choices(installation)
     webhooks = _webhook_configurations(installation, rights.guessed_source_types(installation.settings))
     return [
         _namespace(installation),
         *map(yaml.safe_load, definitions(installation.settings)),
-        *_rights(installation),
+        *_rights_objects(installation),
         *_chart_objects(installation, admission=bool(webhooks)),
         *webhooks,
     ]
@@ -77,7 +78,7 @@ def definitions(settings: Settings) -> list[str]:
     ]
 
 
-def _check(installation: Installation) -> None:
+def _check_choices(installation: Installation) -> None:
     for name, own in installation.settings.vocabularies.items():
         for setting in settings_of(type(own)):
             path = getattr(own, setting.attribute)
@@ -93,13 +94,13 @@ def _check(installation: Installation) -> None:
 
 
 def _namespace(installation: Installation) -> Json:
-    """The chart has none, because helm creates it. Only pods as restricted as the operator's may run there."""
+    """The chart has none, because helm creates it. Its label admits only pods as restricted as the operator's."""
     labels = {APP: NAME, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace, "labels": labels}}
 
 
-def _rights(installation: Installation) -> Iterator[Json]:
-    """As `samara rbac` prints them, but only pods that ask for a token of the account get one."""
+def _rights_objects(installation: Installation) -> Iterator[Json]:
+    """The same as `samara rbac` prints, but only pods that ask for a token of the ServiceAccount get one."""
     for obj in rights.objects(installation.settings, installation.namespace):
         yield {**obj, "automountServiceAccountToken": False} if obj["kind"] == "ServiceAccount" else obj
     yield from rights.aggregated_roles(installation.settings)
@@ -129,20 +130,20 @@ def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]
         ("PrometheusRule", NAME): installation.monitoring,
     }
     base = yaml.safe_load_all((files(__package__) / BASE).read_text(encoding="utf-8"))
-    rendered = [_filled_in(obj, installation) for obj in base]
+    rendered = [_fill_in(obj, installation) for obj in base]
     for obj in rendered:
         if obj["kind"] == "Deployment":
-            obj["spec"]["template"]["spec"]["containers"][0]["args"] += _more_arguments(installation)
+            obj["spec"]["template"]["spec"]["containers"][0]["args"] += _chosen_arguments(installation)
     return [obj for obj in rendered if included.get((obj["kind"], obj["metadata"]["name"]), True)]
 
 
-def _filled_in(value: Any, installation: Installation) -> Any:
-    """The value with the administrator's choices in place of the placeholders."""
+def _fill_in(value: Any, installation: Installation) -> Any:
+    """Puts the administrator's choices in place of the placeholders."""
     match value:
         case dict():
-            return {key: _filled_in(inner, installation) for key, inner in value.items()}
+            return {key: _fill_in(inner, installation) for key, inner in value.items()}
         case list():
-            return [_filled_in(inner, installation) for inner in value]
+            return [_fill_in(inner, installation) for inner in value]
         case str():
             if value == DEFAULT_SETTINGS:
                 return installation.text
@@ -156,11 +157,11 @@ def _filled_in(value: Any, installation: Installation) -> Any:
 
 
 def _checksum(text: str) -> str:
-    """An annotation of the pods, so that a change of the settings replaces them."""
+    """The annotation of the pods that changes with the settings, so that a new text replaces the pods."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _more_arguments(installation: Installation) -> list[str]:
+def _chosen_arguments(installation: Installation) -> list[str]:
     if installation.observe:
         return ["--observe"]
     return [f"--webhook-url={installation.webhook_url}"] if installation.webhook_url else []

@@ -34,7 +34,8 @@ WEBHOOK_DOMAIN = ".samara.dev"
 RETRY_SECONDS = 30.0
 """The API server may call a webhook for a while after its configuration is gone, and refuse writes until then."""
 STOP_SECONDS = 90.0
-PAUSE = 0.3
+"""How long to wait until the operator has released its Lease."""
+POLL_SECONDS = 0.3
 Json = dict[str, Any]
 
 
@@ -57,7 +58,7 @@ class Leftovers:
 
 
 class Removal:
-    """Finds what an installation has left, and removes it. Skips objects that are gone in the meantime."""
+    """Finds what an installation has left, and removes it. Skips objects that are deleted meanwhile."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
@@ -65,7 +66,7 @@ class Removal:
         self._lease = Ref(LEASE, namespace, LEASE_NAME)
 
     async def find(self) -> Leftovers:
-        """Raises if an operator runs that no Deployment of ours has started."""
+        """Lists what is there. Raises if an operator runs that no Deployment of ours has started."""
         leftovers = Leftovers(deployment=await self._has_replicas())
         leader = await self._leader()
         if leader and not leftovers.deployment:
@@ -82,6 +83,7 @@ class Removal:
         return leftovers
 
     async def perform(self, leftovers: Leftovers) -> None:
+        """Stops the operator, and removes webhooks, conversions and finalizers, in this order."""
         if leftovers.deployment:
             await self._stop()
         async for ref, uid in self._configurations():
@@ -110,12 +112,12 @@ class Removal:
         while leader := await self._leader():
             if time.monotonic() > deadline:
                 raise ConfigError(_still_running(self._lease, leader))
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(POLL_SECONDS)
 
     # webhooks and conversions
 
     async def _configurations(self) -> AsyncIterator[tuple[Ref, str]]:
-        """With the uid of each."""
+        """The webhook configurations of the operator, each with its uid."""
         for kind in PATHS:
             raw = await self._client.get(collection(kind), {"labelSelector": "=".join(LABEL)})
             for configuration in decode(raw).get("items") or ():
@@ -187,12 +189,12 @@ _object = msgspec.json.Decoder(_Object).decode
 
 
 def custom_resources() -> tuple[Kind, ...]:
-    """Those of every vocabulary: one that is not served now may have been served before."""
+    """The custom resources of every vocabulary, because one that is not served now may have been served before."""
     return tuple(kind for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
 
 
 def cluster_rights() -> list[Rule]:
-    """In the whole cluster, for what any vocabulary may have left there."""
+    """The rights that a removal needs in the whole cluster."""
     rules = []
     for kind in PATHS:
         rules.append(Rule(kind, ("list",), "to find the webhooks of the operator"))
@@ -202,7 +204,7 @@ def cluster_rights() -> list[Rule]:
 
 
 def own_rights() -> list[Rule]:
-    """In the namespace of the operator."""
+    """The rights that a removal needs in the namespace of the operator."""
     return [
         Rule(DEPLOYMENT, ("get", "patch"), "to stop the operator", (NAME,)),
         Rule(LEASE, ("get",), "to see that it has stopped", (LEASE_NAME,)),
@@ -228,13 +230,13 @@ def _still_running(lease: Ref, leader: str) -> str:
     )
 
 
-async def _retry(act: Callable[[], Awaitable[None]]) -> None:
+async def _retry(write: Callable[[], Awaitable[None]]) -> None:
     """Retries conflicts, and refusals of an API server that still calls a webhook which is gone."""
     deadline = time.monotonic() + RETRY_SECONDS
     while True:
         try:
-            return await act()
+            return await write()
         except (Conflict, ServerFault):
             if time.monotonic() > deadline:
                 raise
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(POLL_SECONDS)

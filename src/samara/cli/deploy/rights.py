@@ -43,7 +43,7 @@ class Rule:
     reason: str
     """Printed by `samara rbac --explain`."""
     names: tuple[str, ...] = ()
-    """The only objects that it is for. Empty: all of them."""
+    """The only objects that the rule allows. Empty: all objects of the kind."""
     subresource: str = ""
 
     @property
@@ -92,7 +92,7 @@ def _binding(kind: str, names: dict[str, str], role: str, subject: dict[str, str
 
 
 def guessed_source_types(settings: Settings) -> tuple[SourceType, ...]:
-    """The served source types without a cluster to ask: kinds that the settings name get their most likely plural."""
+    """The source types that the settings serve. Guesses plurals of kinds, because there may be no cluster to ask."""
     return served_source_types(settings, {name: WELL_KNOWN.get(name) or guess(name) for name in kinds_in(settings)})
 
 
@@ -100,17 +100,18 @@ def guessed_source_types(settings: Settings) -> tuple[SourceType, ...]:
 
 
 def cluster_rules(settings: Settings) -> list[Rule]:
+    """What the operator may do in every namespace. Empty if the settings serve nothing."""
     source_types = guessed_source_types(settings)
     if not source_types:
         return []
     return [
         Rule(NAMESPACE, WATCH, "to know which namespaces there are, which are being deleted, and what they accept"),
         Rule(QUOTA, WATCH, "to retry a copy at once when a full quota has room"),
-        *_copies(settings, source_types),
-        *(rule for source_type in source_types for rule in _custom_resources(source_type, source_types)),
-        *_originals(settings),
-        *_definitions(source_types),
-        *_webhooks(source_types),
+        *_copy_rules(settings, source_types),
+        *(rule for source_type in source_types for rule in _custom_resource_rules(source_type, source_types)),
+        *_original_rules(settings),
+        *_definition_rules(source_types),
+        *_webhook_rules(source_types),
         Rule(
             EVENT,
             ("create", "patch"),
@@ -119,8 +120,8 @@ def cluster_rules(settings: Settings) -> list[Rule]:
     ]
 
 
-def _copies(settings: Settings, source_types: tuple[SourceType, ...]) -> list[Rule]:
-    """Copies are in any namespace."""
+def _copy_rules(settings: Settings, source_types: tuple[SourceType, ...]) -> list[Rule]:
+    """Rules for the kinds of sources and copies, except for custom resources."""
     vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
     declared = {kind: rights for vocabulary in vocabularies for kind, rights in vocabulary.kind_rights.items()}
     custom = {source_type.resource for source_type in source_types}
@@ -130,19 +131,19 @@ def _copies(settings: Settings, source_types: tuple[SourceType, ...]) -> list[Ru
         if kind in declared:
             rules.append(Rule(kind, *declared[kind]))
         else:
-            names = _vocabularies(source_type for source_type in source_types if kind in source_type.kinds)
+            names = _vocabulary_names(source_type for source_type in source_types if kind in source_type.kinds)
             reason = f"sources and copies of {names} can be in any namespace; copies are created, corrected and deleted"
             rules.append(Rule(kind, ALL, reason))
     return rules
 
 
-def _custom_resources(source_type: SourceType, source_types: tuple[SourceType, ...]) -> list[Rule]:
-    """Custom resources are read and their status is written. Only a finalizer of ours changes anything else in them."""
+def _custom_resource_rules(source_type: SourceType, source_types: tuple[SourceType, ...]) -> list[Rule]:
+    """Rules to read custom resources, to write their status, and to patch them if the source type has a finalizer."""
     kind = source_type.resource
     if kind is None:
         return []
     readers = (reader for reader in source_types if reader.resource == kind)
-    reason = f"to read the custom resources of {_vocabularies(readers)}"
+    reason = f"to read the custom resources of {_vocabulary_names(readers)}"
     if source_type.finalizer:
         rules = [Rule(kind, (*READ, "patch"), f"{reason}, and to add and remove the finalizer")]
     else:
@@ -155,17 +156,17 @@ def _custom_resources(source_type: SourceType, source_types: tuple[SourceType, .
     return rules
 
 
-def _vocabularies(source_types: Iterable[SourceType]) -> str:
+def _vocabulary_names(source_types: Iterable[SourceType]) -> str:
     return ", ".join(dict.fromkeys(source_type.vocabulary for source_type in source_types))
 
 
-def _originals(settings: Settings) -> list[Rule]:
+def _original_rules(settings: Settings) -> list[Rule]:
     if not any(leases_of_originals(settings)):
         return []
     return [Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true")]
 
 
-def _definitions(source_types: tuple[SourceType, ...]) -> list[Rule]:
+def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:
     resources = {source_type.resource: source_type for source_type in source_types if source_type.resource is not None}
     names = crds.needed(resources)
     converted = crds.needed(kind for kind, source_type in resources.items() if source_type.admission is not None)
@@ -179,7 +180,7 @@ def _definitions(source_types: tuple[SourceType, ...]) -> list[Rule]:
     return rules
 
 
-def _webhooks(source_types: tuple[SourceType, ...]) -> list[Rule]:
+def _webhook_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:
     """The chart creates the configurations, all with one name. The operator writes into them which CA to trust."""
     if not any(source_type.admission is not None for source_type in source_types):
         return []
@@ -194,6 +195,7 @@ def _webhooks(source_types: tuple[SourceType, ...]) -> list[Rule]:
 
 
 def own_rules(settings: Settings) -> list[Rule]:
+    """What the operator may do in its own namespace."""
     rules = [
         Rule(LEASE, ("create",), f"its Lease, which decides which replica writes; {CREATE_REASON}"),
         Rule(LEASE, ("get", "update"), "to hold and renew that Lease", (LEASE_NAME,)),
@@ -219,14 +221,14 @@ def own_rules(settings: Settings) -> list[Rule]:
 def aggregated_roles(settings: Settings) -> list[Json]:
     """Roles that the API server adds to its own `admin`, `edit` and `view`.
 
-    They are for custom resources whose reach is the tree of their own namespace, such as SubNamespaces. Others reach
-    further, so each cluster decides who may write them.
+    They are for custom resources that affect only the tree of their own namespace, such as SubNamespaces. Others affect
+    more namespaces, so each cluster decides who may write them.
     """
     vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
-    return [role for vocabulary in vocabularies for kind in vocabulary.namespaced_reach for role in _roles_for(kind)]
+    return [role for vocabulary in vocabularies for kind in vocabulary.namespaced_reach for role in _user_roles(kind)]
 
 
-def _roles_for(kind: Kind) -> list[Json]:
+def _user_roles(kind: Kind) -> list[Json]:
     def role(name: str, verbs: tuple[str, ...], *into: str) -> Json:
         rules = (Rule(kind, verbs, ""), Rule(kind, ("get",), "", subresource="status"))
         labels = {f"{GROUP}/aggregate-to-{built_in}": "true" for built_in in into}

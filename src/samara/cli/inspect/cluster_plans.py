@@ -18,7 +18,7 @@ from samara.core.writes import Plan
 from samara.kube.discovery import listable
 from samara.kube.snapshot import Snapshot, list_cluster
 
-EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+_EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Never copied, and more numerous than all other objects."""
 
 
@@ -37,7 +37,7 @@ class ClusterPlans:
 async def take_snapshot(
     session: Session, registry: Registry | None = None, note_unread: Callable[[str], None] | None = None
 ) -> Snapshot:
-    """Lists every kind of the registry. `note_unread` takes the note about a secret manager that cannot be read."""
+    """Lists every kind of the registry. `note_unread` is called if the secret manager cannot be read from here."""
     config = store_config(session.settings, session.operator_namespace)
     note_unread = note_unread or session.note_once
     read_paths = _no_paths if config is None else partial(read_secret_paths, session.client, config, note_unread)
@@ -60,15 +60,15 @@ async def _no_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
 
 
 async def take_full_snapshot(session: Session) -> Snapshot:
-    """With all copies that any vocabulary may have left, also of kinds that no setting names any more."""
+    """Also finds the copies of all vocabularies, served or not, and of kinds that the settings do not name any more."""
     snapshot = await take_snapshot(session, session.full_registry)
-    served, silent = await listable(session.client)
-    listed = EVENTS | {(kind.group, kind.name) for kind in snapshot.cache.stores}
+    served, unanswered = await listable(session.client)
+    listed = _EVENTS | {(kind.group, kind.name) for kind in snapshot.cache.stores}
     others = [kind for kind in served if (kind.group, kind.name) not in listed]
     with progress() as show_progress:
         show_progress("looking for copies of other kinds")
         await snapshot.look_for_marks(others)
-    left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *silent]
+    left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *unanswered]
     if left_out:
         kinds = sample(left_out)
         session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")
@@ -76,6 +76,7 @@ async def take_full_snapshot(session: Session) -> Snapshot:
 
 
 async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> ClusterPlans:
+    """Plans every source in the snapshot, or in a new one."""
     snapshot = snapshot or await take_snapshot(session)
     return ClusterPlans(snapshot, snapshot.cache.registry, await plan_keys(session, snapshot))
 

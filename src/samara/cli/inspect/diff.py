@@ -20,7 +20,7 @@ _CHANGES = {"+": "added", "-": "removed", "~": "changed"}
 
 
 class Change(NamedTuple):
-    """One line of a diff. Sizes are in bytes; `detail` is for fields whose value may be shown."""
+    """One line of a diff. Sizes are in bytes. `detail` has the values of a field whose values are no secret."""
 
     sign: str
     field: str
@@ -41,8 +41,9 @@ class Change(NamedTuple):
 
 
 def changes(write: Write, registry: Registry) -> tuple[Change, ...]:
+    """Compares the object before a write with the object after it."""
     before = None if isinstance(write, Create) else write.live
-    # An object that is deleted may stay until a finalizer is removed. The diff shows the end of it.
+    # A simulated deletion leaves an object with a finalizer. The diff shows the object as gone.
     after = None if isinstance(write, Delete) else simulate_write(write, registry[write.key.source_type], now="")
     return (
         *_content_changes(_content(before), _content(after), is_secret=write.ref.kind == SECRET),
@@ -57,7 +58,7 @@ def _content(obj: Object | None) -> Content:
 
 
 def _labels(obj: Object | None) -> Mapping[str, str]:
-    """Without the label that the API server sets by itself."""
+    """The labels, without the one that the API server sets on every Namespace."""
     return {} if obj is None else {key: value for key, value in obj.labels.items() if key != NAME_LABEL}
 
 

@@ -35,13 +35,13 @@ VERBS = ("create", "update", "recreate", "delete", "overlay", "guard", "report")
 MAX_ROUNDS = 60
 """A finalizer, an object, its labels and a status take four rounds. A tree takes as many more as it is deep."""
 FAULT, STATUS = "fault", "status"
-"""In place of a rule: a mistake in the source itself, and the status of the source."""
+"""What steps show in place of a rule, if they are about a mistake in the source or about its status."""
 _BLOCKING_FAULTS: dict[str, Reason] = {
     "Invalid": "invalid",
     "Refused": "refused",
-    **{reason: "refused" for reason, about in declared_reasons(VOCABULARIES).items() if about.advice},
+    **{reason: "refused" for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
 }
-"""Without reasons that have no advice of their own, such as `NoNamespace`: the copy is blocked already."""
+"""By reason of a fault. Those without advice, such as `NoNamespace`, are left out: their copies are blocked already."""
 
 
 @dataclass(frozen=True)
@@ -61,31 +61,31 @@ class PlannedWrites:
 
 def first_writes(cluster: ClusterPlans, guard: MassDeleteGuard) -> PlannedWrites:
     """The writes that the plans contain now, without those that follow from them."""
-    planned = [for_key(cluster, guard, key, plan) for key, plan in cluster.plans.items()]
+    planned = [writes_of_key(cluster, guard, key, plan) for key, plan in cluster.plans.items()]
     return PlannedWrites(tuple(step for writes in planned for step in writes.steps))
 
 
-def for_key(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -> PlannedWrites:
-    """The same for one source. Its status is written when nothing else is left to write for it."""
+def writes_of_key(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -> PlannedWrites:
+    """The writes of one source. Its status comes when nothing else is left to write for it."""
     held = _held(cluster, guard, key, plan)
     writes = [step for step in plan.steps if isinstance(step.outcome, Write) and step.ref not in held]
     held_steps = [step for step in plan.steps if isinstance(step.outcome, Delete) and step.ref in held]
     blocked = (
         *_fault_steps(key, plan),
         *(step for step in plan.steps if isinstance(step.outcome, Blocked)),
-        *(_hold(key, step, held) for step in sorted(held_steps, key=lambda step: step.ref)),
+        *(_held_step(key, step, held) for step in sorted(held_steps, key=lambda step: step.ref)),
     )
     return PlannedWrites((*(writes or _status_steps(cluster, key, plan, held)), *blocked))
 
 
-def _hold(key: Key, step: Step, held: Collection[Ref]) -> Step:
+def _held_step(key: Key, step: Step, held: Collection[Ref]) -> Step:
     return step._replace(outcome=Blocked(key, step.ref, "held", _why_held(key, held)))
 
 
 def _held(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -> frozenset[Ref]:
     """The deletions that the operator would hold if it made this plan now.
 
-    Delayed deletions do not count: the garbage collector makes them.
+    Delayed deletions do not count, because the garbage collector makes them.
     """
     cache, source_type = cluster.snapshot.cache, cluster.registry[key.source_type]
     deletes = [write for write in plan.writes if isinstance(write, Delete) and not write.delayed]
@@ -144,7 +144,7 @@ def waiting_for_finalizer(cluster: ClusterPlans, key: Key, plan: Plan, policy: C
     return () if isinstance(prepared, Plan) else tuple(copy.ref for copy in prepared[1].copies)
 
 
-# all that follows
+# the writes that follow from the first ones
 
 
 async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
@@ -157,7 +157,7 @@ async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
     blocked: dict[Key, list[Step]] = {}
     plans = cluster.plans
     for _ in range(MAX_ROUNDS):
-        planned = {key: for_key(cluster, guard, key, plan) for key, plan in plans.items()}
+        planned = {key: writes_of_key(cluster, guard, key, plan) for key, plan in plans.items()}
         for key, next_writes in planned.items():
             blocked[key] = [step for step in next_writes.steps if isinstance(step.outcome, Blocked)]
             if next_writes.writes:
@@ -200,7 +200,7 @@ def _keys_to_plan(change: Change | None, cache: Cache) -> Iterator[Key]:
 
 
 def _still_blocked(blocked: dict[Key, list[Step]], written: tuple[Step, ...]) -> Iterator[Step]:
-    """Without copies in namespaces that the plan itself deletes."""
+    """What is blocked at the end, except for copies whose namespace is missing because the plan itself deletes it."""
     deleted = {step.ref.name for step in written if isinstance(step.outcome, Delete) and step.ref.kind == NAMESPACE}
     for step in (step for key in sorted(blocked, key=str) for step in blocked[key]):
         is_missing = isinstance(step.outcome, Blocked) and step.outcome.reason == "no-namespace"
@@ -216,7 +216,7 @@ def address_as_json(ref: Ref) -> dict[str, str]:
 
 
 def as_json(cluster: ClusterPlans, planned: PlannedWrites) -> dict[str, Any]:
-    """In the shape that the reference promises."""
+    """The answer of `samara plan -o json`. The reference documents its form."""
     steps = planned.steps
     return {
         "writes": [

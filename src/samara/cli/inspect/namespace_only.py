@@ -18,29 +18,32 @@ _MAX_EVENTS = 20
 
 
 class Mark(NamedTuple):
+    """What a mark on an object says, and whether it makes the object a copy."""
+
     vocabulary: str
     origin: str
     rule: str
 
 
-class Local(NamedTuple):
-    """What one namespace tells about an object. `unread` names what could not be read."""
+class LocalAnswer(NamedTuple):
+    """What the marks of an object and the Events of its namespace say about it."""
 
-    present: bool | None
+    is_present: bool | None
     """None if the object could not be read."""
     marks: tuple[Mark, ...]
     events: tuple[str, ...]
     unread: tuple[str, ...]
+    """What could not be read, and why."""
 
 
-async def local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> Local:
-    """`fault` is why the sources, or some of them, could not be read."""
+async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> LocalAnswer:
+    """Reads the object and its Events. `fault` is why the sources, or some of them, could not be read."""
     unread = [f"the sources, and who wants this place ({fault})"]
-    present: bool | None = None
+    is_present: bool | None = None
     marks: tuple[Mark, ...] = ()
     try:
         live = await _read(client, registry, ref)
-        present, marks = live is not None, _marks(live, registry)
+        is_present, marks = live is not None, _marks(live, registry)
     except Forbidden as refused:
         unread.append(f"the object itself ({refused})")
     events: tuple[str, ...] = ()
@@ -48,7 +51,7 @@ async def local_answer(client: Client, registry: Registry, ref: Ref, fault: str)
         events = await _events(client, ref)
     except Forbidden as refused:
         unread.append(f"the Events of the namespace ({refused})")
-    return Local(present, marks, events, tuple(unread))
+    return LocalAnswer(is_present, marks, events, tuple(unread))
 
 
 async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
@@ -85,6 +88,7 @@ def marked_origin(live: Object, source_type: SourceType) -> str | None:
 
 
 async def _events(client: Client, ref: Ref) -> tuple[str, ...]:
+    """The last Events of ours about an object. Empty for an object without a namespace."""
     if not ref.namespace:
         return ()
     selector = f"involvedObject.name={ref.name},involvedObject.kind={ref.kind.name}"

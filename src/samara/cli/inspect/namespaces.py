@@ -40,6 +40,7 @@ class Object(msgspec.Struct, frozen=True):
 
 
 def not_found(name: str) -> SamaraError:
+    """The error for a namespace that does not exist."""
     return SamaraError(f"namespace {name} not found; expected the name of a namespace that exists")
 
 
@@ -49,11 +50,12 @@ async def list_namespaces(client: Client, selector: str = "") -> list[Namespace]
 
 
 async def read_namespace(client: Client, name: str) -> Namespace:
+    """Reads the metadata of a namespace. Raises `NotFound` if there is none of this name."""
     return decode_namespace(await client.get(address(namespace_ref(name)), accept=METADATA))
 
 
 def decode_namespace(raw: bytes | msgspec.Raw) -> Namespace:
-    """From a whole object or from its metadata alone."""
+    """Decodes a whole Namespace, or its metadata alone."""
     obj = Codec(frozenset({ACCURATE_MANAGER})).object(NAMESPACE, raw)
     labels, annotations = (
         tuple(sorted(applied.key for applied in obj.applied_keys if applied.where == where))
@@ -79,7 +81,7 @@ async def _list(client: Client, path: str, decode: Callable[[msgspec.Raw], T], s
         try:
             return await _list_pages(client, path, decode, selector)
         except Gone:
-            continue  # the continue token expired between two pages: start again
+            continue  # the continue token expired between two pages, so the list starts again
         except (KeyError, ValueError):
             raise Unreachable(f"the list {path} was answered with something that is no list") from None
     raise Unreachable(f"the list {path} expired {_MAX_ATTEMPTS} times before its last page")

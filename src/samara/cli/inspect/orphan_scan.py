@@ -1,4 +1,4 @@
-"""Objects with marks that no source wants: which vocabulary and source their marks name, and their removal by hand."""
+"""Orphans, which are marked objects that no source wants: what their marks name, and how a user removes them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from samara.kube.errors import ConfigError, Forbidden
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A copy by its marks that no source wants."""
+    """An object that is a copy by its marks, and that no source wants."""
 
     live: Object
     source_type: SourceType
     key: Key
-    """Its source. If these settings do not know that source, the key is built from the text of the mark."""
+    """The key of its source, built from the text of the mark if these settings have no such source."""
     origin: str
     ours: bool
 
@@ -65,7 +65,7 @@ def _is_disowned(live: Object, source_type: SourceType) -> bool:
 
 
 def _source_in_mark(live: Object, source_type: SourceType, mark: str) -> Ref:
-    """A mark is a path, or the namespace of a source with the same name as the copy."""
+    """The source that a mark names: by its path, or by its namespace if it has the same name as the copy."""
     namespace, _, name = mark.rpartition("/")
     if source_type.resource is not None:
         return Ref(source_type.resource, namespace, name)
@@ -73,10 +73,10 @@ def _source_in_mark(live: Object, source_type: SourceType, mark: str) -> Ref:
 
 
 def is_own_source(cluster: ClusterPlans, live: Object) -> bool:
-    """True if the object requests copies by itself. A link of a chain is a source only because it is a copy.
+    """True if people request copies of the object. False for a copy in a tree, which is a source only as a copy.
 
-    Copies that may be sources, such as the Secret of a FishySecret, are copies although people can request copies of
-    them.
+    Also false for a recorded copy of a source type whose copies may be sources, such as the Secret of a FishySecret:
+    people may request copies of it, but it remains a copy.
     """
     cache, registry = cluster.snapshot.cache, cluster.registry
     ownerships = (source_type.ownership for source_type in registry.source_types)
@@ -97,23 +97,26 @@ def has_parents(source_type: SourceType) -> bool:
 # removal
 
 
-async def remove(session: Session, cluster: ClusterPlans, orphans: list[Orphan], yes: bool) -> None:
-    """Removes the orphans that we made and that the brake lets pass. Asks first, unless `yes` is set."""
+async def remove_orphans(session: Session, cluster: ClusterPlans, orphans: list[Orphan], yes: bool) -> None:
+    """Removes the orphans that we made and that the brake lets pass. Asks first, unless `yes` is set.
+
+    Raises if the brake holds some of them.
+    """
     removable = [orphan for orphan in orphans if orphan.ours and not must_stay(cluster, orphan)]
-    guard = await _guard(session)
+    guard = await _read_guard(session)
     held_keys = frozenset(guard.remembered)
     allowed = _allowed(guard, cluster, removable)
     refs = {orphan.live.ref for orphan in allowed}
     held = [orphan for orphan in removable if orphan.live.ref not in refs]
     _announce(len(orphans) - len(removable), allowed, held)
     if allowed and (yes or click.confirm(f"Remove {plural(len(allowed), 'orphan')}?", abort=True, err=True)):
-        await perform(session, cluster, allowed)
+        await remove_copies(session, cluster, allowed)
     if held:
         raise ConfigError(_why_held(held, held_keys))
 
 
 def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
-    """True if its namespace or its source is paused. A source that cannot be read may be paused."""
+    """True if its namespace or its source is paused, or if its source cannot be read and so may be paused."""
     cache, ref = cluster.snapshot.cache, orphan.key.source
     if ref.kind in cluster.snapshot.unknown:
         return True
@@ -122,7 +125,7 @@ def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
     return bool(is_source_paused) or (namespace is not None and is_paused(namespace))
 
 
-async def _guard(session: Session) -> MassDeleteGuard:
+async def _read_guard(session: Session) -> MassDeleteGuard:
     try:
         return await session.mass_delete_guard(must_read=True)
     except Forbidden as fault:
@@ -161,12 +164,12 @@ def _is_adopted(orphan: Orphan) -> bool:
 
 def _announce(others: int, allowed: list[Orphan], held: list[Orphan]) -> None:
     why = "not marked by us, paused, or of a source that cannot be read"
-    stay = f"; {plural(others, 'other')} stay: {why}" if others else ""
-    click.echo(f"{plural(len(allowed), 'orphan')} to remove, {len(held):,} held by the brake{stay}.", err=True)
+    staying = f"; {plural(others, 'other')} stay: {why}" if others else ""
+    click.echo(f"{plural(len(allowed), 'orphan')} to remove, {len(held):,} held by the brake{staying}.", err=True)
 
 
 def _why_held(held: list[Orphan], held_keys: Collection[str]) -> str:
-    """`held_keys` are those that the operator holds already. Only a release lets them go on."""
+    """Why orphans stay. `held_keys` are those that the operator holds already: only a release lets them go on."""
     by_operator = [orphan for orphan in held if str(orphan.key) in held_keys]
     by_limit = [orphan for orphan in held if str(orphan.key) not in held_keys]
     reasons = []
@@ -187,18 +190,21 @@ def _counted(orphans: Iterable[Orphan]) -> str:
     return f"{plural(len(sources), 'orphan')} of {sample(set(sources))}"
 
 
-async def perform(
+async def remove_copies(
     session: Session, cluster: ClusterPlans, orphans: list[Orphan], one: str = "orphan", many: str = ""
 ) -> None:
-    """Deletes by uid and resource version. Adopted objects stay and lose our marks."""
+    """Deletes copies by uid and resource version. Adopted objects stay and lose our marks.
+
+    `one` and `many` are what messages call the copies. Raises if some could not be removed.
+    """
     snapshot = cluster.snapshot
     applier = Applier(session.client, snapshot.codec, snapshot.cache, cluster.registry, FaultPoints())
     failures: list[str] = []
     with progress() as show_progress:
         for number, orphan in enumerate(orphans, 1):
             show_progress(f"removing {number:,} of {len(orphans):,}")
-            verb = Release if _is_adopted(orphan) else Delete
-            result = await applier.perform(verb(orphan.key, orphan.live.ref, orphan.live), verify=False)
+            write = Release if _is_adopted(orphan) else Delete
+            result = await applier.perform(write(orphan.key, orphan.live.ref, orphan.live), verify=False)
             if result.outcome is not Outcome.DONE:
                 failures.append(f"{orphan.live.ref} stays: {result.message}")
     for failure in failures:

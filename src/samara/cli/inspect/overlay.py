@@ -1,4 +1,4 @@
-"""Applies manifests to a snapshot, like `kubectl apply` would to the cluster: `samara plan -f` asks "what if?"."""
+"""Applies manifests to a snapshot, like `kubectl apply` to a cluster, for `samara plan -f`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import msgspec
 
 from samara.admission.webhooks import LABEL, MUTATING
 from samara.cli.files import Text, documents
-from samara.cli.output import note
 from samara.core import model as kinds
 from samara.core.admission import PatchOperation, Request
 from samara.core.kinds import canonical_base64
@@ -27,13 +26,13 @@ from samara.kube.snapshot import Snapshot
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _FINALIZERS = "/metadata/finalizers"
-Note = Callable[[str], None]
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file, at the address it would have."""
+    """One object of a file, and its address in the cluster."""
 
     file: str
     ref: Ref
@@ -48,13 +47,13 @@ class _Existing:
     """The object that a manifest is applied to. Its body is empty if there is none."""
 
     body: dict[str, Any]
-    last: Mapping[str, Any]
-    """The last applied manifest."""
+    last_applied: Mapping[str, Any]
+    """The manifest that was applied last."""
     is_new: bool
     """True if the cluster has no such object."""
 
 
-async def overlay_manifests(snapshot: Snapshot, files: Iterable[Text], namespace: str, warn: Note = note) -> None:
+async def overlay_manifests(snapshot: Snapshot, files: Iterable[Text], namespace: str, warn: Warn) -> None:
     """Puts the manifests into the snapshot's cache, Namespaces first.
 
     If an object is given twice, the second manifest is applied to the result of the first.
@@ -65,20 +64,20 @@ async def overlay_manifests(snapshot: Snapshot, files: Iterable[Text], namespace
     applied: dict[Ref, _Existing] = {}
     plurals = await _mutated_plurals(snapshot.client) if manifests else frozenset()
     for manifest in sorted(manifests, key=lambda manifest: manifest.ref.kind != NAMESPACE):
-        obj = await _object(snapshot, manifest, applied, plurals, warn)
+        obj = await _apply(snapshot, manifest, applied, plurals, warn)
         if obj is not None:
             snapshot.cache.put(obj)
             objects.append(obj)
-    # Twice: the cache skips objects that concern no source, and a later manifest may be a source that claims them.
+    # Once more, because the cache skips objects that concern no source, and a later manifest may be their source.
     for obj in objects:
         snapshot.cache.put(obj)
 
 
-def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str, warn: Note) -> Iterable[Manifest]:
+def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: str, warn: Warn) -> Iterable[Manifest]:
     for body in documents(file):
         if not isinstance(body, dict) or not body.get("kind") or not body.get("apiVersion"):
             raise ConfigError(f"{file.name}: expected objects with apiVersion and kind, found something else")
-        group = str(body["apiVersion"]).rpartition("/")[0]  # an object is the same in every version that is served
+        group = str(body["apiVersion"]).rpartition("/")[0]  # the version does not matter, as the server converts
         kind = served.get((group, str(body["kind"])))
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
@@ -91,9 +90,10 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
             yield Manifest(file.name, Ref(kind, own_namespace, name), body)
 
 
-async def _object(
-    snapshot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], warn: Note
+async def _apply(
+    snapshot: Snapshot, manifest: Manifest, applied: dict[Ref, _Existing], plurals: frozenset[str], warn: Warn
 ) -> Object | None:
+    """The object as it is after a manifest is applied. None, with a warning, if it cannot be applied."""
     ref = manifest.ref
     if not snapshot.cache.has_synced(ref.kind):
         warn(f"{manifest} is left out: {snapshot.unknown.get(ref.kind) or _unserved(ref.kind)}")
@@ -102,7 +102,7 @@ async def _object(
         warn(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")
         return None
     existing = applied.get(ref) or await _read_existing(snapshot, ref)
-    body = _applied(manifest, existing)
+    body = _merge(manifest, existing)
     if existing.body and ref.kind == SECRET and body["type"] != existing.body.get("type"):
         warn(f"{manifest} is ignored: its type differs from that of the object there, and a type cannot be changed")
         return None
@@ -116,16 +116,17 @@ async def _read_existing(snapshot: Snapshot, ref: Ref) -> _Existing:
         live = decode(await snapshot.client.get(address(ref)))
     except NotFound:
         return _Existing({}, {}, is_new=True)
-    return _Existing(live, _last(live), is_new=False)
+    return _Existing(live, _last_applied(live), is_new=False)
 
 
 def _unserved(kind: Kind) -> str:
+    """The message about a kind that the server does not serve."""
     return f"expected a server that serves {kind}, found none; `samara crds` prints the definition to install"
 
 
-def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
-    """The object after a three-way merge: keys of the last applied manifest that the new one lacks are dropped."""
-    live, last = existing.body, existing.last
+def _merge(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
+    """The object after a three-way merge, which drops keys of the last applied manifest that the new one lacks."""
+    live, last = existing.body, existing.last_applied
     meta, last_meta = manifest.body["metadata"], last.get("metadata") or {}
     old_meta = live.get("metadata") or _new_metadata(manifest)
     merged = {
@@ -138,12 +139,12 @@ def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
     body: dict[str, Any] = {**live, "metadata": {**old_meta, **merged, "resourceVersion": version}}
     match manifest.ref.kind:
         case kinds.SECRET:
-            data = _three_way(live.get("data"), last.get("data"), _data(manifest))
+            data = _three_way(live.get("data"), last.get("data"), _secret_data(manifest))
             body |= {"type": manifest.body.get("type") or live.get("type") or "Opaque", "data": data}
         case kinds.CONFIG_MAP:
             for name in ("data", "binaryData"):
-                now = _strings(manifest, name, manifest.body.get(name))
-                body[name] = _three_way(live.get(name), last.get(name), now)
+                new = _strings(manifest, name, manifest.body.get(name))
+                body[name] = _three_way(live.get(name), last.get(name), new)
         case kinds.NAMESPACE:
             body["metadata"]["labels"] = {**merged["labels"], NAME_LABEL: manifest.ref.name}
             return body
@@ -158,20 +159,21 @@ def _applied(manifest: Manifest, existing: _Existing) -> dict[str, Any]:
 
 
 def _new_metadata(manifest: Manifest) -> dict[str, Any]:
-    """The metadata that the server sets on a new object."""
+    """The metadata of a new object, without its labels and annotations."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     kind, namespace, name = manifest.ref
     in_namespace = {"namespace": namespace} if kind.namespaced else {}
-    given = manifest.body["metadata"].get("finalizers")
-    if not isinstance(given or [], list) or not all(isinstance(finalizer, str) for finalizer in given or ()):
+    names = manifest.body["metadata"].get("finalizers") or []
+    if not isinstance(names, list) or not all(isinstance(finalizer, str) for finalizer in names):
         raise ConfigError(f"{manifest}: metadata.finalizers: expected a list of names, found something else")
-    finalizers = {"finalizers": given} if given else {}
-    own = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
-    return {"name": name, **in_namespace, **finalizers, **own}
+    finalizers = {"finalizers": names} if names else {}
+    from_server = {"uid": invented_uid(manifest.ref), "resourceVersion": "0", "creationTimestamp": now}
+    return {"name": name, **in_namespace, **finalizers, **from_server}
 
 
-def _last(live: Mapping[str, Any]) -> dict[str, Any]:
-    annotation = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED, "{}")
+def _last_applied(live: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest in the annotation of kubectl. Empty if there is none."""
+    annotation = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED, "{}")
     try:
         last = json.loads(annotation)
     except ValueError:
@@ -179,12 +181,13 @@ def _last(live: Mapping[str, Any]) -> dict[str, Any]:
     return last if isinstance(last, dict) else {}
 
 
-def _three_way(live: Any, last: Any, now: Mapping[str, str]) -> dict[str, str]:
-    dropped = set(last or {}) - set(now)
-    return {**{key: value for key, value in (live or {}).items() if key not in dropped}, **now}
+def _three_way(live: Any, last: Any, new: Mapping[str, str]) -> dict[str, str]:
+    dropped = set(last or {}) - set(new)
+    return {**{key: value for key, value in (live or {}).items() if key not in dropped}, **new}
 
 
 def _strings(manifest: Manifest, path: str, value: Any) -> dict[str, str]:
+    """A mapping of texts. Null counts as an empty mapping, and as an empty text. Raises for any other type."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -195,8 +198,8 @@ def _strings(manifest: Manifest, path: str, value: Any) -> dict[str, str]:
     return {str(key): text or "" for key, text in value.items()}
 
 
-def _data(manifest: Manifest) -> dict[str, str]:
-    """The data of a Secret as the server stores it: with stringData, in canonical base64."""
+def _secret_data(manifest: Manifest) -> dict[str, str]:
+    """The data of a Secret as the server stores it: in canonical base64, with stringData merged in."""
     encoded = _strings(manifest, "data", manifest.body.get("data"))
     plain = _strings(manifest, "stringData", manifest.body.get("stringData"))
     for key, text in encoded.items():
@@ -222,7 +225,7 @@ async def _mutated_plurals(client: Client) -> frozenset[str]:
 
 
 def _with_our_defaults(obj: Object, registry: Registry, plurals: frozenset[str]) -> Object:
-    """A new object as our webhooks would let it in. They add nothing but a finalizer."""
+    """A new object after our webhooks, which add a finalizer and change nothing else."""
     for operation in _default_patch(obj, registry) if obj.ref.kind.plural in plurals else ():
         if operation.path == _FINALIZERS and isinstance(operation.value, list):
             obj = replace(obj, finalizers=tuple(operation.value))

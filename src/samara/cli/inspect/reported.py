@@ -33,9 +33,7 @@ from samara.secretstores.config import read_once
 from samara.vocabularies import VOCABULARIES
 
 REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
-STORE_FAULTS = frozenset(
-    reason for reason, about in declared_reasons(VOCABULARIES).items() if about.is_of_secret_manager
-)
+STORE_FAULTS = frozenset(reason for reason, info in declared_reasons(VOCABULARIES).items() if info.is_of_secret_manager)
 """The reasons of faults of the secret manager and of its configuration."""
 _FRESH = timedelta(seconds=REPEAT_AFTER + 60.0)
 """The operator repeats the Event of a lasting problem within this time."""
@@ -53,8 +51,9 @@ class Reported(NamedTuple):
     """None if the Event does not name all of them. Then it concerns every namespace."""
 
     def concerns(self, key: Key, ref: Ref) -> bool:
-        is_key = self.keys is None or str(key) in self.keys
-        return is_key and (self.namespaces is None or ref.namespace_or_name in self.namespaces)
+        """True if the problem is about this copy of this source."""
+        concerns_key = self.keys is None or str(key) in self.keys
+        return concerns_key and (self.namespaces is None or ref.namespace_or_name in self.namespaces)
 
 
 Source = tuple[str, str, str]
@@ -71,7 +70,7 @@ async def merge_reported(session: Session, plans: dict[Key, Plan]) -> dict[Key, 
             for source, problem in await _read_events(session, reason):
                 reported.setdefault(source, []).append(problem)
     except Forbidden as fault:
-        session.note_once(f"what the operator has told of refused writes could not be read: {fault}")
+        session.note_once(f"what the operator has reported about refused writes could not be read: {fault}")
     return {key: _block_reported(plan, reported.get(_source(key.source), [])) for key, plan in plans.items()}
 
 
@@ -97,7 +96,10 @@ def _parse_event(event: dict[str, Any]) -> Reported:
 
 
 def _namespaces(annotations: Mapping[str, str]) -> frozenset[str] | None:
-    """Every client that may write Events can write these annotations, so they may hold anything."""
+    """The namespaces that an Event names, if it names all of them.
+
+    Any client that may write Events can write these annotations, so their values may be anything.
+    """
     try:
         names = msgspec.json.decode(annotations.get(NAMESPACES, "[]"), type=list[str])
     except msgspec.MsgspecError:
@@ -133,7 +135,7 @@ def _outcome_with_reported(outcome: Outcome, problems: list[Reported]) -> Outcom
 class ReadyCondition(NamedTuple):
     """The condition Ready of a source."""
 
-    ready: bool
+    is_ready: bool
     reason: str
     message: str
 
@@ -143,8 +145,8 @@ async def read_secret_paths(
 ) -> dict[str, SecretReading]:
     """Reads these paths once, from this machine and with the caller's rights.
 
-    The operator counts a path as empty after it was not found twice. A command reads once, so it believes the first
-    answer.
+    The operator takes a path for empty only after it was not found twice. A command reads once, so here one answer is
+    enough.
     """
     with progress() as show_progress:
         show_progress("reading the secret manager")
@@ -180,7 +182,7 @@ def reported_ready(source: Object | None) -> ReadyCondition | None:
 
 
 def with_operator_readings(key: Key, plan: Plan, view: View, registry: Registry) -> Plan:
-    """The plan with the operator's faults of the secret manager in place of those that only this machine has."""
+    """The plan with what the operator reports of the secret manager, if a path could not be read from here."""
     store_faults = [fault for fault in plan.faults if fault.reason in STORE_FAULTS]
     if not store_faults:
         return plan
@@ -196,7 +198,7 @@ def with_operator_readings(key: Key, plan: Plan, view: View, registry: Registry)
 
 def _store_fault(ready: ReadyCondition) -> Fault | None:
     """The fault of the secret manager that the operator has reported. None if it could read."""
-    return None if ready.ready or ready.reason not in STORE_FAULTS else Fault(ready.reason, ready.message)
+    return None if ready.is_ready or ready.reason not in STORE_FAULTS else Fault(ready.reason, ready.message)
 
 
 def _outcome_with_fault(outcome: Outcome, fault: Fault | None) -> Outcome:

@@ -1,4 +1,4 @@
-"""Trees and templates of namespaces: inheritance, objects that are passed on, and missing copies. Pure."""
+"""Builds trees and templates of namespaces with what is passed on in them, finds faults, and draws them. No I/O."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Propagation(NamedTuple):
     """The number of namespaces below that have their copy."""
     missing: tuple[str, ...] = ()
     """Namespaces below without a copy."""
-    others: tuple[str, ...] = ()
-    """Namespaces below where another object has the name."""
+    occupied: tuple[str, ...] = ()
+    """Namespaces below in which another object has the name."""
 
     @property
     def is_passed_on(self) -> bool:
@@ -51,10 +51,10 @@ class Propagation(NamedTuple):
     @property
     def is_wrong(self) -> bool:
         """True if a person has to do something about this object or about one of its copies."""
-        return bool(self.is_stale or self.missing or self.others or (self.mode and not self.is_passed_on))
+        return bool(self.is_stale or self.missing or self.occupied or (self.mode and not self.is_passed_on))
 
     def as_json(self) -> dict[str, Any]:
-        copies = {"there": self.present, "missing": list(self.missing), "others": list(self.others)}
+        copies = {"there": self.present, "missing": list(self.missing), "others": list(self.occupied)}
         return {
             "kind": str(self.kind),
             "name": self.name,
@@ -129,26 +129,26 @@ class Forest(NamedTuple):
         return [nodes[name] for name in sorted(tops)]
 
 
-def upstream(namespace: Namespace) -> str:
+def upstream_of(namespace: Namespace) -> str:
     """The namespace that this one inherits from: its parent, else its template, else nothing."""
     return namespace.labels.get(PARENT) or namespace.labels.get(TEMPLATE) or ""
 
 
-def build_forest(namespaces: Iterable[Namespace], also: str = "") -> Forest:
-    """The trees and templates, with the faults of each namespace. `also` is included even outside of any tree."""
+def build_forest(namespaces: Iterable[Namespace], root: str = "") -> Forest:
+    """The trees and templates, with the faults of each namespace. `root` is included even outside of any tree."""
     by_name = {namespace.name: namespace for namespace in namespaces}
     children: dict[str, list[str]] = {}
     for namespace in by_name.values():
-        if above := upstream(namespace):
+        if above := upstream_of(namespace):
             children.setdefault(above, []).append(namespace.name)
     nodes = {
         name: Node(namespace)
         for name, namespace in by_name.items()
-        if name == also or name in children or any(key in namespace.labels for key in ROLES)
+        if name == root or name in children or any(key in namespace.labels for key in ROLES)
     }
     for node in nodes.values():
-        node.faults.extend(_faults(node.namespace, by_name))
-    tops = [name for name, node in nodes.items() if upstream(node.namespace) not in by_name]
+        node.faults.extend(_find_faults(node.namespace, by_name))
+    tops = [name for name, node in nodes.items() if upstream_of(node.namespace) not in by_name]
     for loop in loops(by_name):
         tops.append(min(loop))
         for name in loop:
@@ -157,21 +157,21 @@ def build_forest(namespaces: Iterable[Namespace], also: str = "") -> Forest:
 
 
 def loops(namespaces: Mapping[str, Namespace]) -> Iterator[list[str]]:
-    """Every circle of namespaces that inherit from one another, upwards."""
-    done: set[str] = set()
+    """Every loop of namespaces that inherit from one another, from each namespace to the one above it."""
+    visited: set[str] = set()
     for start in sorted(namespaces):
         path: dict[str, None] = {}
         name = start
-        while name in namespaces and name not in done and name not in path:
+        while name in namespaces and name not in visited and name not in path:
             path[name] = None
-            name = upstream(namespaces[name])
+            name = upstream_of(namespaces[name])
         if name in path:
             names = list(path)
             yield names[names.index(name) :]
-        done.update(path)
+        visited.update(path)
 
 
-def _faults(namespace: Namespace, namespaces: Mapping[str, Namespace]) -> Iterator[str]:
+def _find_faults(namespace: Namespace, namespaces: Mapping[str, Namespace]) -> Iterator[str]:
     labels = namespace.labels
     parent = labels.get(PARENT)
     for key in (PARENT, TEMPLATE):
@@ -207,7 +207,7 @@ def add_propagations(forest: Forest, kind: Kind, objects: Iterable[Object]) -> N
             child for child in forest.children.get(namespace, ()) if not forest.nodes[child].namespace.is_terminating
         )
         node.propagations.extend(
-            _propagation(kind, named[name], upstream(node.namespace), below, by_namespace)
+            _propagation(kind, named[name], upstream_of(node.namespace), below, by_namespace)
             for name in sorted(named)
             if named[name].annotations.get(PROPAGATE) or named[name].annotations.get(FROM)
         )
@@ -220,15 +220,15 @@ def _propagation(
     propagation = Propagation(kind, obj.name, mode, origin, is_stale=bool(origin) and origin != above)
     if not propagation.is_passed_on:
         return propagation
-    there = {child: by_namespace.get(child, {}).get(obj.name) for child in below}
-    copies = {
+    candidates = {child: by_namespace.get(child, {}).get(obj.name) for child in below}
+    present = {
         child
-        for child, candidate in there.items()
+        for child, candidate in candidates.items()
         if candidate is not None and candidate.annotations.get(FROM) == obj.namespace
     }
-    missing = tuple(child for child, candidate in there.items() if candidate is None)
-    others = tuple(child for child, candidate in there.items() if candidate is not None and child not in copies)
-    return propagation._replace(present=len(copies), missing=missing, others=others)
+    missing = tuple(child for child, candidate in candidates.items() if candidate is None)
+    occupied = tuple(child for child, candidate in candidates.items() if candidate is not None and child not in present)
+    return propagation._replace(present=len(present), missing=missing, occupied=occupied)
 
 
 class Branch(NamedTuple):
@@ -237,10 +237,10 @@ class Branch(NamedTuple):
     prefix: str
     """The lines and spaces in front of the name."""
     details_prefix: str
-    """The same for more lines about this node, below its name."""
+    """The lines and spaces in front of details about this node, on the lines below its name."""
     name: str
     closes_loop: bool = False
-    """True if the node stands above already. The loop is not followed further."""
+    """True if the node is its own ancestor. The loop is not followed further."""
 
 
 _FORK, _LAST, _BAR, _GAP = "├── ", "└── ", "│   ", "    "
@@ -274,6 +274,7 @@ def _siblings(names: Sequence[str], indent: str) -> Iterator[tuple[str, str, boo
 
 
 _AFTER_EVERY_NAME = "\uffff"
+"""The start of a name that sorts behind every name of a namespace."""
 
 
 class Folding:
@@ -304,8 +305,8 @@ class Folding:
         faulty: set[str] = set()
         for name, node in self._forest.nodes.items():
             has_fault = node.faults or any(propagation.is_wrong for propagation in node.propagations)
-            at: str | None = name if has_fault else None
-            while at is not None and at not in faulty:
-                faulty.add(at)
-                at = parents.get(at)
+            ancestor: str | None = name if has_fault else None
+            while ancestor is not None and ancestor not in faulty:
+                faulty.add(ancestor)
+                ancestor = parents.get(ancestor)
         return faulty

@@ -1,4 +1,4 @@
-"""Which kinds are propagated along trees: those in the original's configuration, or those in Samara's settings."""
+"""Reads which kinds are passed on along trees, from the original's configuration or from Samara's settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from samara.cli.options import Cluster
 from samara.cli.output import note
-from samara.cli.session import settings_if_any
+from samara.cli.session import settings_or_defaults
 from samara.core.model import CONFIG_MAP, DEPLOYMENT, Kind, KindName, Ref
 from samara.core.vocabulary import SettingError
 from samara.kube.client import Client, address
@@ -61,11 +61,12 @@ def parse_watches(text: str, where: str) -> tuple[KindName, ...]:
 async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tuple[KindName, ...]:
     """The kinds in the settings: those in the given file, else those of the operator in the cluster."""
     try:
-        settings, _ = await settings_if_any(cluster, config)
+        settings, _ = await settings_or_defaults(cluster, config)
     except SettingsError as error:
         if config is not None:
             raise
-        note(f"which kinds are propagated is not known: {error}")  # it may name a file that only the operator has
+        # The settings may name a file that only the operator's pods have.
+        note(f"which kinds are propagated is not known: {error}")
         return ()
     accurate = settings.vocabularies.get("accurate")
     return watched_kinds(accurate) if isinstance(accurate, AccurateSettings) else ()

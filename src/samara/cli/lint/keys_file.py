@@ -1,4 +1,4 @@
-"""Files that hold keys of a vocabulary's settings, such as the configuration file of the original Accurate."""
+"""Checks files with keys of a vocabulary's settings, such as the configuration file of the original Accurate."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from samara.core.vocabulary import SettingError, Vocabulary
 from samara.setting_types import Inline, Struct, settings_of
 from samara.settings import Settings
 
-_NEARLY = 0.8
+_SIMILARITY = 0.8
+"""At least this for a key that is probably misspelt, as `difflib` measures it."""
 
 
 def faulty_keys(manifest: Manifest, settings: Settings) -> Iterator[Finding]:
-    """Checks each key by itself, so that every fault has its line. Such a file has keys of ours, and no kind."""
-    if manifest.kind:
+    """The faults in a file of which at least one key looks like a key of a vocabulary's settings.
+
+    Each key is checked by itself, because a check ends at its first fault, and each finding needs the line of its key.
+    """
+    if manifest.kind:  # an object, not such a file
         return
     keys = [(key, node) for key, node in manifest.root.value if isinstance(key, yaml.ScalarNode)]
     for vocabulary, _ in named_vocabularies(settings):
         struct: type[Struct] = vocabulary.settings
         for setting in settings_of(struct):
             shape = setting.shape
-            if isinstance(shape, Inline) and any(_near(key.value, shape) for key, _ in keys):
-                yield from _faulty(manifest, keys, vocabulary, setting.attribute, shape)
+            if isinstance(shape, Inline) and any(_similar_key(key.value, shape) for key, _ in keys):
+                yield from _check_keys(manifest, keys, vocabulary, setting.attribute, shape)
 
 
-def _faulty(
+def _check_keys(
     manifest: Manifest, keys: list[tuple[Any, yaml.Node]], vocabulary: Vocabulary[Any], attribute: str, shape: Inline
 ) -> Iterator[Finding]:
     for key, node in keys:
@@ -40,10 +44,10 @@ def _faulty(
         try:
             vocabulary.check(vocabulary.settings(**{attribute: {key.value: value}}))
         except SettingError as fault:
-            expected = shape.hints.get(key.value) or _near(key.value, shape) or f"one of {', '.join(shape.keys)}"
+            expected = shape.hints.get(key.value) or _similar_key(key.value, shape) or f"one of {', '.join(shape.keys)}"
             yield manifest.finding(line_of(key), key.value, str(fault), expected)
 
 
-def _near(key: str, shape: Inline) -> str:
-    """The key that is meant, or an empty text."""
-    return next(iter(get_close_matches(key, shape.keys, 1, _NEARLY)), "")
+def _similar_key(key: str, shape: Inline) -> str:
+    """The key that was probably meant, or an empty text."""
+    return next(iter(get_close_matches(key, shape.keys, 1, _SIMILARITY)), "")

@@ -1,4 +1,4 @@
-"""Manifests as YAML nodes, so that everything found in one has a line. Values of a Secret are never looked at."""
+"""Parses manifests into YAML nodes, so that every finding has a line. The values of a Secret are never read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import yaml
 
-from samara.cli.files import LIST, MERGE, NOT_YAML, TAB, ManifestLoader, Text, is_list, syntax
+from samara.cli.files import LIST, MERGE_TAG, NOT_YAML, TAB, ManifestLoader, Text, is_list, locate_syntax_error
 from samara.cli.json_nodes import json_nodes
 from samara.core.names import quoted
 
-_STRING = "tag:yaml.org,2002:str"
-_NAMES = {"bool": "a boolean", "int": "a number", "float": "a number", "null": "null", "timestamp": "a date"}
+_STRING_TAG = "tag:yaml.org,2002:str"
+_TYPE_NAMES = {"bool": "a boolean", "int": "a number", "float": "a number", "null": "null", "timestamp": "a date"}
 
 
 class Finding(NamedTuple):
@@ -27,29 +27,33 @@ class Finding(NamedTuple):
     expected: str
 
 
-class Word(NamedTuple):
-    """A label or annotation as it was written; the value is None where it is no text."""
+class Entry(NamedTuple):
+    """A label, an annotation or another text of a manifest, as it is written there."""
 
     where: str
+    """`label`, `annotation`, or the name of the field."""
     key: str
     value: str | None
-    found: str
+    """None if the value is not a text."""
+    description: str
+    """The value as findings show it."""
     line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file: the parts that a lint looks at."""
+    """One object of a file: the parts that the rules look at."""
 
     file: str
     line: int
     api_version: str
     kind: str
     namespace: str
-    type: Word | None
-    words: tuple[Word, ...]
+    type: Entry | None
+    metadata: tuple[Entry, ...]
+    """Its labels and annotations."""
     root: yaml.MappingNode = field(repr=False)
-    name: Word | None = None
+    name: Entry | None = None
 
     @property
     def group(self) -> str:
@@ -59,111 +63,149 @@ class Manifest:
         return Finding(self.file, line, key, found, expected)
 
 
-def manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
-    """The objects of a file, and what is wrong with it as YAML, or as a manifest of whichever kind."""
+def parse_manifests(text: Text) -> tuple[list[Manifest], list[Finding]]:
+    """The objects of a file, and what is wrong with them as YAML, or as objects of any kind."""
     if text.not_utf8_at is not None:
         return [], [Finding(text.name, text.line(text.not_utf8_at), "", "another encoding", "UTF-8 text")]
     roots: list[yaml.Node] = []
-    faults: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        # One by one: what stands before a syntax error is looked at too.
+        # One by one, so that the documents in front of a syntax error are checked too.
         for root in json_nodes(text.text) or yaml.compose_all(text.text, Loader=ManifestLoader):
             roots.append(root)  # noqa: PERF402
     except NOT_YAML as error:
-        faults.append(_illegal(text, error))
+        findings.append(_syntax_finding(text, error))
     for root in roots:
         mappings = list(_mappings(root))
-        faults += [fault for node in mappings for fault in _twice(text.name, node)]
-        faults += _merge(text, mappings)
-    items = [item for root in roots for item in _objects(root)]
-    faults += [fault for item in items for fault in _shape(text.name, item)]
-    return [_manifest(text.name, item) for item in items if _is_whole(item)], faults
+        findings += [finding for mapping in mappings for finding in _duplicate_keys(text.name, mapping)]
+        findings += _flatten_merges(text, mappings)
+    objects = [node for root in roots for node in _expand_lists(root)]
+    findings += [finding for node in objects for finding in _malformed_fields(text.name, node)]
+    return [manifest_of(text.name, node) for node in objects if _has_kind_or_no_metadata(node)], findings
 
 
-def _illegal(text: Text, error: Exception) -> Finding:
-    found = syntax(error, text.text)
-    expected = "legal YAML" if TAB not in found.problem else "spaces: YAML is not indented by tabs"
-    return Finding(text.name, found.line, "", f"not legal YAML: {found.problem}", expected)
+def _syntax_finding(text: Text, error: Exception) -> Finding:
+    line, problem = locate_syntax_error(error, text.text)
+    expected = "legal YAML" if TAB not in problem else "spaces: YAML is not indented by tabs"
+    return Finding(text.name, line, "", f"not legal YAML: {problem}", expected)
 
 
-def _merge(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
-    """Puts what each mapping merges in (`<<`) into it, with the lines on which it is written."""
+def _flatten_merges(text: Text, mappings: list[yaml.MappingNode]) -> Iterator[Finding]:
+    """Adds the keys that a mapping merges in (`<<`) to it. They keep the lines on which they are written."""
     loader = ManifestLoader("")
-    for node in mappings:
+    for mapping in mappings:
         try:
-            loader.flatten_mapping(node)
+            loader.flatten_mapping(mapping)
         except NOT_YAML as error:
-            yield _illegal(text, error)
+            yield _syntax_finding(text, error)
 
 
-def _objects(root: yaml.Node) -> Iterator[yaml.MappingNode]:
-    """The object, or in place of a list its items; a list may hold lists."""
-    waiting, seen = [(root, root)], set()
+def _expand_lists(root: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """The object itself, or the items of a List. Lists may be nested."""
+    waiting, expanded = [(root, root)], set()
     while waiting:
-        node, item = waiting.pop()
-        items = _child(item, "items")
-        if is_list(scalar(_child(item, "kind"))) and isinstance(items, yaml.SequenceNode):
-            waiting += [(each, _item(each, item)) for each in reversed(items.value)] if id(node) not in seen else []
-            seen.add(id(node))  # an alias; it may even contain itself
-        elif isinstance(item, yaml.MappingNode):
-            yield item
+        written, node = waiting.pop()
+        items = _child(node, "items")
+        if is_list(scalar(_child(node, "kind"))) and isinstance(items, yaml.SequenceNode):
+            if id(written) not in expanded:  # an alias may name a list again, even inside of itself
+                waiting += [(item, _with_kind(item, node)) for item in reversed(items.value)]
+            expanded.add(id(written))
+        elif isinstance(node, yaml.MappingNode):
+            yield node
 
 
-def _is_whole(item: yaml.MappingNode) -> bool:
-    """True for a Kubernetes object, and for a file of another format, with neither kind nor metadata."""
-    return bool(scalar(_child(item, "kind")) or not _child(item, "metadata"))
+def _has_kind_or_no_metadata(node: yaml.MappingNode) -> bool:
+    """True for a Kubernetes object, and for a file of another format, which has neither a kind nor metadata."""
+    return bool(scalar(_child(node, "kind")) or not _child(node, "metadata"))
 
 
-def _shape(file: str, item: yaml.MappingNode) -> Iterator[Finding]:
-    """What the server would not take for an object, and what would hide our words from it."""
-    kind, meta = spot(item, "kind"), spot(item, "metadata")
-    if not _child(item, "apiVersion") or meta.node is None:
+def _malformed_fields(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
+    """Fields that every object has, if the server would refuse their type."""
+    kind, metadata = locate(node, "kind"), locate(node, "metadata")
+    if not _child(node, "apiVersion") or metadata.node is None:
         return  # a file of another format
     if not scalar(kind.node):
-        yield Finding(file, kind.line, "kind", kind_of(kind.node), "the kind of the object, as Secret")
+        yield Finding(file, kind.line, "kind", describe_type(kind.node), "the kind of the object, such as Secret")
     texts = "a mapping of keys to texts"
     for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
-        at = spot(item, path)
-        if at.node is not None and not isinstance(at.node, yaml.MappingNode) and kind_of(at.node) != "null":
-            yield Finding(file, at.line, path, kind_of(at.node), expected)
+        place = locate(node, path)
+        found = describe_type(place.node)
+        if place.node is not None and not isinstance(place.node, yaml.MappingNode) and found != "null":
+            yield Finding(file, place.line, path, found, expected)
 
 
-def _item(item: yaml.Node, held_by: yaml.Node) -> yaml.Node:
-    """With the kind that a list of one kind need not repeat."""
-    kind, version = _child(held_by, "kind"), _child(held_by, "apiVersion")
+def _with_kind(item: yaml.Node, enclosing: yaml.Node) -> yaml.Node:
+    """Adds the kind, which the items of a typed list such as SecretList may leave out."""
+    kind, version = _child(enclosing, "kind"), _child(enclosing, "apiVersion")
     name = scalar(kind).removesuffix(LIST)
     if not isinstance(item, yaml.MappingNode) or _child(item, "kind") or _child(item, "apiVersion") or not name:
         return item
-    given = [(_text("kind", item), _text(name, item)), (_text("apiVersion", item), _text(scalar(version), item))]
-    return yaml.MappingNode(item.tag, [*given, *item.value], item.start_mark, item.end_mark)
+    added = [
+        (_text_node("kind", item), _text_node(name, item)),
+        (_text_node("apiVersion", item), _text_node(scalar(version), item)),
+    ]
+    return yaml.MappingNode(item.tag, [*added, *item.value], item.start_mark, item.end_mark)
 
 
-def _text(value: str, where: yaml.Node) -> yaml.ScalarNode:
-    return yaml.ScalarNode(_STRING, value, where.start_mark, where.end_mark)
+def _text_node(text: str, place: yaml.Node) -> yaml.ScalarNode:
+    return yaml.ScalarNode(_STRING_TAG, text, place.start_mark, place.end_mark)
 
 
-def _manifest(file: str, root: yaml.MappingNode) -> Manifest:
-    meta = _child(root, "metadata")
+def manifest_of(file: str, root: yaml.MappingNode) -> Manifest:
+    """The manifest that a mapping is, at the top of a file or inside of another object."""
+    metadata = _child(root, "metadata")
+    labels, annotations = _child(metadata, "labels"), _child(metadata, "annotations")
     return Manifest(
         file,
         line_of(root),
         scalar(_child(root, "apiVersion")),
         scalar(_child(root, "kind")),
-        scalar(_child(meta, "namespace")),
-        _field(root, "type"),
-        (*_words("label", _child(meta, "labels")), *_words("annotation", _child(meta, "annotations"))),
+        scalar(_child(metadata, "namespace")),
+        _entry(root, "type"),
+        (*_entries("label", labels), *_entries("annotation", annotations)),
         root,
-        _field(meta, "name"),
+        _entry(metadata, "name"),
     )
 
 
-def held_in(manifest: Manifest, root: yaml.MappingNode) -> Manifest:
-    """An object inside of another one."""
-    return _manifest(manifest.file, root)
+def _entry(node: yaml.Node | None, name: str) -> Entry | None:
+    return next((entry for entry in _entries(name, node) if entry.key == name), None)
 
 
-def _field(node: yaml.Node | None, name: str) -> Word | None:
-    return next((word for word in _words(name, node) if word.key == name), None)
+def _entries(where: str, node: yaml.Node | None) -> Iterator[Entry]:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        text = scalar(value) if value.tag == _STRING_TAG else None
+        yield Entry(where, scalar(key), text, describe_value(value), line_of(key))
+
+
+def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:
+    """Every mapping in a document, once."""
+    waiting, visited = [root], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in visited:  # an alias may name a node again, even inside of itself
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+            yield node
+
+
+def _duplicate_keys(file: str, mapping: yaml.MappingNode) -> Iterator[Finding]:
+    """Keys that are twice in one mapping: YAML takes the last one, the API server refuses the object."""
+    first_lines: dict[str, int] = {}
+    for key, _ in mapping.value:
+        name, line = scalar(key), line_of(key)
+        if name and key.tag != MERGE_TAG and name in first_lines:
+            yield Finding(file, line, name, f"the same key as on line {first_lines[name]}", "every key once")
+        first_lines.setdefault(name, line)
+
+
+# nodes
 
 
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -177,105 +219,78 @@ def line_of(node: yaml.Node) -> int:
 
 
 def scalar(node: yaml.Node | None) -> str:
+    """The text of a scalar. Empty for any other node."""
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 
-class Spot(NamedTuple):
-    """Where a field stands, or where the nearest one above it stands that is there."""
+class Location(NamedTuple):
+    """The place of a field. If it is absent, that of the nearest field above it."""
 
     line: int
     node: yaml.Node | None
-    """None where the field itself is not there."""
+    """None if the field is absent."""
 
 
-def spot(root: yaml.Node, path: str) -> Spot:
+def locate(root: yaml.Node, path: str) -> Location:
     """Follows a path such as `spec.list[0].name`.
 
-    A key may hold dots and slashes, and may stand in brackets: of several keys that fit, the longest is meant.
+    A key may contain dots and slashes, and may be in brackets. If several keys fit, the longest one is taken.
     """
     node, line = root, line_of(root)
     while path:
         step = _step(node, path)
         if step is None:
-            return Spot(line, None)
-        marked, node, path = step
-        line = line_of(marked)
-    return Spot(line, node)
+            return Location(line, None)
+        key, node, path = step
+        line = line_of(key)
+    return Location(line, node)
 
 
 def _step(node: yaml.Node, path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """The node that has the line, the one below it, and the rest of the path."""
+    """The key or item that a path begins with, the node below it, and the rest of the path. None if it is absent."""
     if isinstance(node, yaml.SequenceNode):
         number, _, rest = path.removeprefix("[").partition("]")
         if not number.isdecimal() or int(number) >= len(node.value):
             return None
         item = node.value[int(number)]
         return item, item, rest.removeprefix(".")
-    fitting: list[tuple[str, yaml.Node, yaml.Node]] = []
+    matches: list[tuple[str, yaml.Node, yaml.Node]] = []
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         name = f"[{scalar(key)}]" if path.startswith("[") else scalar(key)
         if path == name or (name and path.startswith((f"{name}.", f"{name}["))):
-            fitting.append((name, key, value))
-    if not fitting:
+            matches.append((name, key, value))
+    if not matches:
         return None
-    name, marked, found = max(fitting, key=lambda each: len(each[0]))
-    return marked, found, path[len(name) :].removeprefix(".")
+    name, key, value = max(matches, key=lambda match: len(match[0]))
+    return key, value, path[len(name) :].removeprefix(".")
 
 
-def kind_of(node: yaml.Node | None) -> str:
-    """What stands there, without saying it."""
+def describe_type(node: yaml.Node | None) -> str:
+    """The type of a node as findings show it, without its value."""
     if not isinstance(node, yaml.ScalarNode):
         return "nothing" if node is None else "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-    return "a text" if node.tag == _STRING else _NAMES.get(node.tag.rpartition(":")[2], "something else")
+    return "a text" if node.tag == _STRING_TAG else _type_name(node)
+
+
+def describe_value(node: yaml.Node) -> str:
+    """The value of a node as findings show it: a text in quotes, a number or a boolean behind its type."""
+    if not isinstance(node, yaml.ScalarNode):
+        return describe_type(node)
+    if node.tag == _STRING_TAG:
+        return quoted(node.value)
+    type_name = _type_name(node)
+    return type_name if type_name == "null" else f"{type_name} ({quoted(node.value)[1:-1]})"
+
+
+def _type_name(node: yaml.ScalarNode) -> str:
+    return _TYPE_NAMES.get(node.tag.rpartition(":")[2], "something else")
 
 
 def as_json(node: yaml.Node | None) -> bytes | None:
-    """A node as the API server would get it; None where it cannot be told."""
+    """A node as JSON, as the API server would get it. None if JSON has no such value."""
     if node is None:
         return b"{}"
     try:
         return json.dumps(yaml.SafeLoader("").construct_document(node), default=str).encode()
     except (*NOT_YAML, TypeError):
         return None
-
-
-def _words(where: str, node: yaml.Node | None) -> Iterator[Word]:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        text = scalar(value) if value.tag == _STRING else None
-        yield Word(where, scalar(key), text, shown_node(value), line_of(key))
-
-
-def shown_node(node: yaml.Node) -> str:
-    """What stands there: a text is quoted, a number or a boolean follows its type."""
-    if not isinstance(node, yaml.ScalarNode):
-        return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
-    if node.tag == _STRING:
-        return quoted(node.value)
-    name = _NAMES.get(node.tag.rpartition(":")[2], "something else")
-    return name if name == "null" else f"{name} ({quoted(node.value)[1:-1]})"
-
-
-def _mappings(root: yaml.Node) -> Iterator[yaml.MappingNode]:
-    waiting, seen = [root], set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:  # an alias; it may even contain itself
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            waiting += [value for _, value in node.value]
-            yield node
-
-
-def _twice(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
-    """A key twice in one mapping: YAML takes the last, the API server refuses it."""
-    first: dict[str, int] = {}
-    for key, _ in node.value:
-        name, line = scalar(key), line_of(key)
-        if name and key.tag != MERGE and name in first:
-            yield Finding(file, line, name, f"the same key as on line {first[name]}", "every key once")
-        first.setdefault(name, line)
