@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.support.askew import Clock
+from tests.cluster.support.clocks import Clock
 from tests.cluster.support.audit import Event, until_recorded
 from tests.cluster.support.fishy import Fishy
 from tests.cluster.support.fishy_folder import CANARY

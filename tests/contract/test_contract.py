@@ -146,7 +146,7 @@ def test_overwrite_leaves_an_object_with_the_owner_reference_of_a_distribution()
     assert world.objects[at("b", "x")] is given
 
 
-def test_overwrite_waits_for_the_deletion_of_a_copy_of_a_deleted_distribution() -> None:
+def test_overwrite_waits_until_the_copy_of_a_deleted_distribution_is_deleted() -> None:
     world = World(toys.full_registry(adopt=Adopt.ANY))
     for name in ("admin", "a", "b"):
         world.namespace(name)
@@ -229,7 +229,7 @@ REACTING = [
 
 
 @pytest.mark.parametrize("name", REACTING)
-def test_a_source_type_that_ignores_events_of_namespaces_fails_the_test_above(name: str) -> None:
+def test_a_source_type_that_ignores_events_of_namespaces_leaves_copies_unwritten(name: str) -> None:
     """The test above can fail: this shows it for every source type."""
     vocabulary = vocabulary_of(name)
     types = examples.registry_for(vocabulary).source_types

@@ -262,7 +262,7 @@ def test_a_different_object_is_a_conflict(adopt: Adopt) -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_never_adopts_no_object_even_if_identical() -> None:
+def test_with_adopt_never_an_identical_object_is_a_conflict() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.NEVER)))
     theirs(world)
     assert blocked_by(world) == "conflict"
@@ -539,7 +539,7 @@ def test_a_released_object_is_treated_as_foreign() -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_no_value_is_shown() -> None:
+def test_no_secret_value_is_in_the_repr_of_a_plan() -> None:
     world = a_world()
     ours(world, secret("canary"), annotations={MARK: "home", "note": "canary"})
     planned = plan_of(KEY, world, RULES)

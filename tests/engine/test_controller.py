@@ -65,7 +65,7 @@ def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1
 # large plans
 
 
-def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
+def test_a_copy_created_during_a_large_plan_is_not_deleted() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
     def born() -> None:
@@ -97,7 +97,7 @@ def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     assert deleted(engine) == ["other"]
 
 
-def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> None:
+def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_source_is_invalid() -> None:
     listed = numbered(0, 2 * CHUNK - 1)  # with the unwanted copy two full chunks, so that the end follows them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
@@ -137,7 +137,7 @@ def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(
     assert written >= set(numbered(0, MANY))
 
 
-def test_a_copy_with_consent_again_at_the_end_of_a_large_plan_stays() -> None:
+def test_a_copy_whose_consent_returns_during_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
     engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
@@ -156,7 +156,7 @@ def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     assert sorted(deleted(engine)) == others[1:]
 
 
-def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
+def test_namespaces_deleted_during_a_large_plan_are_not_counted() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
     def go() -> None:
@@ -169,7 +169,7 @@ def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
     assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
 
 
-def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
+def test_the_counts_of_a_large_source_do_not_drop_while_it_is_planned_again() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
     grown(engine, lambda: None)
     for name in numbered(0, MANY):
@@ -209,7 +209,7 @@ def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
     assert engine.counts[IN_TREE].wanted == MANY - 2
 
 
-def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
+def test_a_removal_planned_by_a_slice_also_counts_for_the_large_plan() -> None:
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
     engine = EngineHarness(
@@ -281,7 +281,7 @@ def test_many_quota_changes_cause_one_retry_per_second() -> None:
     assert engine.queue.next_due() == 1.0
 
 
-def test_observing_counts_and_writes_nothing() -> None:
+def test_while_observing_copies_are_counted_and_not_written() -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
     engine.resync()
     engine.work()
@@ -370,7 +370,7 @@ def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged:
     assert engine.sent() == []
 
 
-def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
+def test_the_state_of_a_source_is_dropped_with_its_last_copy() -> None:
     names = numbered(0, 3)
     engine = EngineHarness(
         *map(a_copy, names),
@@ -412,7 +412,7 @@ def test_backoffs_end_with_their_namespace_and_their_keys_are_planned_again() ->
     assert engine.requeued() == [a_key().in_namespace("a")]
 
 
-def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there() -> None:
+def test_a_changed_namespace_keeps_its_backoffs() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
     engine.retry.note(create("a"), REFUSED)
     engine.observe(a_namespace("a", 2, labels={"team": "red"}))
@@ -420,7 +420,7 @@ def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there
     assert waiting(engine) == {"a"}
 
 
-def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
+def test_a_plan_that_finds_no_namespace_drops_the_backoffs_and_waits_there() -> None:
     """An answer may arrive after the watch reported the deletion of its namespace."""
     engine = EngineHarness(a_source(targets="a"))
     engine.retry.note(create("a"), REFUSED)
@@ -440,7 +440,7 @@ def test_a_refusal_in_a_deleted_namespace_leaves_no_backoff() -> None:
     assert waiting(engine) == {"b"}
 
 
-def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
+def test_a_refused_write_to_a_cluster_scoped_object_has_a_backoff() -> None:
     engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
@@ -449,7 +449,7 @@ def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
     assert waiting(engine) == {"all"}
 
 
-def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
+def test_the_backoffs_of_a_deleted_source_without_copies_are_dropped() -> None:
     engine = EngineHarness(namespaces=["a"])
     engine.retry.note(create("a"), REFUSED)
     engine.retry.note(create("a", a_key("other")), REFUSED)
@@ -458,7 +458,7 @@ def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
     assert engine.retry._by_source.keys() == {a_key("other").source}
 
 
-def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> None:
+def test_writing_a_copy_restarts_the_wait_before_its_deletion() -> None:
     source = a_source(targets="a")
     engine = EngineHarness(source, namespaces=["a"])
     flaps, write = engine.flaps, create("a")
@@ -484,7 +484,7 @@ def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_a_copy_found_right_by_a_dry_run_is_no_write() -> None:
+def test_a_copy_that_a_dry_run_confirms_does_not_count_as_a_write() -> None:
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
@@ -498,7 +498,7 @@ def test_a_copy_found_right_by_a_dry_run_is_no_write() -> None:
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
-def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
+def test_a_copy_confirmed_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
     ask = an_object(Ref(fishysecret.FISHY_SECRET, "team", "db"), finalizers=(fishysecret.FINALIZER,))
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
@@ -512,7 +512,7 @@ def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one(
     assert engine.requeued() == [key]
 
 
-def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
+def test_an_existing_source_is_not_planned_again_after_a_removal() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
@@ -551,7 +551,7 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
     asyncio.run(run())
 
 
-def test_the_registry_of_these_tests_has_right_copies() -> None:
+def test_the_copies_of_these_tests_are_in_sync() -> None:
     """A copy that were never right would hide that it is wrongly deleted."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
@@ -581,7 +581,7 @@ def a_chain() -> tuple[list[Object], Object, Object]:
     return [a_namespace("top"), child("mid"), child("leaf", of="mid")], first, second
 
 
-def test_copies_of_a_copy_that_we_deleted_follow_even_if_the_echo_comes_first() -> None:
+def test_copies_of_a_copy_that_we_deleted_are_deleted_even_if_the_echo_comes_first() -> None:
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
     engine.plan(IN_TREE)
@@ -676,7 +676,7 @@ def test_a_read_ahead_of_the_watch_queues_all_keys_of_its_change() -> None:
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
-def test_a_delete_of_ours_without_an_answer_counts_as_no_edit() -> None:
+def test_a_delete_of_ours_without_an_answer_does_not_count_as_an_edit() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.record_repair(create("a")) is None

@@ -53,7 +53,7 @@ def fought(fights: DriftLimiter, clock: Clock, times: int, apart: float = 1.0) -
         clock.now += apart
 
 
-def test_five_reversals_are_made_and_the_sixth_waits() -> None:
+def test_five_edits_are_reverted_and_the_sixth_waits() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
@@ -66,7 +66,7 @@ def test_five_reversals_are_made_and_the_sixth_waits() -> None:
     assert fights.throttle(repair()) is None
 
 
-def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> None:
+def test_a_repeatedly_deleted_copy_is_recreated_every_ten_seconds() -> None:
     fights, gone = DriftLimiter(clock := Clock()), a_copy("a")
     for _ in range(5):
         fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
@@ -83,7 +83,7 @@ def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> N
     assert fights.throttle(create("a")) is None
 
 
-def test_a_new_state_of_the_source_is_written_at_once_and_ends_no_contest() -> None:
+def test_a_changed_source_is_written_at_once_and_the_copy_stays_contested() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights)
@@ -95,7 +95,7 @@ def test_a_new_state_of_the_source_is_written_at_once_and_ends_no_contest() -> N
     assert fights.throttle(repair(value="two")) is not None
 
 
-def test_a_new_state_of_the_source_counts_as_no_repair() -> None:
+def test_writing_a_changed_source_does_not_count_as_a_repair() -> None:
     fights = DriftLimiter(Clock())
     for value in map(str, range(9)):
         disturb(fights)
@@ -117,7 +117,7 @@ def test_a_contested_copy_gets_one_repair_in_ten_minutes() -> None:
     assert found.retry_in == 600.0
 
 
-def test_ten_quiet_minutes_end_a_contest() -> None:
+def test_a_copy_without_edits_for_ten_minutes_is_no_longer_contested() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     clock.now += 600.0
@@ -129,7 +129,7 @@ def test_ten_quiet_minutes_end_a_contest() -> None:
     assert fights.throttle(repair()) is None
 
 
-def test_a_harmless_change_is_no_reversal() -> None:
+def test_an_edit_that_needs_no_repair_does_not_count() -> None:
     fights = DriftLimiter(Clock())
     disturb(fights)
     fights.reset(repair().ref)
@@ -137,13 +137,13 @@ def test_a_harmless_change_is_no_reversal() -> None:
     assert fights.record_repair(repair()) is None
 
 
-def test_five_repairs_over_a_longer_time_are_no_contest() -> None:
+def test_repairs_that_are_far_apart_are_not_throttled() -> None:
     fights = DriftLimiter(clock := Clock())
 
     fought(fights, clock, 20, apart=151.0)
 
 
-def test_the_copies_are_counted_apart() -> None:
+def test_each_copy_is_counted_separately() -> None:
     fights = DriftLimiter(clock := Clock())
     fought(fights, clock, 5)
     disturb(fights, "b")
@@ -176,7 +176,7 @@ def test_an_editor_without_a_name_is_called_somebody() -> None:
     assert found.message.startswith("somebody changes")
 
 
-def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
+def test_recreating_a_deleted_copy_counts_as_a_repair() -> None:
     fights = DriftLimiter(Clock())
     old = a_copy("a")
     for _ in range(5):
@@ -198,7 +198,7 @@ def test_removals_are_never_throttled() -> None:
 
 
 @pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
-def test_an_edit_of_an_object_that_is_no_live_copy_does_not_count(old: Object | None) -> None:
+def test_an_edit_of_an_object_that_is_not_a_live_copy_does_not_count(old: Object | None) -> None:
     fights = DriftLimiter(Clock())
     fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, last_manager=EDITOR)), owner, VIEW)
 
@@ -256,7 +256,7 @@ def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(
     assert found.retry_in == 599.0
 
 
-def test_a_second_change_before_the_repair_does_not_hide_that_it_is_one() -> None:
+def test_the_repair_after_two_edits_counts_as_one() -> None:
     fights = DriftLimiter(Clock())
     relabel(fights, "blue")
     now = a_child("green", 3, EDITOR)
@@ -265,7 +265,7 @@ def test_a_second_change_before_the_repair_does_not_hide_that_it_is_one() -> Non
     assert fights.record_repair(overlaid(now)) == EDITOR
 
 
-def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() -> None:
+def test_an_overlay_that_changes_with_the_parent_of_its_namespace_does_not_count() -> None:
     fights = DriftLimiter(Clock())
     for number in range(20):
         now = a_child(f"{number}", 2, EDITOR)
@@ -275,7 +275,7 @@ def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() 
         assert fights.record_repair(write) is None
 
 
-def test_a_deleted_namespace_does_not_count() -> None:
+def test_the_deletion_of_a_namespace_does_not_count_as_an_edit() -> None:
     fights, old = DriftLimiter(Clock()), a_child()
     fights.observe_edit(Change(old.ref, old, None), owner, a_view())
 
@@ -297,7 +297,7 @@ def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("a_thousand")
-def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
+def test_recorded_edits_are_searched_for_old_ones_only_as_their_number_doubles() -> None:
     fights = Counted(Clock())
     for number in range(4500):
         disturb(fights, name=f"n{number}")
@@ -307,7 +307,7 @@ def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
 
 
 @pytest.mark.usefixtures("a_thousand")
-def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
+def test_edits_that_are_ten_minutes_old_are_forgotten() -> None:
     fights = DriftLimiter(clock := Clock())
     for number in range(1000):
         disturb(fights, name=f"n{number}")

@@ -179,7 +179,7 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
     on_stage(deed)
 
 
-def test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause() -> None:
+def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_reported_after_the_pause() -> None:
     async def deed(stage: Stage) -> None:
         stage.cache.put(a_namespace("admin", 2, annotations={PAUSED: "true"}))
         stage.recorder.wrote(create("a"))
@@ -278,7 +278,7 @@ def test_a_problem_that_returns_is_reported_again() -> None:
     on_stage(deed)
 
 
-def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
+def test_a_recreated_source_has_an_event_of_its_own() -> None:
     async def deed(stage: Stage) -> None:
         for version, uid in ((1, "u1"), (2, "u2")):
             stage.cache.put(a_source(version=version, uid=uid))
@@ -289,7 +289,7 @@ def test_a_source_that_was_made_anew_has_an_event_of_its_own() -> None:
     on_stage(deed)
 
 
-def test_a_block_that_changes_is_said_at_once() -> None:
+def test_a_changed_problem_is_reported_at_once() -> None:
     async def deed(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
             stage.recorder.planned(a_key(), Desired(), blocked(names), None)
@@ -324,7 +324,7 @@ def test_refused_removals_are_reported_with_refused_copies() -> None:
     on_stage(deed)
 
 
-def test_an_event_ends_with_what_to_do_where_the_vocabulary_says_it() -> None:
+def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
     async def deed(stage: Stage) -> None:
         (source_type,) = stage.cache.registry.source_types
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
@@ -484,7 +484,7 @@ def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str])
     on_stage(deed)
 
 
-def test_a_seeded_copy_carries_the_events_of_its_copies_once_its_source_is_gone() -> None:
+def test_events_of_a_chain_are_on_a_create_copy_once_its_source_is_gone() -> None:
     async def deed(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
         stage.recorder.wrote(create("deep", below("web")))
@@ -510,7 +510,7 @@ def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
     on_stage(deed)
 
 
-def test_an_event_that_is_lost_stops_nothing() -> None:
+def test_an_event_that_cannot_be_sent_is_dropped() -> None:
     async def run() -> None:
         async with (
             serving(refuses(403, "Forbidden"), cuts) as script,
@@ -525,7 +525,7 @@ def test_an_event_that_is_lost_stops_nothing() -> None:
     asyncio.run(run())
 
 
-def test_nothing_is_sent_while_only_observing() -> None:
+def test_no_event_is_sent_while_observing() -> None:
     async def run() -> None:
         async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
             sink = EventSink(client, Clock(), silent=True)
@@ -536,7 +536,7 @@ def test_nothing_is_sent_while_only_observing() -> None:
     asyncio.run(run())
 
 
-def test_a_very_long_message_is_cut_to_what_the_server_takes() -> None:
+def test_a_very_long_message_is_cut_to_the_servers_limit() -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), CopyCounts(), None)
         await stage.flush()
@@ -560,7 +560,7 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
     on_stage(deed)
 
 
-def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_the_read() -> None:
+def test_a_copy_without_values_is_explained_by_the_fault_of_the_read() -> None:
     async def deed(stage: Stage) -> None:
         tally = blocked(["a"], "invalid", "what should be here is not known")
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
@@ -571,7 +571,7 @@ def test_a_place_whose_value_cannot_be_read_is_explained_by_what_was_wrong_with_
     on_stage(deed)
 
 
-def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_before_its_time() -> None:
+def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
@@ -600,7 +600,7 @@ def test_different_messages_are_reported_in_a_stable_order() -> None:
     on_stage(deed)
 
 
-def test_messages_that_differ_by_namespace_only_are_one() -> None:
+def test_messages_that_differ_only_in_the_namespace_are_merged() -> None:
     async def deed(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
@@ -634,7 +634,7 @@ def with_two_vocabularies(stage: Stage) -> None:
     stage.recorder = EventRecorder(stage.sink, stage.cache)
 
 
-def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_before_its_time() -> None:
+def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_within_half_an_hour() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
         theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
@@ -650,7 +650,7 @@ def test_the_troubles_of_one_source_in_two_vocabularies_are_one_event_that_is_no
     on_stage(deed)
 
 
-def test_a_trouble_is_over_when_no_vocabulary_of_its_source_has_it_any_more() -> None:
+def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() -> None:
     async def deed(stage: Stage) -> None:
         with_two_vocabularies(stage)
         for mine in (blocked(["a"]), CopyCounts(), CopyCounts()):
@@ -680,7 +680,7 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
     on_stage(deed)
 
 
-def test_the_holds_of_several_sources_that_are_gone_are_one_event_at_their_namespace() -> None:
+def test_the_holds_of_several_deleted_sources_are_one_event_on_their_namespace() -> None:
     async def deed(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         stage.cache.remove(a_key().source)
@@ -713,7 +713,7 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
     on_stage(deed)
 
 
-def test_an_event_goes_on_to_count_after_a_restart() -> None:
+def test_the_count_of_an_event_continues_after_a_restart() -> None:
     async def deed(stage: Stage) -> None:
         for name in numbered(0, 3):
             stage.recorder.wrote(create(name))
@@ -728,7 +728,7 @@ def test_an_event_goes_on_to_count_after_a_restart() -> None:
     on_stage(deed)
 
 
-def test_the_event_of_a_very_long_name_has_a_legal_name_wherever_it_is_cut() -> None:
+def test_the_event_of_an_object_with_a_very_long_name_has_a_legal_name() -> None:
     async def deed(stage: Stage) -> None:
         stage.sink.add(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
         await stage.sink.flush()

@@ -68,14 +68,14 @@ def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     assert stage.fetcher.pending == 0
 
 
-def test_a_missing_object_leaves_no_trace() -> None:
+def test_a_missing_object_is_no_longer_in_the_cache() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
     assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
 
 
-def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
+def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
     stage = looking(look_once, refuses(500))
 
     assert stage.cache.exists_unread(PLACE)
@@ -92,7 +92,7 @@ def test_keys_that_need_one_object_share_one_read() -> None:
     assert {key for key, _ in stage.asked} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
 
-def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
+def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
     """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
@@ -107,7 +107,7 @@ def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
     assert not stage.cache.exists_unread(PLACE)
 
 
-def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watch_may_have_come_so_far() -> None:
+def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay() -> None:
     """Another operator may have written it, from a source that we do not know yet: its old value must not come back."""
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
@@ -120,7 +120,7 @@ def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watc
     assert stage.asked == [(a_key().in_namespace("a"), 0.1)]
 
 
-def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
+def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
     held = a_copy("a", version=20)
 
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
@@ -181,7 +181,7 @@ def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
     assert (change.ref, change.new.resource_version, delay > 0.0) == (PLACE, 11, True)
 
 
-def test_a_read_posts_that_an_object_is_gone() -> None:
+def test_a_read_of_a_missing_object_posts_its_deletion() -> None:
     async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(a_copy("a"))
         await look_once(stage, group)

@@ -34,7 +34,7 @@ def test_the_first_two_removals_are_sent_at_once() -> None:
     assert wait(flaps, PLACE, SOURCE) == PATIENCE
 
 
-def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
+def test_fault_42_the_third_removal_waits_half_a_minute() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
     twice(flaps)
@@ -46,7 +46,7 @@ def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
-def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
+def test_fault_42_the_wait_starts_again_when_the_copy_is_wanted_again() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
     twice(flaps)
@@ -64,13 +64,13 @@ def test_after_ten_quiet_minutes_a_removal_is_sent_at_once() -> None:
     assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
-def test_another_address_does_not_wait() -> None:
+def test_a_removal_at_another_address_does_not_wait() -> None:
     flaps = FlapDamper(Clock())
     twice(flaps)
     assert wait(flaps, at("b", "db"), SOURCE) == 0.0
 
 
-def test_no_more_waiting_removals_are_remembered_than_made_ones() -> None:
+def test_waits_are_forgotten_with_the_removals_that_caused_them() -> None:
     """A copy deleted with its namespace was not removed by us, and is not created again."""
     flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
@@ -89,7 +89,7 @@ def test_a_removal_after_an_edit_of_the_source_is_sent_at_once(now: Object | Non
     assert wait(flaps, PLACE, now) == 0.0
 
 
-def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
+def test_a_status_write_does_not_count_as_an_edit_of_the_source() -> None:
     flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
     twice(flaps, source=asking)
     assert wait(flaps, PLACE, replace(asking, resource_version=asking.resource_version + 1)) == PATIENCE

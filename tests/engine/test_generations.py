@@ -46,11 +46,11 @@ def begun(targets: str, *namespaces: str) -> EngineHarness:
 # the generation
 
 
-def test_a_status_is_of_the_generation_that_was_planned() -> None:
+def test_a_status_has_the_generation_that_was_planned() -> None:
     assert a_status(begun("a", "a", "b")) == {"observedGeneration": 1, "wanted": 1}
 
 
-def test_before_a_new_generation_is_planned_the_status_is_of_the_old_one() -> None:
+def test_before_a_new_generation_is_planned_the_status_has_the_old_one() -> None:
     engine = begun("a", "a", "b")
     engine.cache.put(a_source(targets="a,b", version=2, generation=2))
     assert a_status(engine) == {"observedGeneration": 1, "wanted": 1}
@@ -58,14 +58,14 @@ def test_before_a_new_generation_is_planned_the_status_is_of_the_old_one() -> No
     assert a_status(engine) == {"observedGeneration": 2, "wanted": 2}
 
 
-def test_a_slice_of_a_new_generation_does_not_make_the_status_new() -> None:
+def test_a_plan_of_a_slice_does_not_change_the_generation_of_the_status() -> None:
     engine = begun("a", "a", "b")
     engine.cache.put(a_source(targets="a,b", version=2, generation=2))
     engine.plan(a_key().in_namespace("b"))
     assert a_status(engine)["observedGeneration"] == 1
 
 
-def test_a_large_plan_makes_the_status_new_at_its_end() -> None:
+def test_a_large_plan_changes_the_generation_of_the_status_at_its_end() -> None:
     names = numbered(0, MANY)
     engine = begun("", *names)
     engine.cache.put(a_source(version=2, generation=2))
@@ -76,7 +76,7 @@ def test_a_large_plan_makes_the_status_new_at_its_end() -> None:
     assert a_status(engine)["observedGeneration"] == 2
 
 
-def test_a_first_large_plan_is_of_no_generation_before_its_end() -> None:
+def test_until_a_first_large_plan_ends_the_status_has_no_generation() -> None:
     """Otherwise a client that waits for the status would take the first part for everything."""
     engine = EngineHarness(a_source(generation=3), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
@@ -86,13 +86,13 @@ def test_a_first_large_plan_is_of_no_generation_before_its_end() -> None:
     assert a_status(engine) == {"observedGeneration": 3, "wanted": MANY}
 
 
-def test_a_source_that_was_made_anew_has_no_part_in_the_counts_of_the_old_one() -> None:
+def test_the_status_of_a_recreated_source_has_no_generation_before_its_first_plan() -> None:
     engine = begun("a", "a")
     engine.cache.put(a_source(targets="", version=2, generation=1, uid="another"))
     assert a_status(engine)["observedGeneration"] == 0
 
 
-def test_a_plan_that_is_small_again_ends_the_large_one() -> None:
+def test_a_small_plan_of_the_same_source_ends_the_large_one() -> None:
     engine = EngineHarness(a_source(generation=1), namespaces=numbered(0, MANY), registry=REGISTRY)
     engine.plan(a_key())
     engine.continue_chunked()
@@ -157,7 +157,7 @@ def test_every_change_besides_the_status_is_planned(more: dict[str, Any], watche
     assert engine.requeued()
 
 
-def test_a_new_status_frees_nothing_that_was_refused() -> None:
+def test_a_new_status_of_the_source_ends_no_backoff() -> None:
     engine = begun("a", "a")
     engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
     engine.observe(with_status(engine))

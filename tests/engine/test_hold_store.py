@@ -29,7 +29,7 @@ PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
 TIMES = "2026-11-15T10:00:00Z"
 
 
-def test_records_can_be_read_again() -> None:
+def test_written_records_can_be_read() -> None:
     written = [HoldRecord(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
     data = {record_name(each.key): json.dumps(asdict(each)) for each in written}
 
@@ -37,7 +37,7 @@ def test_records_can_be_read_again() -> None:
 
 
 @given(st.builds(HoldRecord, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
-def test_any_entry_survives_the_way_through_json(entry: HoldRecord) -> None:
+def test_any_record_survives_a_round_trip_through_json(entry: HoldRecord) -> None:
     assert records({"data": {"x": json.dumps(asdict(entry))}}) == {entry.key: entry}
 
 
@@ -57,7 +57,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
-def test_garbage_is_left_out_and_harms_no_other(text: str) -> None:
+def test_an_unreadable_record_is_ignored_and_the_others_are_read(text: str) -> None:
     good = HoldRecord(str(a_key()), 1, TIMES, TIMES, "d")
 
     assert records({"data": {"a": text, "b": json.dumps(asdict(good))}}) == {good.key: good}
@@ -68,7 +68,7 @@ def test_an_empty_config_map_holds_nothing(config_map: dict[str, Any]) -> None:
     assert records(config_map) == {}
 
 
-def test_the_name_of_an_entry_is_legal_in_a_config_map() -> None:
+def test_the_name_of_a_record_is_a_legal_key_of_a_config_map() -> None:
     assert record_name("secret-copy/Secret/admin/db").isalnum()
     assert record_name("a") != record_name("b")
 
@@ -127,7 +127,7 @@ def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
     with_store(deed)
 
 
-def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
+def test_a_set_that_is_held_again_has_new_times() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(clock := Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -175,7 +175,7 @@ def test_an_answer_applies_to_the_rest_of_its_set() -> None:
     with_store(deed)
 
 
-def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
+def test_an_answer_to_an_older_set_is_ignored() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -191,7 +191,7 @@ def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
     with_store(deed)
 
 
-def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_over() -> None:
+def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
@@ -207,7 +207,7 @@ def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_
     with_store(deed)
 
 
-def test_an_answer_without_a_held_set_is_none() -> None:
+def test_an_answer_to_a_key_that_is_not_held_is_not_posted() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         assert await post_answer(client, "samara", str(a_key()), "release") is None
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
@@ -216,7 +216,7 @@ def test_an_answer_without_a_held_set_is_none() -> None:
     with_store(deed)
 
 
-def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
+def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
@@ -235,7 +235,7 @@ def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
     with_store(deed)
 
 
-def test_an_answer_given_in_between_is_not_overwritten() -> None:
+def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -252,7 +252,7 @@ def test_an_answer_given_in_between_is_not_overwritten() -> None:
     with_store(deed)
 
 
-def test_a_restart_writes_on_the_version_that_it_has_loaded() -> None:
+def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
@@ -272,7 +272,7 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
@@ -344,7 +344,7 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
     assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
 
 
-def test_a_config_map_full_of_garbage_does_not_stop_the_start() -> None:
+def test_unreadable_records_do_not_stop_the_start() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
@@ -355,7 +355,7 @@ def test_a_config_map_full_of_garbage_does_not_stop_the_start() -> None:
     with_store(deed)
 
 
-def test_names_counts_and_times_are_all_that_is_written() -> None:
+def test_a_record_has_only_names_counts_and_times() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         (text,) = store.objects[PATH]["data"].values()

@@ -103,7 +103,7 @@ def test_clocks_of_other_machines_are_ignored() -> None:
     on_stage(deed)
 
 
-def test_a_lease_that_is_renewed_is_never_over() -> None:
+def test_a_lease_that_is_renewed_never_expires() -> None:
     async def deed(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         for _ in range(5):
@@ -155,7 +155,7 @@ def test_a_process_does_not_take_a_lease_again_that_it_released() -> None:
     on_stage(deed)
 
 
-def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
+def test_a_renewal_during_the_release_does_not_keep_the_lease() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -235,7 +235,7 @@ def test_a_leader_that_loses_the_lease_stops_at_once() -> None:
 
 
 @pytest.mark.parametrize("answer", [cuts, refuses(503, "ServiceUnavailable"), refuses(403, "Forbidden")])
-def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
+def test_after_an_error_the_lease_and_its_deadline_are_as_before(answer: Any) -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
@@ -281,7 +281,7 @@ def test_renewing_keeps_when_it_was_acquired() -> None:
     on_stage(deed)
 
 
-def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
+def test_a_lease_that_is_unreachable_for_two_durations_is_reported() -> None:
     async def deed(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 2 * DURATION
@@ -303,7 +303,7 @@ def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, tol
     on_stage(deed)
 
 
-def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
+def test_a_lease_that_can_be_read_and_not_written_is_not_reported_as_unreachable() -> None:
     """The store is full, say: a restart would not help, and a probe must not ask for one."""
 
     async def deed(stage: Stage) -> None:

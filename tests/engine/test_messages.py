@@ -78,7 +78,7 @@ def test_a_message_ends_the_wait_of_the_controller() -> None:
     asyncio.run(run())
 
 
-def test_a_message_that_came_before_the_wait_is_not_slept_through() -> None:
+def test_a_wait_ends_at_once_if_a_message_is_already_there() -> None:
     async def run() -> None:
         inbox = an_open_inbox()
         inbox.post(Listed(SECRET))

@@ -189,14 +189,14 @@ def test_unreadable_records_of_deleted_namespaces_are_left_out(text: str) -> Non
     assert records({"data": {"namespaces": text}}) == {}
 
 
-def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
+def test_a_recorded_deletion_in_the_future_counts_from_now() -> None:
     holds = some()
     holds.restore((), {"a": -3600.0, "b": 599.0, "c": 601.0})
 
     assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
-def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
 
     async def deed(client: Client, store: Store, script: Script) -> None:
@@ -215,7 +215,7 @@ def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.Mo
     with_store(deed)
 
 
-def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
+def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:
     """It is not there, and that is no reason to forget how often it was refused."""
     engine = EngineHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
     for attempt in range(1, 4):
@@ -229,7 +229,7 @@ def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
         assert wait.attempts == attempt
 
 
-def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
+def test_the_finalizer_stays_while_the_namespace_is_being_created() -> None:
     """A SubNamespace deleted right after its creation must not leave a namespace behind."""
     engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
     engine.plan(a_key("x"))

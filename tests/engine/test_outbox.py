@@ -80,7 +80,7 @@ def test_two_sources_never_write_to_one_address_at_once() -> None:
     assert len(outbox) == 0
 
 
-def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
+def test_a_locked_address_delays_no_other_address_of_its_source() -> None:
     outbox = an_outbox()
     outbox.put(first := create("a", a_key("x"), "same"), urgent=False)
     outbox.put(create("a", a_key("y"), "same"), urgent=False)
@@ -102,7 +102,7 @@ def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
     assert len([each for each in first if each.startswith("noisy")]) >= 50
 
 
-def test_a_source_that_comes_late_is_next_but_one() -> None:
+def test_a_new_source_is_served_within_two_turns() -> None:
     outbox = an_outbox()
     for namespace in numbered(0, 100):
         outbox.put(create(namespace, a_key("noisy")), urgent=False)
@@ -153,7 +153,7 @@ def test_a_write_locks_its_address_from_when_it_is_taken_until_its_result_is_han
     assert outbox.in_flight(write.ref) is None
 
 
-def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
+def test_a_slow_namespace_does_not_fill_all_writes_in_flight() -> None:
     outbox = an_outbox(2)
     slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
     for write in slow:
@@ -261,7 +261,7 @@ def test_turns_are_fair_between_sources_waiting_for_different_namespaces() -> No
     assert taken(outbox) == ["early to c", "late to b"]
 
 
-def test_a_source_served_in_between_is_behind_those_not_served() -> None:
+def test_a_source_that_was_served_comes_after_those_that_were_not() -> None:
     outbox = an_outbox(1)
     flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
     outbox.done(flying["b"])
@@ -282,7 +282,7 @@ def test_an_unused_turn_in_a_full_namespace_passes_to_the_next_source() -> None:
     assert taken(outbox) == ["z to full"]
 
 
-def test_the_age_of_what_has_waited_longest_is_known() -> None:
+def test_the_outbox_reports_the_age_of_its_oldest_write() -> None:
     outbox = an_outbox(1, clock := Clock())
     assert outbox.oldest() == 0.0
     outbox.put(create("a", a_key("x")), urgent=False)

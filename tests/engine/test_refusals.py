@@ -62,7 +62,7 @@ def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> No
 
 
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
-def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int) -> None:
+def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times: int) -> None:
     """Otherwise a condition would change with every attempt."""
     engine, tally = begun()
     tried(engine, result, times)
@@ -75,7 +75,7 @@ def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int)
     assert (tally.in_sync, told(tally)) == (1, {})
 
 
-def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
+def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
     engine, tally = begun()
     tried(engine, BROKEN, 3)
     engine.observe(a_source(targets="a", version=2, generation=2))
@@ -83,7 +83,7 @@ def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
     assert (tally.pending, told(tally)) == (1, {})
 
 
-def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted() -> None:
+def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -> None:
     engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
     assert verb(tried(engine, REFUSED)) == "update"
     engine.deliver(engine.cache.remove(HERE))
@@ -111,7 +111,7 @@ def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None
         engine.plan(a_key())
 
 
-def test_a_lasting_refusal_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_refusal_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     engine, _ = begun()
     tried(engine, BROKEN, 6)
     warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
@@ -189,7 +189,7 @@ def test_fault_19_a_full_store_pauses_all_writes() -> None:
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
-def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
+def test_other_server_errors_do_not_count_as_full_storage(message: str) -> None:
     result = classify(ServerFault(500, "InternalError", message))
     assert (result.storage_full, result.server_fault, result.overloaded) == (False, True, False)
 
@@ -207,7 +207,7 @@ def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message
     assert classify(from_status(status, body)).outcome is Outcome.REFUSED
 
 
-def test_a_refused_status_is_reported_and_counts_as_no_copy() -> None:
+def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:
     """It is written on the source itself, which may be in a namespace with a copy."""
     engine, tally = begun()
     engine.finish(create("a"))

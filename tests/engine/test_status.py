@@ -79,14 +79,14 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     assert (stage.status() or {})["conditions"] == [{**CONDITION, "lastTransitionTime": "2025"}]
 
 
-def test_an_odd_status_counts_as_none() -> None:
+def test_a_malformed_status_is_replaced() -> None:
     stage = Stage()
     words = {toys.PATH: "p", toys.INTO: "a,b"}
     stage.cache.put(an_object(SOURCE, 2, annotations=words, status=a_field("status", ["odd"])))
     assert stage.status() is not None
 
 
-def test_a_source_type_without_status_is_never_due() -> None:
+def test_a_source_type_without_a_status_has_none_to_write() -> None:
     stage = Stage()
     stage.reporter.touch(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
@@ -97,7 +97,7 @@ def test_a_source_type_without_status_is_never_due() -> None:
     assert quiet.next_due() is None
 
 
-def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
+def test_while_writes_wait_a_status_is_written_once_a_second() -> None:
     stage = Stage()
     stage.busy = True
     stage.reporter.touch(KEY)
@@ -110,7 +110,7 @@ def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
     assert written[0] == 0
 
 
-def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
+def test_after_the_last_write_a_status_is_written_at_once() -> None:
     stage = Stage()
     stage.busy = True
     stage.reporter.touch(KEY)
@@ -135,7 +135,7 @@ def test_missing_copies_are_in_the_status() -> None:
     assert (stage.status() or {})["right"] == 1
 
 
-def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write() -> None:
+def test_fault_38_a_condition_of_another_client_stays_and_causes_no_write() -> None:
     stage = Stage()
     theirs = {"type": "Fresh", "status": "True", "lastTransitionTime": "2025"}
     mine = {**CONDITION, "lastTransitionTime": "2025"}

@@ -34,9 +34,7 @@ BEFORE = an_object(REF, annotations=WORDS, finalizers=(toys.GUARD,))
     ],
     ids=["gone", "going", "changed"],
 )
-def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_it(
-    after: Object | None, told: object
-) -> None:
+def test_the_end_of_a_custom_resource_drops_the_answer_about_its_definition(after: Object | None, told: object) -> None:
     """The definition may have begun to go in between, and have taken the resource with it."""
     engine = EngineHarness(registry=toys.full_registry())
     engine.cache.answers.keep(ASKED, True)
@@ -57,7 +55,7 @@ def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> No
 
 
 @pytest.mark.parametrize("word", [{PAUSED: "true"}, {ACCEPT: "team"}], ids=["paused", "accepting"])
-def test_a_consent_change_triggers_all_copies_in_the_namespace(
+def test_a_changed_pause_or_consent_triggers_all_copies_in_the_namespace(
     word: dict[str, str],
 ) -> None:
     cache = a_cache()

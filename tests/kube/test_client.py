@@ -122,7 +122,7 @@ def test_a_path_with_other_characters_is_not_sent(method: str, name: str) -> Non
     with_server(deed)
 
 
-def test_the_body_goes_out_as_it_is() -> None:
+def test_the_body_is_sent_unchanged() -> None:
     async def deed(client: Client, script: Script) -> None:
         sent = b'{"data":{"k":"' + b"x" * (2**20 - 100) + b'"}}'
         assert json.loads(await client.request("POST", "/api/v1/namespaces/a/secrets", sent)) == {"ok": True}
@@ -162,7 +162,7 @@ def test_a_continue_token_is_sent_unchanged() -> None:
         (418, "", errors.ApiError),
     ],
 )
-def test_a_status_is_an_error_of_its_kind(status: int, reason: str, kind: type[ApiError]) -> None:
+def test_each_status_becomes_its_own_error(status: int, reason: str, kind: type[ApiError]) -> None:
     fault = error_of(refuses(status, reason, "because"))
 
     assert type(fault) is kind
@@ -211,7 +211,7 @@ def test_a_terminating_namespace_is_recognised_by_its_cause() -> None:
     assert fault.terminating
 
 
-def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
+def test_an_error_that_arrives_in_pieces_is_read_completely() -> None:
     text = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "there"}).encode()
 
     async def in_pieces(request: web.Request) -> web.StreamResponse:
@@ -235,7 +235,7 @@ def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
     assert "\n" not in str(fault)
 
 
-def test_an_endless_error_body_is_read_only_in_part() -> None:
+def test_an_endless_error_body_is_read_only_partly() -> None:
     fault = error_of(says(b"x" * 2**22, 500))
 
     assert len(str(fault)) < 1000
@@ -313,7 +313,7 @@ def test_a_watch_gets_new_credentials_too() -> None:
 @pytest.mark.parametrize(
     "answer", [refuses(409, "Conflict"), refuses(429), refuses(500), refuses(503), refuses(403), hangs, cuts]
 )
-def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
+def test_no_other_request_is_sent_twice(method: str, answer: Answer) -> None:
     async def deed(client: Client, script: Script) -> None:
         await client.get(PATH)  # so that the connection is one that was used before
         with pytest.raises(errors.SamaraError):

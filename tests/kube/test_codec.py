@@ -127,7 +127,7 @@ def test_the_version_is_read_without_the_rest() -> None:
     assert version_of(raw(version=2**53 + 1)) == 2**53 + 1
 
 
-def test_the_status_is_no_content() -> None:
+def test_the_status_is_not_part_of_the_content() -> None:
     kind = Kind("toys.dev", "v1", "Fetch", "fetches")
     with_status = codec().object(kind, raw(status={"ready": True}))
 
@@ -296,7 +296,7 @@ def test_a_body_carries_the_bytes_of_the_content_unchanged(data: bytes) -> None:
     assert json.loads(sent(obj))["data"] == json.loads(data)
 
 
-def test_a_body_has_its_own_head() -> None:
+def test_a_body_has_its_own_metadata() -> None:
     sent_body = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
 
     assert (sent_body["apiVersion"], sent_body["kind"]) == ("v1", "Secret")
@@ -314,7 +314,7 @@ def test_a_copy_without_labels_can_be_sent() -> None:
     assert json.loads(body(copy.ref, Content(), {"labels": copy.template.labels}))["metadata"]["labels"] == {}
 
 
-def test_sealed_content_is_equal_and_never_sent() -> None:
+def test_content_without_bytes_is_equal_and_never_sent() -> None:
     obj = codec().object(SECRET, raw())
     sealed = obj.content.digests_only()
 

@@ -44,10 +44,10 @@ def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | 
     ("path", "line"),
     [("spec.labels.other", 2), ("spec.list[2].name", 6), ("spec.list.name", 6), ("spec.empty[0]", 10), ("status.x", 1)],
 )
-def test_of_a_field_that_is_not_there_the_nearest_one_above_is_shown(path: str, line: int) -> None:
+def test_a_missing_field_leads_to_the_line_of_its_nearest_ancestor(path: str, line: int) -> None:
     found = spot(yaml.compose(TEXT), path)
     assert (found.line, kind_of(found.node)) == (line, "nothing")
 
 
-def test_a_mapping_that_holds_itself_ends() -> None:
+def test_a_mapping_that_contains_itself_does_not_loop() -> None:
     assert spot(yaml.compose('&a\n"": *a\n'), "[x].y").node is None

@@ -73,46 +73,46 @@ def test_a_good_source_has_no_findings(tmp_path: Path) -> None:
     assert of(tmp_path, f"{TO}: a,b") == []
 
 
-def test_a_fault_of_the_desired_state_is_found_on_the_line_of_its_field(tmp_path: Path) -> None:
+def test_a_fault_of_the_desired_state_is_reported_on_the_line_of_its_field(tmp_path: Path) -> None:
     [finding] = of(tmp_path, "x: y", f"{TO}: Bad_Name")
     assert (finding.line, finding.key, finding.found) == (8, TO, f"{TO} names what cannot be a namespace")
 
 
-def test_what_the_vocabulary_has_to_add_is_found_beside_it(tmp_path: Path) -> None:
+def test_the_own_findings_of_a_vocabulary_are_reported_too(tmp_path: Path) -> None:
     note, fault = of(tmp_path, "note: x", f"{TO}: Bad_Name")
     assert (note.line, note.key, note.found, note.expected) == (7, "note", "a text", "no note")
     assert (fault.line, fault.key) == (8, TO)
 
 
-def test_a_key_on_a_kind_that_is_not_copied_is_found(tmp_path: Path) -> None:
+def test_a_key_on_a_kind_that_is_not_copied_is_reported(tmp_path: Path) -> None:
     [finding] = of(tmp_path, f"{TO}: a", kind="Secret")
     assert (finding.line, finding.key, finding.found) == (7, TO, "on a Secret")
     assert "ConfigMap" in finding.expected
     assert "vocabularies.toy" in finding.expected
 
 
-def test_a_key_as_a_label_is_found(tmp_path: Path) -> None:
+def test_a_key_as_a_label_is_reported(tmp_path: Path) -> None:
     [finding] = of(tmp_path, "x: y", labels=f"{{{TO}: a}}")
     assert (finding.line, finding.key, finding.found) == (5, TO, "a label")
 
 
-def test_a_key_that_is_null_is_found(tmp_path: Path) -> None:
+def test_a_key_with_a_null_value_is_reported(tmp_path: Path) -> None:
     [finding] = of(tmp_path, f"{TO}:")
     assert (finding.line, finding.key, finding.found) == (7, TO, "null")
 
 
-def test_a_misspelt_key_and_a_mark_written_by_hand_are_found(tmp_path: Path) -> None:
+def test_a_misspelt_key_and_a_mark_written_by_hand_are_reported(tmp_path: Path) -> None:
     misspelt, mark = of(tmp_path, "toy.cert-manager.io/copy-two: a", f"{FROM}: a/x")
     assert (misspelt.line, misspelt.expected) == (7, TO)
     assert (mark.line, mark.found) == (8, "a mark written by hand")
 
 
-def test_an_illegal_key_is_answered_with_the_one_that_is_meant(tmp_path: Path) -> None:
+def test_an_illegal_key_is_reported_with_the_legal_one(tmp_path: Path) -> None:
     [finding] = of(tmp_path, "toy.cert-manager.io/copy/to: a")
     assert finding.expected == TO
 
 
-def test_what_is_never_copied_is_found_on_a_source(tmp_path: Path) -> None:
+def test_an_annotation_that_is_never_copied_is_reported_on_a_source(tmp_path: Path) -> None:
     [finding] = of(tmp_path, f"{TO}: a", "helm.sh/chart: x")
     assert (finding.line, finding.key, finding.found) == (8, "helm.sh/chart", "an annotation that does not travel")
 

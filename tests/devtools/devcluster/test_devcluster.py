@@ -134,14 +134,14 @@ def test_a_restart_and_a_kill_keep_address_and_data(cluster: Devcluster) -> None
     assert len(events(cluster)) > recorded
 
 
-def test_compaction_forgets_history(cluster: Devcluster) -> None:
+def test_revisions_before_a_compaction_cannot_be_read(cluster: Devcluster) -> None:
     cluster.kubectl("create", "configmap", "before-compaction")
     revision = cluster.compact()
     with pytest.raises(DevclusterError, match="compacted"):
         cluster.etcd_call("/v3/kv/range", {"key": "AA==", "revision": revision - 1})
 
 
-def test_without_controllers_and_audit_two_processes_serve_on_the_port_asked_for() -> None:
+def test_without_controllers_and_audit_two_processes_serve_on_the_requested_port() -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]

@@ -77,7 +77,7 @@ def test_a_child_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
         eventually(lambda: not runs(int(line)))
 
 
-def test_a_child_survives_the_thread_that_requested_it(tmp_path: Path) -> None:
+def test_a_child_survives_the_thread_that_started_it(tmp_path: Path) -> None:
     children = Children(tmp_path)
     thread = threading.Thread(target=children.start, args=("sleeper", Path("/bin/sleep"), ["600"]))
     thread.start()
@@ -107,7 +107,7 @@ def test_a_child_that_ended_by_itself_is_named(tmp_path: Path) -> None:
     children.stop_all()
 
 
-def test_a_name_is_used_once(tmp_path: Path) -> None:
+def test_two_children_cannot_have_the_same_name(tmp_path: Path) -> None:
     children = Children(tmp_path)
     children.start("sleeper", Path("/bin/sleep"), ["600"])
     with pytest.raises(DevclusterError, match="runs already"):

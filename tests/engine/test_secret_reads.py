@@ -113,7 +113,7 @@ def test_values_that_were_read_are_planned_and_written() -> None:
     assert write.copy.template.content == secret("whole whole")
 
 
-def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
+def test_a_source_is_planned_when_its_path_cannot_be_read() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.stores.fail(ReadError("TokenError", "no")))
@@ -171,7 +171,7 @@ def test_a_deleted_source_is_unsubscribed() -> None:
     assert stage.asked() == {}
 
 
-def test_source_types_that_do_not_read_it_are_not_asked() -> None:
+def test_sources_of_other_source_types_are_not_subscribed() -> None:
     stage = Stage(a_source("f", "one"))
     stage.stores.vocabularies = frozenset()
     stage.plan("f")
@@ -188,7 +188,7 @@ def test_a_plan_sees_a_path_whatever_its_interval() -> None:
     assert stage.engine.cache.answer(SecretPath("one", 7.0)) == SecretReading(b"whole", "now")
 
 
-def test_in_sync_means_that_every_path_has_an_answer() -> None:
+def test_the_engine_is_synced_once_every_path_has_an_answer() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     assert not stage.engine.synced
@@ -234,7 +234,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     return engine
 
 
-def test_thousands_of_statuses_leave_room_for_others() -> None:
+def test_thousands_of_due_statuses_are_written_in_many_turns() -> None:
     """The secret manager was read again, and thousands of statuses change."""
     engine, turns, written = slow(1000, 0.001), 0, 0
     while engine.controller.work():
@@ -263,7 +263,7 @@ def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None
 # when a copy was written
 
 
-def test_the_counts_say_when_a_copy_was_last_written() -> None:
+def test_the_counts_hold_the_time_of_the_last_written_copy() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.read())

@@ -53,7 +53,7 @@ def run(program: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_loop_that_stands_still_ends_the_process_and_says_where() -> None:
+def test_a_blocked_loop_ends_the_process_and_its_stack_is_printed() -> None:
     ended = run(STANDS_STILL)
 
     assert ended.returncode == 70
@@ -71,12 +71,12 @@ def test_a_running_loop_is_left_alone() -> None:
     ("point", "writes"),
     [("before-write:1", 0), ("before-write", 0), ("after-write:1", 1), ("before-write:3", 2), ("after-write:3", 3)],
 )
-def test_a_crash_point_ends_the_process_at_its_number_without_a_word(point: str, writes: int) -> None:
+def test_a_crash_point_ends_the_process_at_its_number_without_output(point: str, writes: int) -> None:
     ended = run(PASSES, SAMARA_CRASH_AT=point)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (137, "write\n" * writes, "")
 
 
 @pytest.mark.parametrize("point", ["", "within-recreate:1", "after-write:9"])
-def test_a_point_that_is_not_reached_does_nothing(point: str) -> None:
+def test_a_crash_point_that_is_not_reached_has_no_effect(point: str) -> None:
     assert run(PASSES, SAMARA_CRASH_AT=point).stdout == "write\n" * 4

@@ -74,7 +74,7 @@ def asked(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), TRIAL
     return asyncio.run(run())
 
 
-def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
+def test_a_dry_run_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
     (seen,) = asked(STORES).seen
 
     assert (seen.method, seen.path) == ("POST", "/apis/toys.dev/v1/namespaces/operator/queues")
@@ -83,7 +83,7 @@ def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
     assert seen.json == {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": named, "spec": {"depth": 1}}
 
 
-def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_good_one() -> None:
+def test_a_dry_run_with_a_name_that_exists_is_repeated_with_a_generated_one() -> None:
     named = DryRunCreate(
         QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"name":"q"},"spec":{"depth":1}}'
     )
@@ -111,7 +111,7 @@ def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
         refuses(400, "BadRequest", "depth must not be negative"),
     ],
 )
-def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
+def test_a_refused_dry_run_is_kept_as_an_answer(refusal: Answer) -> None:
     told = asked(refusal)
 
     (value,) = told.values.values()
@@ -133,7 +133,7 @@ def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
         says({"metadata": "odd"}),
     ],
 )
-def test_a_question_that_fails_is_asked_again_later(failure: Answer) -> None:
+def test_a_failed_dry_run_is_repeated_later(failure: Answer) -> None:
     told = asked(failure)
 
     assert told.values == {TRIAL: UNREAD}
@@ -147,7 +147,7 @@ def test_after_a_failure_the_next_key_gets_an_answer() -> None:
     assert told.again == [(a_key(), 5.0), (a_key(), 0.0)]
 
 
-def test_one_question_is_asked_once_however_many_want_to_know() -> None:
+def test_keys_with_the_same_query_share_one_request() -> None:
     one, two, part = a_key("one"), a_key("two"), a_key("two").in_namespace("a")
     told = asked(STORES, by=((one, TRIAL), (two, TRIAL), (part, TRIAL), (two, TRIAL)))
 
@@ -155,7 +155,7 @@ def test_one_question_is_asked_once_however_many_want_to_know() -> None:
     assert sorted(told.again, key=str) == sorted([(one, 0.0), (two, 0.0), (part, 0.0)], key=str)
 
 
-def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_other_alone() -> None:
+def test_of_two_concurrent_queries_one_can_fail_alone() -> None:
     told = asked(refuses(500), STORES, by=((a_key("one"), TRIAL), (a_key("two"), OTHER)))
 
     assert sorted(map(str, (delay for _, delay in told.again))) == ["0.0", "5.0"]
@@ -202,7 +202,7 @@ def test_a_terminating_or_missing_crd_does_not_exist(answer: Answer) -> None:
 @pytest.mark.parametrize(
     "failure", [refuses(500, "InternalError"), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"odd": 1})]
 )
-def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: Answer) -> None:
+def test_a_failed_read_of_a_definition_is_repeated_later(failure: Answer) -> None:
     told = asked(failure, by=ABOUT)
 
     assert told.values == {STANDS: UNREAD}
@@ -224,7 +224,7 @@ TOP = NamespaceIsActive("top")
     ],
     ids=["there", "on its way out", "gone", "gone, as some servers say it"],
 )
-def test_whether_a_namespace_stands_is_read_with_the_right_to_list_them(items: object, stands: bool) -> None:
+def test_whether_a_namespace_is_active_is_read_with_a_list(items: object, stands: bool) -> None:
     told = asked(says({"kind": "NamespaceList", "items": items}), by=((a_key(), TOP),))
 
     (seen,) = told.seen
@@ -239,7 +239,7 @@ GONE = IsGone(at("a", "x"))
 
 
 @pytest.mark.parametrize(("doubted_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
-def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt(
+def test_an_absent_object_counts_as_gone_only_if_it_is_absent_after_the_doubt(
     doubted_for: float, answers: list[bool]
 ) -> None:
     async def run() -> list[object]:
@@ -286,7 +286,7 @@ def thing(uid: str = "u", **meta: object) -> Answer:
     return says({"kind": "PartialObjectMetadata", "metadata": {"uid": uid, **meta}})
 
 
-def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
+def test_the_owner_of_an_uncached_object_is_looked_up_and_then_read() -> None:
     told = asked(thing(ownerReferences=[MAKER]), SERVES, thing("u-m", annotations={SAYS: "so"}), by=BY_ITS_OWNER)
 
     home = "/apis/toys.dev/v1"

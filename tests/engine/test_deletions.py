@@ -66,7 +66,7 @@ def test_more_than_both_limits_is_held(asked: int, has: int, go: int) -> None:
     assert (a_key() in holds.held) == (go == 0)
 
 
-def test_without_a_limit_everything_is_deleted() -> None:
+def test_without_a_limit_every_deletion_is_allowed() -> None:
     holds = some(Clock(), brake=None)
 
     assert judged(holds, 0, 1000, 1000) == 1000
@@ -129,7 +129,7 @@ def test_a_release_allows_exactly_the_held_set() -> None:
     assert judged(holds, 0, 9) == 9
 
 
-def test_slices_of_a_released_set_may_go_one_by_one() -> None:
+def test_deletions_of_a_released_set_are_allowed_slice_by_slice() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     holds.release(a_key())
@@ -176,7 +176,7 @@ def test_a_change_that_is_undone_namespace_by_namespace_ends_the_hold() -> None:
     assert judged(holds, 0, 1) == 1
 
 
-def test_a_slice_in_which_only_some_are_still_to_go_holds_those() -> None:
+def test_a_slice_holds_only_the_deletions_that_it_still_plans() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     both = [*deletes(["ns-00000"]), Delete(a_key(), at("ns-00000", "other"), a_copy("ns-00000"))]
@@ -209,7 +209,7 @@ def test_a_hold_is_over_after_its_time() -> None:
     assert (holds.due(), holds.next_due()) == ([a_key()], 0.0)
 
 
-def test_a_hold_for_ever_waits_for_a_person() -> None:
+def test_a_hold_without_an_end_waits_for_a_release() -> None:
     holds = some(clock := Clock(), hold=inf)
     judged(holds, 0, 8)
     clock.now += 1e9
@@ -220,7 +220,7 @@ def test_a_hold_for_ever_waits_for_a_person() -> None:
     assert judged(holds, 0, 8) == 8
 
 
-def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> None:
+def test_after_a_restart_a_hold_lasts_for_its_full_time_again() -> None:
     holds = some(clock := Clock(), hold=600.0)
     holds.restore({str(a_key())}, {})
 
@@ -229,7 +229,7 @@ def test_after_a_restart_what_was_held_is_held_again_for_its_whole_time() -> Non
     assert holds.remembered == set()
 
 
-def test_a_remembered_key_that_no_longer_exists_is_forgotten_once_all_is_planned() -> None:
+def test_a_remembered_key_that_no_longer_exists_is_forgotten_once_everything_is_planned() -> None:
     holds = some(Clock())
     holds.restore({str(a_key("x")), str(a_key("y"))}, {})
     holds.settle([a_key("x")], lambda vocabulary: True)
@@ -254,14 +254,14 @@ def test_releasing_a_key_that_is_not_held_releases_nothing() -> None:
     assert judged(holds, 0, 8) == 0
 
 
-def test_the_name_of_a_set_depends_on_its_places_only() -> None:
+def test_the_digest_of_a_set_depends_only_on_its_addresses() -> None:
     refs = [each.ref for each in deletes(numbered(0, 9))]
 
     assert digest_of(refs) == digest_of(reversed(refs))
     assert digest_of(refs) != digest_of(refs[1:])
 
 
-def test_the_name_of_a_held_set_is_made_once() -> None:
+def test_the_digest_of_a_held_set_is_computed_once() -> None:
     """It is asked for every second, of thousands of places."""
     holds = some(Clock())
     judged(holds, 0, 8)
@@ -271,7 +271,7 @@ def test_the_name_of_a_held_set_is_made_once() -> None:
     assert hold.digest == digest_of(hold.refs)
 
 
-def test_nothing_is_kept_of_a_key_that_is_gone() -> None:
+def test_the_state_of_a_key_that_no_longer_exists_is_forgotten() -> None:
     holds = some(clock := Clock())
     judged(holds, 0, 3)
     clock.now += 61.0
@@ -310,7 +310,7 @@ def test_a_namespace_deleted_more_than_ten_minutes_ago_is_forgotten() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(1, 6), st.sampled_from([0.0, 30.0, 120.0])), max_size=25))
-def test_however_they_are_sliced_no_more_goes_in_ten_minutes_than_the_brake_allows(
+def test_for_any_slices_no_more_is_deleted_in_ten_minutes_than_the_brake_allows(
     asked: list[tuple[int, int, float]],
 ) -> None:
     holds, there = some(clock := Clock()), set(numbered(0, 20))
@@ -361,7 +361,7 @@ def a_gate(clock: Clock, holds: MassDeleteGuard | None = None, gone_after: float
     return Gate(clock, holds, gone_after, copies=[*map(a_namespace, names), *map(a_copy, names)])
 
 
-def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
+def test_a_vanished_source_keeps_its_copies_for_the_grace_period() -> None:
     gate = a_gate(clock := Clock())
     all_of_them = deletes(numbered(0, 3))
 
@@ -373,7 +373,7 @@ def test_a_source_that_vanished_keeps_its_copies_for_a_moment() -> None:
     assert gate.allowed(a_key(), None, all_of_them) == all_of_them
 
 
-def test_a_source_that_came_back_starts_the_moment_anew() -> None:
+def test_a_source_that_returns_restarts_the_grace_period() -> None:
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     clock.now += 10.0
@@ -382,7 +382,7 @@ def test_a_source_that_came_back_starts_the_moment_anew() -> None:
     assert gate.allowed(a_key(), None, deletes(["ns-00000"])) == []
 
 
-def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
+def test_a_slice_without_removals_does_not_restart_the_grace_period() -> None:
     """Otherwise a client that touches a Secret with a forged mark would keep all copies forever."""
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
@@ -396,7 +396,7 @@ def test_a_slice_without_removals_does_not_start_the_moment_anew() -> None:
 @pytest.mark.parametrize(
     "forgets", [lambda gate: gate.allowed(a_key(), None, []), lambda gate: gate.deletions.forget(a_key())]
 )
-def test_when_a_source_vanished_is_forgotten_with_its_last_copy(forgets: Callable[[Gate], object]) -> None:
+def test_the_grace_period_of_a_source_is_forgotten_with_its_last_copy(forgets: Callable[[Gate], object]) -> None:
     gate = a_gate(clock := Clock())
     gate.allowed(a_key(), None, deletes(["ns-00000"]))
     forgets(gate)
@@ -431,14 +431,14 @@ def test_forged_owner_references_do_not_weaken_the_brake() -> None:
     assert cache.count(Key("resource-distribution", source)) == 10
 
 
-def test_a_source_that_is_being_deleted_has_vanished() -> None:
+def test_a_terminating_source_counts_as_vanished() -> None:
     gate = a_gate(Clock())
 
     assert gate.allowed(a_key(), a_source(deleting=True, finalizers=("x",)), deletes(["ns-00000"])) == []
     assert gate.requeued == [(a_key(), 3.0)]
 
 
-def test_a_source_that_wants_less_is_obeyed_at_once() -> None:
+def test_deletions_of_an_existing_source_need_no_grace_period() -> None:
     gate = a_gate(Clock())
 
     assert len(gate.allowed(a_key(), a_source(), deletes(["ns-00000"]))) == 1
@@ -471,7 +471,7 @@ def test_a_discarded_deletion_leaves_an_annotated_orphan() -> None:
     assert not any(holds.is_discarded(each.ref) for each in asked)
 
 
-def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
+def test_a_discard_does_not_apply_to_a_larger_set() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
     gate.allowed(a_key(), None, deletes(numbered(0, 8)))
@@ -481,7 +481,7 @@ def test_a_discard_holds_for_its_set_and_for_nothing_more() -> None:
     assert not any(isinstance(each, Delete) for each in allowed)
 
 
-def test_a_source_that_is_there_and_asks_for_nothing_any_more_is_obeyed_at_once() -> None:
+def test_a_source_that_lost_its_request_needs_no_grace_period() -> None:
     gate = Gate(copies=[a_copy("a")])
     assert gate.allowed(a_key(), None, deletes(["a"])) == []
     gate.cache.note_ignored(a_key().source)
@@ -531,7 +531,7 @@ def test_other_removals_of_the_new_source_do_not_wait_for_leftovers() -> None:
     assert gate.allowed(key, a_source(), [*late(["left"], key), *now]) == now
 
 
-def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> None:
+def test_the_grace_period_for_leftovers_is_forgotten_when_none_is_left() -> None:
     gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
     gate.allowed(key.in_namespace("b"), a_source(), [])
@@ -542,7 +542,7 @@ def test_when_the_garbage_collector_has_taken_all_the_time_is_forgotten() -> Non
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
 
 
-def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
+def test_a_new_list_of_the_kind_restarts_the_grace_period_for_leftovers() -> None:
     gate, key = patient(clock := Clock())
     gate.allowed(key, a_source(), late(["left"], key))
     gate.deletions.distrust(key.source.kind)
@@ -551,7 +551,7 @@ def test_a_kind_that_was_listed_anew_begins_the_time_anew() -> None:
     assert gate.allowed(key, a_source(), late(["left"], key)) == []
 
 
-def test_a_copy_without_consent_is_deleted_at_once_however_often() -> None:
+def test_a_flapping_copy_without_consent_is_deleted_at_once() -> None:
     gate = Gate()
     unwanted = delete("a")
     for _ in range(2):
@@ -563,7 +563,7 @@ def test_a_copy_without_consent_is_deleted_at_once_however_often() -> None:
 
 
 @pytest.mark.parametrize("discard", [False, True])
-def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discard: bool) -> None:
+def test_a_release_does_not_apply_to_the_same_set_held_later(discard: bool) -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     holds.release(a_key(), discard)
@@ -576,7 +576,7 @@ def test_a_release_is_for_the_set_that_was_held_then_and_for_no_later_one(discar
 
 
 @pytest.mark.parametrize("discard", [False, True])
-def test_a_plan_of_all_says_which_of_a_released_set_are_still_to_go(discard: bool) -> None:
+def test_a_complete_plan_ends_the_release_for_addresses_that_were_deleted_before(discard: bool) -> None:
     """A copy whose delete is always refused must not keep the others released. They were deleted and created again."""
     holds = some(Clock())
     judged(holds, 0, 8)
@@ -592,7 +592,7 @@ def paused(first: int, last: int) -> frozenset[Ref]:
     return frozenset(each.ref for each in deletes(numbered(first, last)))
 
 
-def test_a_pause_is_no_answer_to_the_brake() -> None:
+def test_a_paused_namespace_keeps_its_held_deletions() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     assert holds.check(a_key(), [], 10, 10, paused(0, 8)) == []
@@ -604,7 +604,7 @@ def test_a_pause_is_no_answer_to_the_brake() -> None:
     assert judged(holds, 0, 8) == 0
 
 
-def test_a_pause_does_not_take_a_release_back() -> None:
+def test_a_pause_does_not_end_a_release() -> None:
     holds = some(Clock())
     judged(holds, 0, 8)
     holds.release(a_key())

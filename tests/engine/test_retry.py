@@ -36,7 +36,7 @@ def delays(waits: RetryBackoff, clock: Clock, result: Result, times: int) -> lis
     return found
 
 
-def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> None:
+def test_the_wait_after_a_refusal_doubles_up_to_fifteen_minutes() -> None:
     clock = Clock()
     found = delays(RetryBackoff(MOST, clock), clock, REFUSED, 14)
 
@@ -44,7 +44,7 @@ def test_a_refused_write_is_tried_ever_more_seldom_up_to_fifteen_minutes() -> No
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
-def test_an_unreported_failure_is_retrying_until_its_time() -> None:
+def test_an_unreported_failure_counts_as_retrying_until_it_is_due() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     found = [waits.retrying]
     delay = waits.note(create("a"), FAILED)
@@ -68,7 +68,7 @@ def test_the_longest_wait_is_a_setting() -> None:
     assert max(delays(RetryBackoff(10.0, clock), clock, REFUSED, 12)) <= 12.2
 
 
-def test_a_failed_write_is_tried_again_within_half_a_minute_for_ever() -> None:
+def test_the_wait_after_a_failure_grows_to_half_a_minute() -> None:
     clock = Clock()
     found = delays(RetryBackoff(MOST, clock), clock, FAILED, 100)
 
@@ -84,13 +84,13 @@ def test_a_stale_write_is_retried_at_once_and_then_with_backoff() -> None:
     assert 0.0 < found[1] < found[2]
 
 
-def test_it_waits_at_least_as_long_as_the_server_says() -> None:
+def test_a_retry_waits_at_least_for_retry_after() -> None:
     waits = RetryBackoff(MOST, Clock())
 
     assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
 
 
-def test_it_waits_no_longer_than_a_minute_whatever_the_server_says() -> None:
+def test_retry_after_is_limited_to_a_minute() -> None:
     waits = RetryBackoff(MOST, Clock())
 
     assert waits.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
@@ -108,7 +108,7 @@ def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
     assert times[-1] < clock.now + 400 * 0.2 + 5
 
 
-def test_an_address_that_waits_long_does_not_delay_one_that_is_refused_for_the_first_time() -> None:
+def test_a_long_wait_at_one_address_does_not_delay_another() -> None:
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 10)
@@ -117,7 +117,7 @@ def test_an_address_that_waits_long_does_not_delay_one_that_is_refused_for_the_f
     assert waits.note(create("b"), REFUSED) < 3.0
 
 
-def test_thousands_of_refusals_are_spread_and_moments_that_have_passed_forgotten() -> None:
+def test_thousands_of_retries_are_spread_out_and_past_slots_forgotten() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     for round_ in range(6):
         for namespace in numbered(0, 1000):
@@ -185,7 +185,7 @@ def test_a_released_write_that_is_refused_again_waits_longer() -> None:
 
 
 @pytest.mark.parametrize("ticks", [1, 2])
-def test_a_change_while_a_try_is_on_its_way_gives_another_try_a_second_later(ticks: int) -> None:
+def test_a_change_during_a_retry_causes_another_retry_a_second_later(ticks: int) -> None:
     """A quota is raised: its spec changes first; its status, which admission reads, while the next try is under way."""
     waits = RetryBackoff(MOST, clock := Clock())
     delays(waits, clock, REFUSED, 6)
@@ -213,7 +213,7 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
     assert waits.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
 
 
-def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_changes() -> None:
+def test_a_namespace_is_released_at_most_once_per_second() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     tries: set[float] = set()
     for _ in range(500):
@@ -227,7 +227,7 @@ def test_a_namespace_is_freed_at_most_once_per_second_however_often_its_quota_ch
     assert len(ordered) == 6
 
 
-def test_a_namespace_that_was_quiet_is_freed_at_once_again() -> None:
+def test_a_namespace_without_recent_changes_is_released_at_once() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
     waits.note(create("a"), REFUSED)
     for _ in range(200):
@@ -286,7 +286,7 @@ class Unsearched(dict[str, Any]):
     __iter__ = items = keys = values
 
 
-def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
+def test_releasing_a_source_does_not_search_all_backoffs() -> None:
     waits = RetryBackoff(MOST, Clock())
     waits._by_namespace = Unsearched()
     waits.note(create("a"), REFUSED)
@@ -298,7 +298,7 @@ def test_a_source_that_changes_does_not_look_through_all_that_waits() -> None:
     assert holding(waits, at("b", "other")) is not None
 
 
-def test_ended_backoffs_leave_nothing_behind() -> None:
+def test_ended_backoffs_are_removed_from_the_indexes() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
@@ -308,7 +308,7 @@ def test_ended_backoffs_leave_nothing_behind() -> None:
     assert (waits._by_namespace, waits._by_source) == ({}, {})
 
 
-def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
+def test_a_deleted_namespace_ends_its_backoffs() -> None:
     waits = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         waits.note(create(namespace), REFUSED)
@@ -320,7 +320,7 @@ def test_nothing_waits_in_a_namespace_that_is_gone() -> None:
     assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
 
 
-def test_backoffs_of_a_deleted_object_end() -> None:
+def test_a_deleted_object_ends_its_backoffs() -> None:
     waits = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
         waits.note(create("a", key), REFUSED)
@@ -329,7 +329,7 @@ def test_backoffs_of_a_deleted_object_end() -> None:
     assert [ref.name for _, ref in waits._by_namespace["a"]] == ["other"]
 
 
-def test_a_change_of_a_namespace_frees_what_is_to_be_written_on_it() -> None:
+def test_a_changed_namespace_releases_the_writes_to_the_namespace_itself() -> None:
     waits = RetryBackoff(MOST, Clock())
     for name in ("a", "b"):
         have = a_namespace(name)
@@ -365,16 +365,16 @@ def told(*results: Result) -> list[bool]:
     return found
 
 
-def test_the_third_fault_in_a_row_is_reported() -> None:
+def test_the_third_server_fault_in_a_row_is_reported() -> None:
     assert told(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
 
 
-def test_a_server_that_is_overloaded_or_out_of_reach_has_not_refused_and_has_not_succeeded() -> None:
+def test_an_overloaded_or_unreachable_server_does_not_change_the_number_of_faults() -> None:
     assert told(FAILED, FAILED, FAILED, FAILED) == [False] * 4
     assert told(BROKEN, BROKEN, FAILED, BROKEN, FAILED) == [False, False, False, True, True]
 
 
-def test_an_answer_that_is_no_fault_begins_the_row_anew() -> None:
+def test_an_answer_that_is_no_fault_resets_the_number_of_faults() -> None:
     assert told(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
 
 
