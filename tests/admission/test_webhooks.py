@@ -212,6 +212,6 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook_that_either_of_them_ca
     keys = ("toys.dev/one", "toys.dev/two")
     both = [a_source_type(key[-3:], spelled, SECRET, asks=frozenset({key})) for key in keys]
     (joined,) = hooks(Registry(tuple(both))).values()
-    alone = [next(iter(hooks(Registry((each,))).values())) for each in both]
-    conditions = [each["matchConditions"][0]["expression"] for each in (joined, *alone)]
+    alone = [next(iter(hooks(Registry((source_type,))).values())) for source_type in both]
+    conditions = [webhook["matchConditions"][0]["expression"] for webhook in (joined, *alone)]
     assert conditions[0] == f"{conditions[1]} || {conditions[2]}"

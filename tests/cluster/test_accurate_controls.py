@@ -238,7 +238,7 @@ def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns
         trees.hang(name, "root")
     trees.serve()
     for name in ("web", "api"):
-        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get("team") == "a")  # type: ignore[misc]
     theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"team": "a"}}}
     trees.api.request("PATCH", f"{SPACES}/web", theirs, query={"fieldManager": "gitops"}, content_type=APPLY)
     mark = trees.stage.audit.mark()
@@ -358,7 +358,7 @@ def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(t
     eventually(lambda: trees.sub_namespace("fleeting", "root") is None)
     assert rule.hits == 1
     deleted = [event for event in trees.writes(mark) if (event.verb, event.resource) == ("delete", "namespaces")]
-    assert [each.code for each in deleted] == [404]
+    assert [answer.code for answer in deleted] == [404]
     assert trees.there("fleeting") is None
 
 

@@ -72,8 +72,8 @@ def test_labels_and_annotations_whose_keys_are_listed_are_inherited_changed_and_
     trees.kubectl("annotate", "namespace", "root", "note=hi", "foo=x")
     wanted = {CREATED_BY: "accurate", "team": "a", "x.glob/y": "1"}
     for name, parent in (("mid", "root"), ("leaf", "mid")):
-        eventually(lambda each=name, up=parent: trees.labels(each) == {**wanted, PARENT: up})  # type: ignore[misc]
-        eventually(lambda each=name: metadata_of(trees.there(each) or {}) == {"note": "hi"})  # type: ignore[misc]
+        eventually(lambda name=name, parent=parent: trees.labels(name) == {**wanted, PARENT: parent})  # type: ignore[misc]
+        eventually(lambda name=name: metadata_of(trees.there(name) or {}) == {"note": "hi"})  # type: ignore[misc]
     trees.kubectl("label", "namespace", "root", "team=b", "x.glob/y-", "--overwrite")
     eventually(lambda: trees.labels("leaf") == {CREATED_BY: "accurate", PARENT: "mid", "team": "b"})
     trees.note("root", {"note": None})
@@ -149,7 +149,7 @@ def test_one_change_of_a_label_costs_one_request_per_namespace_below_and_no_hop_
     rooted(trees, *SIX)
     trees.hang("aside", "root")
     for name in (*SIX[1:], "aside"):
-        eventually(lambda each=name: trees.labels(each).get(CREATED_BY))  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get(CREATED_BY))  # type: ignore[misc]
     mark = stage.audit.mark()
     trees.label("root", {"team": "a"})
     eventually(lambda: trees.labels("s5").get("team") == "a")

@@ -407,7 +407,7 @@ def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_rel
         trees.until_well(name, "root")
     for name in names[:3]:
         let_go(trees, name, "root")
-        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+        eventually(lambda name=name: trees.there(name) is None)  # type: ignore[misc]
     let_go(trees, "web3", "root")
     (key,) = eventually(lambda: list(held(stage)))
     assert key == "accurate/SubNamespace/root/web3"
@@ -436,7 +436,7 @@ def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Tre
         trees.until_well(name, "root")
     for name in names[:3]:
         let_go(trees, name, "root")
-        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+        eventually(lambda name=name: trees.there(name) is None)  # type: ignore[misc]
     operator.kill()
     operator.start().synced()
     let_go(trees, "web3", "root")
@@ -476,7 +476,7 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
     trees.serve()
     for name in names:
         trees.until_well(name, "root")
-        eventually(lambda each=name: trees.labels(each).get("app") == "mine")  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get("app") == "mine")  # type: ignore[misc]
     mark = stage.audit.mark()
     stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
     try:

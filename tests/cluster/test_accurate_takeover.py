@@ -124,7 +124,7 @@ def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: T
     trees.note("root", {"note": None})
     for name, above in (("web", "root"), ("deep", "web")):
         wanted = {CREATED_BY: "accurate", PARENT: above, "app": name}
-        eventually(lambda each=name, now=wanted: trees.labels(each) == now)  # type: ignore[misc]
+        eventually(lambda name=name, now=wanted: trees.labels(name) == now)  # type: ignore[misc]
     eventually(lambda: metadata_of(trees.there("deep") or {}) == {})
     trees.edit("root", "db", {"data": {"old": None}, "metadata": {"labels": {"l": None}}})
     trees.until_copied("db", *TREE)

@@ -107,12 +107,12 @@ def test_creates_and_updates_continue_while_removals_are_held(stage: Stage) -> N
 
 def test_restoring_the_selector_ends_the_hold_with_nothing_lost(stage: Stage) -> None:
     filled(stage)
-    uids = {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT}
+    uids = {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in EIGHT}
     shrink(stage)
     stage.expect.kept = set()
     stage.retarget("db", ",".join(EIGHT))
     eventually(lambda: not held(stage))
-    assert {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT} == uids
+    assert {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in EIGHT} == uids
     assert stage.operators[0].metrics()["samara_mass_delete_held"] == 0
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.support.clocks import Clock
 from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.clocks import Clock
 from tests.cluster.support.fishy import Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.operators import LEASE as LASTS
@@ -46,7 +46,7 @@ def stamp_is_off_by(stage: Stage) -> float:
 def renewals(stage: Stage, user: str) -> list[Event]:
     """The writes to the lease that were done."""
     written = [event for event in stage.audit.ours() if event.resource == "leases" and event.mutating and event.done]
-    return [each for each in written if each.user == user]
+    return [event for event in written if event.user == user]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ HOT = 10
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
     """Grants the users of the operator the rights for the kinds of these tests."""
-    rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
+    rules = [{"apiGroups": [group], "resources": names, "verbs": VERBS} for group, names in RESOURCES.items()]
     with granted(cluster, "fault-kinds", rules, USER, SECOND):
         yield
 
@@ -224,8 +224,8 @@ def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_reco
 def serve(scene: Scene, group: str, version: str, *, served: bool) -> None:
     path = f"{DEFINITIONS}/widgets.{group}"
     live = scene.api.get(path)
-    for each in live["spec"]["versions"]:
-        each["served"] = served or each["name"] != version
+    for entry in live["spec"]["versions"]:
+        entry["served"] = served or entry["name"] != version
     scene.api.patch(path, {"spec": {"versions": live["spec"]["versions"]}})
 
 

@@ -49,7 +49,7 @@ def spec(**changes: Any) -> Json:
         (spec(refreshInterval="0s"), "refreshInterval"),
         (spec(suspend="maybe"), "suspend"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, told: str) -> None:
     with pytest.raises(ApiFault, match=told) as refused:

@@ -43,7 +43,7 @@ def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fi
 
 def times(vault: Vault, document: str) -> list[float]:
     """The times of the requests for a document."""
-    return [at for at, each in vault.requests if each == document]
+    return [at for at, path in vault.requests if path == document]
 
 
 def test_defect_12_a_forbidden_path_is_read_with_backoff_and_delays_no_other(fishy: Fishy) -> None:

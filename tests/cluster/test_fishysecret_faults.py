@@ -124,7 +124,7 @@ def test_fault_47_nothing_is_written_from_a_partial_answer(fishy: Fishy, stage: 
     fishy.serve()
     fishy.ask("db", {name.upper(): name for name in "abcde"})
     message = fishy.until("db", "FetchError")
-    assert any(each in message for each in ("/d", "/e", "d", "e"))
+    assert any(path in message for path in ("/d", "/e", "d", "e"))
     never(lambda: fishy.data("db") is not None, SETTLED)
     fishy.put("d", f"{CANARY}-d")
     fishy.put("e", f"{CANARY}-e")
@@ -148,8 +148,8 @@ def test_fault_48_all_fields_of_a_document_come_from_the_same_read(fishy: Fishy,
             assert data.get("user", "").rpartition("-")[2] == data.get("pass", "").rpartition("-")[2]
         fishy.until_data("db", document(299))
         written = [event.response for event in fishy.writes() if event.resource == "secrets"]
-        numbers = [{value.rpartition("-")[2] for value in _texts(each)} for each in written]
-        assert all(len(each) == 1 for each in numbers)
+        numbers = [{value.rpartition("-")[2] for value in _texts(write)} for write in written]
+        assert all(len(versions) == 1 for versions in numbers)
 
 
 def test_fault_49_a_new_token_is_used_at_once_and_an_expired_one_deletes_nothing(fishy: Fishy) -> None:

@@ -56,7 +56,7 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
         (spec(target={"name": "Upper", "namespace": TARGET}), "spec.target.name"),
         (spec(refreshInterval="0s"), "refreshInterval"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_object_that_an_older_definition_accepted_is_reported_and_not_read(
     fishy: Fishy, loose: None, wrong: Json | None, told: str
@@ -72,7 +72,7 @@ def test_an_invalid_object_that_an_older_definition_accepted_is_reported_and_not
     fishy.until_gone("db")
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda each: "")
+@pytest.mark.parametrize("stored", STORED, ids=lambda value: "")
 def test_an_object_that_the_present_definition_would_refuse_is_reported_and_can_be_deleted(
     fishy: Fishy, stage: Stage, loose: None, stored: Json
 ) -> None:

@@ -90,7 +90,7 @@ def ours(name: str) -> Json:
 def only(name: str, version: str) -> Json:
     """Our definition as it was when it had only this version."""
     older = ours(name)
-    older["spec"]["versions"] = [each for each in older["spec"]["versions"] if each["name"] == version]
+    older["spec"]["versions"] = [entry for entry in older["spec"]["versions"] if entry["name"] == version]
     older["spec"]["versions"][0] |= {"served": True, "storage": True}
     return older
 
@@ -179,7 +179,7 @@ def test_distributions_of_the_first_version_wait_untouched_until_the_second_is_s
 
 def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage) -> None:
     operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
-    kinds = {each.rpartition("/")[2] for each in waiting(operator)}
+    kinds = {kind.rpartition("/")[2] for kind in waiting(operator)}
     assert kinds == {"SubNamespace", "ResourceDistribution", "FishySecret"}
     assert all("404" in why for why in waiting(operator).values())
     others_work(stage)

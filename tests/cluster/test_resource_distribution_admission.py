@@ -118,13 +118,13 @@ def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
     }
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}
     refusal = said(stage, a_distribution(version=version, resource=account, targets=targets))
-    for each in (
+    for fault in (
         "spec.targets.namespaceLabelSelector.matchExpressions[0].values",
         "'v1/ServiceAccount'",
         "'Not_Good'",
         "in includedNamespaces and in excludedNamespaces, where the latter counts: both",
     ):
-        assert each in refusal
+        assert fault in refusal
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,9 @@ def test_the_namespaces_of_a_condition_are_readable_in_both_versions(stage: Stag
             "reason": "NoNamespace",
             field: ["zz"],
         }
-        assert {frozenset(each) for each in fine} == {frozenset({"type", "status", "reason", "lastTransitionTime"})}
+        assert {frozenset(condition) for condition in fine} == {
+            frozenset({"type", "status", "reason", "lastTransitionTime"})
+        }
 
 
 @pytest.mark.parametrize(
@@ -207,8 +209,8 @@ def test_an_invalid_sync_to_is_refused_with_the_key_the_value_and_the_accepted_v
 ) -> None:
     guard(stage)
     refusal = said(stage, asking("db", annotations))
-    for each in words:
-        assert each in refusal
+    for word in words:
+        assert word in refusal
     for good in ({ASK: "cluster"}, {ASK: "namespace", LIST: "a"}, {ASK: "namespaces", LIST: "a;b,c d"}):
         assert said(stage, asking("db", good)) == ""
 

@@ -151,7 +151,7 @@ def test_rule_03_a_name_of_253_characters_gets_a_legal_label_that_ends_in_a_dige
     assert len(set(tokens)) == 3
     assert all(re.fullmatch(r"admin-[-.a-z0-9]+-[0-9a-f]{10}", token) and len(token) <= 63 for token in tokens)
     selected = stage.api.items("/api/v1/secrets", labelSelector=f"{FROM}={tokens[0]}")
-    assert [each["metadata"]["name"] for each in selected] == [names[0]]
+    assert [item["metadata"]["name"] for item in selected] == [names[0]]
 
 
 def test_rule_03_a_source_without_data_and_one_with_binary_data_are_copied_exactly(stage: Stage) -> None:

@@ -326,7 +326,7 @@ def test_rule_3_a_name_of_253_characters_gets_a_legal_label_by_which_copies_are_
     assert len(set(tokens)) == 2
     assert all(re.fullmatch(r"team-x+-[0-9a-f]{10}", token) for token in tokens)
     selected = scene.stage.api.items(f"/api/v1/{scene.plural}", labelSelector=f"{FROM}={tokens[0]}")
-    assert [each["metadata"]["name"] for each in selected] == [names[0]]
+    assert [item["metadata"]["name"] for item in selected] == [names[0]]
 
 
 # 4. Consent, and invalid values

@@ -88,7 +88,7 @@ def test_held_removals_are_replaced_and_refused_ones_stay_refused(
         tally.mark_not_removed(ref, "refused", "no right to delete")
     for held in (before - refused, now - refused):
         tally.mark_held(held)
-    assert {ref: each.reason for ref, each in tally.removals.items()} == {
+    assert {ref: blocked.reason for ref, blocked in tally.removals.items()} == {
         **dict.fromkeys(refused, "refused"),
         **dict.fromkeys(now - refused, "held"),
     }
@@ -155,7 +155,7 @@ def test_overwrite_waits_until_the_copy_of_a_deleted_distribution_is_deleted() -
     world.put(at("b", "x"), secret("two"), "samara", annotations=words, owner_references=gone)
     world.put(at("a", "x"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"})
     blocked = plan_of(Key("sync-to", at("a", "x")), world, ClusterPolicy()).blocked
-    assert [each.reason for each in blocked] == ["conflict"]
+    assert [blocked_copy.reason for blocked_copy in blocked] == ["conflict"]
     settle(world, check=assert_lawful)
     assert world.objects[at("b", "x")].content == secret()
 
@@ -245,7 +245,7 @@ def test_a_source_type_that_ignores_events_of_namespaces_leaves_copies_unwritten
 def test_a_vocabulary_lists_every_metadata_key_of_its_source_types(vocabulary: str) -> None:
     """Else these keys would be copied, and a copy could be taken for a source or for a copy of another source."""
     settings = Settings()
-    named = next(each.metadata_keys for each in VOCABULARIES if each.name == vocabulary)
+    named = next(known.metadata_keys for known in VOCABULARIES if known.name == vocabulary)
     types = [source_type for source_type in registry_of(settings).source_types if source_type.vocabulary == vocabulary]
     assert named == frozenset().union(
         *(source_type.ownership.marks | source_type.source.metadata_keys for source_type in types)
@@ -318,7 +318,7 @@ def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World
 def _asked(world: World, besides: Key | None = None) -> set[Ref]:
     """Every address that any source desires, allowed or not."""
     desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
-    return {copy.ref for each in desired for copy in each.copies}
+    return {copy.ref for state in desired for copy in state.copies}
 
 
 def _has_home(ref: Ref, world: World) -> bool:
@@ -376,7 +376,9 @@ def test_events_alone_lead_to_every_key_with_work(
 def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: ClusterPolicy) -> None:
     settle_reads(world, rules)
     namespaces = {"admin", "a", "b", "c", "zz", "kube-x"}  # all that exist, and those that are only listed
-    for key in [each for each in every_key(world) if world.registry[each.source_type].per_namespace]:
+    for key in every_key(world):
+        if not world.registry[key.source_type].per_namespace:
+            continue
         whole = _outcomes(key, world, rules)
         parts = [_outcomes(key.in_namespace(namespace), world, rules) for namespace in sorted(namespaces)]
         assert {ref: outcome for part in parts for ref, outcome in part.items()} == whole
@@ -530,7 +532,7 @@ def test_immutable_differences_recreate_a_copy_only_if_the_settings_allow_it(
 def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     for key in world.asking():
-        blocked = {each.ref for each in plan_of(key, world, rules).blocked}
+        blocked = {blocked_copy.ref for blocked_copy in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).desired)
         for ref, template, _ in world.registry[key.source_type].desired(key.source, world).copies:
             if ref in planned - blocked and template.content is not UNAVAILABLE and template.mode is Mode.SYNC:
@@ -547,15 +549,15 @@ def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World
 def test_no_copy_in_sync_is_deleted_while_its_source_wants_it(world: World, rules: ClusterPolicy) -> None:
     settle_reads(world, rules)
     plans = {key: plan_of(key, world, rules) for key in every_key(world)}
-    gone = {write.ref for each in plans.values() for write in each.writes if isinstance(write, Delete | Release)}
-    for key, each in plans.items():
+    gone = {write.ref for planned in plans.values() for write in planned.writes if isinstance(write, Delete | Release)}
+    for key, planned in plans.items():
         seeds = {
             copy.ref
             for copy in world.registry[key.source_type].desired(key.source, world).copies
             if copy.template.mode is Mode.CREATE_ONLY
         }
-        undecided = {outcome.ref for outcome in (*each.writes, *each.blocked)} | seeds
-        good = {ref for ref in each.desired if ref not in undecided and ref in world.objects}
+        undecided = {outcome.ref for outcome in (*planned.writes, *planned.blocked)} | seeds
+        good = {ref for ref in planned.desired if ref not in undecided and ref in world.objects}
         assert not gone & good
 
 

@@ -24,7 +24,7 @@ DENIED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda each: str(each))
+@pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda value: str(value))
 def test_kinds_that_grant_rights_are_denied(kind: Kind, denied: bool) -> None:
     assert is_refused(kind) is denied
 

@@ -145,8 +145,8 @@ def test_a_recreate_deletes_only_after_a_dry_run_of_the_create() -> None:
     result, seen, _ = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), there, GONE, says(STORED))
 
     assert result.outcome is Outcome.DONE
-    assert [each.method for each in seen] == ["POST", "DELETE", "POST"]
-    assert [each.query.get("dryRun") for each in seen] == ["All", None, None]
+    assert [request.method for request in seen] == ["POST", "DELETE", "POST"]
+    assert [request.query.get("dryRun") for request in seen] == ["All", None, None]
 
 
 @pytest.mark.parametrize("refusal", [refuses(403, "Forbidden"), refuses(422, "Invalid"), refuses(500), cuts])
@@ -154,7 +154,7 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
     result, seen, cache = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), refusal, GONE)
 
     assert result.outcome is not Outcome.DONE
-    assert [each.method for each in seen] == ["POST"]
+    assert [request.method for request in seen] == ["POST"]
     found = cache.get(HAVE.ref)
     assert found is not None
     assert found.resource_version == HAVE.resource_version
@@ -220,7 +220,7 @@ def test_the_right_to_write_is_checked_before_every_request() -> None:
                 applier.cache.put(HAVE)
                 result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
             assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
-            assert [each.method for each in script.seen] == ["POST"]
+            assert [request.method for request in script.seen] == ["POST"]
 
     asyncio.run(run())
 
@@ -232,7 +232,7 @@ def test_a_client_that_may_not_write_may_read() -> None:
                 await client.request("DELETE", "/x")
             assert script.seen == []
             await client.get("/x")
-            assert [each.method for each in script.seen] == ["GET"]
+            assert [request.method for request in script.seen] == ["GET"]
 
     asyncio.run(run())
 
@@ -301,7 +301,7 @@ class Told:
     def __init__(self, applier: Applier, results: list[Result], seen: list[Seen]) -> None:
         self.applier = applier
         self.results = results
-        self.requests = [(each.method, each.query.get("dryRun")) for each in seen]
+        self.requests = [(request.method, request.query.get("dryRun")) for request in seen]
 
     def content(self, data: Json) -> Content:
         return self.applier.codec.content({"data": data, "type": "Opaque"})
@@ -318,8 +318,8 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
         async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             results = []
-            for each, is_new in zip(have, new, strict=True):
-                there = applier.codec.object(SECRET, encode(each))
+            for stored_object, is_new in zip(have, new, strict=True):
+                there = applier.codec.object(SECRET, encode(stored_object))
                 applier.cache.put(there)
                 content = applier.codec.content({"data": SENT, "type": "Opaque"})
                 copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}))
@@ -384,7 +384,7 @@ def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
     told = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
 
     assert told.requests == [DRY, REAL]
-    assert [(each.outcome, each.version) for each in told.results] == [(Outcome.DONE, 41)]
+    assert [(result.outcome, result.version) for result in told.results] == [(Outcome.DONE, 41)]
     assert told.knows(MEDDLED)
 
 
@@ -397,16 +397,16 @@ def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json)
 
 def test_content_stored_as_sent_is_not_dry_run_again() -> None:
     """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
-    old = [stored({"key": "b2xk"}, namespace=each) for each in ("a", "b", "c")]
-    told = updated(old, *(answers(SENT, 41, each) for each in ("a", "a", "b", "c")), new=[True, True, True])
+    old = [stored({"key": "b2xk"}, namespace=namespace) for namespace in ("a", "b", "c")]
+    told = updated(old, *(answers(SENT, 41, namespace) for namespace in ("a", "a", "b", "c")), new=[True, True, True])
 
     assert told.requests == [DRY, REAL, REAL, REAL]
 
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
     """The webhook of one namespace shows nothing about that of another."""
-    there = [stored(MEDDLED, namespace=each) for each in ("a", "b")]
-    told = updated(there, *(answers(MEDDLED, namespace=each) for each in ("a", "b")), new=[True, True])
+    there = [stored(MEDDLED, namespace=namespace) for namespace in ("a", "b")]
+    told = updated(there, *(answers(MEDDLED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
 
     assert told.requests == [DRY, DRY]
 

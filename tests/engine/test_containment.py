@@ -34,7 +34,7 @@ def test_a_plan_with_a_bug_is_contained_and_retried(caplog: pytest.LogCaptureFix
     engine.work()
     assert [write.ref.name for write in engine.sent()] == ["db"]
     assert engine.queue.next_due() == RETRY_AFTER_BUG
-    (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
+    (told,) = [record for record in caplog.records if record.getMessage() == "plan.failed"]
     assert (told.levelname, CANARY in str(told.__dict__)) == ("WARNING", False)
     assert getattr(told, "fields", {})["again_in"] == f"{RETRY_AFTER_BUG:g}s"
 
@@ -61,5 +61,5 @@ def test_a_change_with_a_bug_does_not_block_other_changes(caplog: pytest.LogCapt
     assert sound is not None
     engine.deliver(Change(odd.ref, None, odd.new), Change(sound.ref, None, None))
     assert a_key().source in {key.source for key in engine.requeued()}
-    (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
+    (told,) = [record for record in caplog.records if record.getMessage() == "plan.failed"]
     assert "again_in" not in getattr(told, "fields", {})

@@ -263,7 +263,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
         engine.deliver(Change(quota, None, None))
 
     assert engine.requeued() == [a_key().in_namespace("a")]
-    freed, waiting = (engine.retry.of(create(each)) for each in ("a", "b"))
+    freed, waiting = (engine.retry.of(create(name)) for name in ("a", "b"))
     assert freed is not None
     assert waiting is not None
     assert freed.until <= engine.clock() < waiting.until
@@ -366,7 +366,7 @@ def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged:
         engine.cache.remove(at(name, "db"))
     engine.plan(a_key().in_namespace(name))
 
-    assert engine.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
+    assert engine.holds.held[a_key()].refs == {at(other, "db") for other in numbered(1, 10)}
     assert engine.sent() == []
 
 

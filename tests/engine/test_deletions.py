@@ -250,12 +250,12 @@ def test_releasing_a_key_that_is_not_held_releases_nothing() -> None:
     holds = some(Clock())
     holds.release(a_key(), discard=True)
 
-    assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 9)))
+    assert not any(holds.is_discarded(removal.ref) for removal in deletes(numbered(0, 9)))
     assert judged(holds, 0, 8) == 0
 
 
 def test_the_digest_of_a_set_depends_only_on_its_addresses() -> None:
-    refs = [each.ref for each in deletes(numbered(0, 9))]
+    refs = [removal.ref for removal in deletes(numbered(0, 9))]
 
     assert digest_of(refs) == digest_of(reversed(refs))
     assert digest_of(refs) != digest_of(refs[1:])
@@ -280,7 +280,7 @@ def test_the_state_of_a_key_that_no_longer_exists_is_forgotten() -> None:
     holds.restore({str(a_key()), str(a_key("x"))}, {})
     holds.forget(a_key())
 
-    assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(3, 9)))
+    assert not any(holds.is_discarded(removal.ref) for removal in deletes(numbered(3, 9)))
     assert (holds.held, holds._released, holds._by_source) == ({}, {}, {})
     assert holds.remembered == {str(a_key("x"))}
     clock.now += 1.0
@@ -317,7 +317,7 @@ def test_for_any_slices_no_more_is_deleted_in_ten_minutes_than_the_brake_allows(
     went: list[tuple[float, str]] = []
     for first, many, pause in asked:
         names = [name for name in numbered(first, first + many) if name in there]
-        go = [each.ref.namespace for each in holds.check(a_key(), deletes(names), len(there), 1000)]
+        go = [removal.ref.namespace for removal in holds.check(a_key(), deletes(names), len(there), 1000)]
         went += [(clock.now, name) for name in go]
         there -= set(go)
         lately = [name for when, name in went if when >= clock.now - 600.0]
@@ -466,9 +466,11 @@ def test_a_discarded_deletion_leaves_an_annotated_orphan() -> None:
     gate.allowed(a_key(), None, asked)
     holds.release(a_key(), discard=True)
 
-    assert gate.allowed(a_key(), None, asked) == [KeepAsOrphan(each.key, each.ref, each.live) for each in asked]
+    assert gate.allowed(a_key(), None, asked) == [
+        KeepAsOrphan(removal.key, removal.ref, removal.live) for removal in asked
+    ]
     assert gate.allowed(a_key(), None, []) == []
-    assert not any(holds.is_discarded(each.ref) for each in asked)
+    assert not any(holds.is_discarded(removal.ref) for removal in asked)
 
 
 def test_a_discard_does_not_apply_to_a_larger_set() -> None:
@@ -478,7 +480,7 @@ def test_a_discard_does_not_apply_to_a_larger_set() -> None:
     holds.release(a_key(), discard=True)
 
     allowed = gate.allowed(a_key(), None, deletes(numbered(0, 9)))
-    assert not any(isinstance(each, Delete) for each in allowed)
+    assert not any(isinstance(removal, Delete) for removal in allowed)
 
 
 def test_a_source_that_lost_its_request_needs_no_grace_period() -> None:
@@ -503,7 +505,7 @@ def test_deleting_a_source_does_not_wait_for_flapping_copies() -> None:
 
 
 def late(names: list[str], key: Key) -> list[Delete]:
-    return [replace(each, delayed=True) for each in deletes(names, key)]
+    return [replace(removal, delayed=True) for removal in deletes(names, key)]
 
 
 def patient(clock: Clock, most: int = 5) -> tuple[Gate, Key]:
@@ -572,7 +574,7 @@ def test_a_release_does_not_apply_to_the_same_set_held_later(discard: bool) -> N
         holds.check(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
 
     assert judged(holds, 0, 8) == 0
-    assert not any(holds.is_discarded(each.ref) for each in deletes(numbered(0, 8)))
+    assert not any(holds.is_discarded(removal.ref) for removal in deletes(numbered(0, 8)))
 
 
 @pytest.mark.parametrize("discard", [False, True])
@@ -585,11 +587,11 @@ def test_a_complete_plan_ends_the_release_for_addresses_that_were_deleted_before
     assert judged(holds, 7, 8) == 1
 
     assert judged(holds, 0, 8) == 0
-    assert [holds.is_discarded(each.ref) for each in deletes(numbered(0, 8))] == [False] * 7 + [discard]
+    assert [holds.is_discarded(removal.ref) for removal in deletes(numbered(0, 8))] == [False] * 7 + [discard]
 
 
 def paused(first: int, last: int) -> frozenset[Ref]:
-    return frozenset(each.ref for each in deletes(numbered(first, last)))
+    return frozenset(removal.ref for removal in deletes(numbered(first, last)))
 
 
 def test_a_paused_namespace_keeps_its_held_deletions() -> None:
@@ -625,7 +627,10 @@ def test_holds_of_an_unserved_vocabulary_are_remembered() -> None:
 def test_a_disabled_vocabulary_does_not_end_its_hold() -> None:
     registry = toys.registry("delete")
     off = Registry(
-        tuple(replace(each, enabled=False) if each.name == "secret-copy" else each for each in registry.source_types)
+        tuple(
+            replace(source_type, enabled=False) if source_type.name == "secret-copy" else source_type
+            for source_type in registry.source_types
+        )
     )
     gate = Gate(registry=off)
     gate.holds.restore({str(a_key())}, {})

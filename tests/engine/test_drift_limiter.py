@@ -22,8 +22,8 @@ REGISTRY = a_registry()
 
 def a_view(*namespaces: Object) -> Cache:
     cache = a_plain_cache(REGISTRY)
-    for each in namespaces:
-        cache.put(each)
+    for namespace in namespaces:
+        cache.put(namespace)
     return cache
 
 

@@ -70,7 +70,7 @@ class Stage:
         return list(self.store.objects.values())
 
     def said(self) -> list[tuple[str, str, int]]:
-        return [(each["reason"], each["message"], each["count"]) for each in self.events()]
+        return [(event["reason"], event["message"], event["count"]) for event in self.events()]
 
     def requests(self) -> int:
         return len(self.script.seen)
@@ -200,7 +200,7 @@ def test_later_copies_join_the_same_event() -> None:
             stage.recorder.wrote(create(name))
             await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
-        assert [each.method for each in stage.script.seen] == ["POST", "POST", "PATCH"]
+        assert [request.method for request in stage.script.seen] == ["POST", "POST", "PATCH"]
 
     on_stage(deed)
 
@@ -284,7 +284,7 @@ def test_a_recreated_source_has_an_event_of_its_own() -> None:
             stage.cache.put(a_source(version=version, uid=uid))
             stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
             await stage.flush()
-        assert [(each["involvedObject"]["uid"], each["count"]) for each in stage.events()] == [("u1", 1), ("u2", 1)]
+        assert [(event["involvedObject"]["uid"], event["count"]) for event in stage.events()] == [("u1", 1), ("u2", 1)]
 
     on_stage(deed)
 
@@ -307,7 +307,7 @@ def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
     async def deed(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
-        assert [each[0] for each in stage.said()] == [told]
+        assert [event[0] for event in stage.said()] == [told]
 
     on_stage(deed)
 
@@ -404,7 +404,7 @@ def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
             await stage.flush()
             stage.recorder.due(a_key(), blocked(["a"], "refused"))
             await stage.flush()
-        assert [each[2] for each in stage.said() if each[0] == "Held"] == [1]
+        assert [event[2] for event in stage.said() if event[0] == "Held"] == [1]
 
     on_stage(deed)
 
@@ -444,8 +444,8 @@ def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
     """Namespaces with their parents, and what is in them."""
     stage.cache = a_plain_cache(Registry((toys.propagation(SECRET),)))
     spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
-    for each in (*spaces, *objects):
-        stage.cache.put(each)
+    for obj in (*spaces, *objects):
+        stage.cache.put(obj)
     stage.recorder = EventRecorder(stage.sink, stage.cache)
 
 
@@ -584,8 +584,8 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_
 
 def mixed(*tallies: CopyCounts) -> CopyCounts:
     """What several tallies of one source say, as one."""
-    names = {name: found for each in tallies for name, found in each.names.items()}
-    return CopyCounts(names, {name: found for each in tallies for name, found in each.exceptions.items()})
+    names = {name: found for tally in tallies for name, found in tally.names.items()}
+    return CopyCounts(names, {name: found for tally in tallies for name, found in tally.exceptions.items()})
 
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:

@@ -31,9 +31,9 @@ TIMES = "2026-11-15T10:00:00Z"
 
 def test_written_records_can_be_read() -> None:
     written = [HoldRecord(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
-    data = {record_name(each.key): json.dumps(asdict(each)) for each in written}
+    data = {record_name(record.key): json.dumps(asdict(record)) for record in written}
 
-    assert records({"data": data}) == {each.key: each for each in written}
+    assert records({"data": data}) == {record.key: record for record in written}
 
 
 @given(st.builds(HoldRecord, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
@@ -107,10 +107,10 @@ def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
-        assert [(each.key, each.count) for each in written(store).values()] == [(str(a_key()), 8)]
+        assert [(record.key, record.count) for record in written(store).values()] == [(str(a_key()), 8)]
         await turn(book)
         await turn(book)
-        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
+        assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         holds.check(a_key(), [], 10, 10)
         await turn(book)
         assert written(store) == {}
@@ -258,7 +258,7 @@ def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
         book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
         await book.load()
         await book._write()
-        assert [each.method for each in script.seen][-1] == "PUT"
+        assert [request.method for request in script.seen][-1] == "PUT"
         assert "resourceVersion" in script.seen[-1].json["metadata"]
 
     with_store(deed)
@@ -341,7 +341,7 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
         running.cancel()
 
     with_store(deed)
-    assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
+    assert [("no right" in line, "no room" in line) for line in told] == [(True, False), (False, True), (True, False)]
 
 
 def test_unreadable_records_do_not_stop_the_start() -> None:

@@ -167,7 +167,7 @@ def test_a_renewal_during_the_release_does_not_keep_the_lease() -> None:
         so_far = len(stage.script.seen)
         stage.script.answers = [*[stage.store] * so_far, stage.store, renewed_just_now, stage.store]
         await lease.release()
-        assert [each.method for each in stage.script.seen[so_far:]] == ["GET", "PUT", "GET", "PUT"]
+        assert [request.method for request in stage.script.seen[so_far:]] == ["GET", "PUT", "GET", "PUT"]
         assert stage.spec["holderIdentity"] == ""
 
     on_stage(deed)

@@ -144,7 +144,7 @@ def test_an_address_stays_locked_until_the_result_of_its_write_has_been_handled(
     engine.put(a_copy("a", version=5, content=secret("one")))
     engine.finish(write)
     engine.work()
-    assert [type(each) for each in engine.sent()] == [Update]
+    assert [type(sent) for sent in engine.sent()] == [Update]
 
 
 def test_a_write_that_was_not_sent_is_planned_again() -> None:

@@ -159,7 +159,7 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
         assert list(holds.held) == [a_key("d")]
         holds.check(a_key("d"), [], 0, 0)
         await second._write()
-        assert [each.method for each in script.seen] == ["GET", "POST", "GET"]
+        assert [request.method for request in script.seen] == ["GET", "POST", "GET"]
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
         assert written(engine) == []
 
@@ -175,7 +175,7 @@ def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
         await book._write()
         (text,) = store.objects[PATH]["data"].values()
         assert abs(datetime.fromisoformat(json.loads(text)["a"]).timestamp() - time.time()) < 60
-        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
+        assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         clock.now += 601.0
         await book._write()
         assert store.objects[PATH]["data"] == {}

@@ -99,7 +99,7 @@ def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
 
     first = taken(outbox, 101)
     assert {f"{name} to a" for name in small} <= set(first)
-    assert len([each for each in first if each.startswith("noisy")]) >= 50
+    assert len([line for line in first if line.startswith("noisy")]) >= 50
 
 
 def test_a_new_source_is_served_within_two_turns() -> None:
@@ -247,7 +247,7 @@ def test_a_source_waiting_for_a_full_namespace_keeps_its_turn() -> None:
 
 def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
     """Puts writes, each "<source> to <namespace>", and returns by namespace what flies of them."""
-    for source, _, namespace in (each.split() for each in waiting):
+    for source, _, namespace in (words.split() for words in waiting):
         outbox.put(create(namespace, a_key(source)), urgent=False)
     return {write.ref.namespace: write for write in filled(outbox, 9)}
 

@@ -107,15 +107,15 @@ def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None
     for _ in range(3):
         engine.finish(gone, BROKEN)
     for _ in range(2):
-        assert {ref.namespace: each.reason for ref, each in tally.removals.items()} == {"a": "refused"}
+        assert {ref.namespace: removal.reason for ref, removal in tally.removals.items()} == {"a": "refused"}
         engine.plan(a_key())
 
 
 def test_a_lasting_refusal_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     engine, _ = begun()
     tried(engine, BROKEN, 6)
-    warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
-    assert [each.getMessage() for each in warned] == ["write.refused"]
+    warned: list[Any] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.getMessage() for record in warned] == ["write.refused"]
 
 
 # overlays
@@ -150,8 +150,8 @@ def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_th
             engine.finish(write)
 
     assert counts == [1, 1, 1, 1, 1, 0]
-    told = [each for each in caplog.records if each.getMessage() == "wrote"]
-    assert [each.levelname for each in told] == ["INFO"] * 5
+    told = [record for record in caplog.records if record.getMessage() == "wrote"]
+    assert [record.levelname for record in told] == ["INFO"] * 5
     assert engine.queue.next_due() == 600.0
     topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")

@@ -357,8 +357,8 @@ def told(*results: Result) -> list[bool]:
     """After each result: whether the failure is reported."""
     waits = RetryBackoff(MOST, Clock())
     found = []
-    for each in results:
-        waits.note(create("a"), each)
+    for result in results:
+        waits.note(create("a"), result)
         wait = waits.of(create("a"))
         assert wait is not None
         found.append(wait.is_reported)

@@ -32,7 +32,9 @@ def a_source_type() -> SourceType:
         paths = live.annotations[toys.PATH].split() if live is not None else []
         reads = tuple(SecretPath(path, EVERY) for path in paths)
         readings = [view.answer(read) for read in reads]
-        values = [each.value for each in readings if isinstance(each, SecretReading) and each.value is not None]
+        values = [
+            reading.value for reading in readings if isinstance(reading, SecretReading) and reading.value is not None
+        ]
         content = secret(b" ".join(values).decode()) if len(values) == len(readings) else UNAVAILABLE
         template = Template(content, annotations={toys.FETCHED: source.namespace})
         return Desired((Copy(at("a", source.name), template),), reads=reads)
@@ -71,8 +73,11 @@ class Stage:
         self.stores = self.engine.secrets
         self.manager = Manager()
 
-    def asked(self) -> dict[str, set[str]]:
-        return {path: {each.source.name for each in who} for path, who in self.stores.readings.subscribers.items()}
+    def subscribers(self) -> dict[str, set[str]]:
+        return {
+            path: {subscriber.source.name for subscriber in keys}
+            for path, keys in self.stores.readings.subscribers.items()
+        }
 
     def plan(self, name: str) -> None:
         self.engine.plan(key(name))
@@ -95,7 +100,7 @@ def test_a_plan_subscribes_to_the_paths_of_its_source_and_waits_for_them() -> No
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
 
-    assert stage.asked() == {"one": {"f"}, "two": {"f"}}
+    assert stage.subscribers() == {"one": {"f"}, "two": {"f"}}
     assert key("f") not in stage.engine.counts
     assert not len(stage.engine.outbox)
     assert stage.engine.pending_reads == 2
@@ -130,7 +135,7 @@ def test_a_source_without_missing_paths_is_subscribed_too() -> None:
     asyncio.run(stage.read())
     stage.plan("g")
 
-    assert stage.asked() == {"one": {"f", "g"}}
+    assert stage.subscribers() == {"one": {"f", "g"}}
     assert key("g") in stage.engine.counts  # it had its answer in the same plan
     assert stage.manager.reads == ["one"]
 
@@ -141,7 +146,7 @@ def test_a_source_that_names_other_paths_unsubscribes_from_the_old_ones() -> Non
     stage.engine.cache.put(a_source("f", "two", version=2))
     stage.plan("f")
 
-    assert stage.asked() == {"two": {"f"}}
+    assert stage.subscribers() == {"two": {"f"}}
 
 
 def test_an_edited_source_reads_failed_paths_again() -> None:
@@ -165,10 +170,10 @@ def test_a_deleted_source_is_unsubscribed() -> None:
         stage.plan(name)
     stage.engine.cache.remove(key("f").source)
     stage.plan("f")
-    assert stage.asked() == {"one": {"g"}}
+    assert stage.subscribers() == {"one": {"g"}}
     stage.engine.cache.remove(key("g").source)
     stage.engine.plan(key("g").in_namespace("a"))  # a slice knows it as well
-    assert stage.asked() == {}
+    assert stage.subscribers() == {}
 
 
 def test_sources_of_other_source_types_are_not_subscribed() -> None:
@@ -176,7 +181,7 @@ def test_sources_of_other_source_types_are_not_subscribed() -> None:
     stage.stores.vocabularies = frozenset()
     stage.plan("f")
 
-    assert stage.asked() == {}
+    assert stage.subscribers() == {}
 
 
 def test_a_plan_sees_a_path_whatever_its_interval() -> None:

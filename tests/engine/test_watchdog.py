@@ -44,13 +44,13 @@ def test_a_stopped_watchdog_ends_its_thread() -> None:
     async def stopped() -> list[threading.Thread]:
         beating = asyncio.create_task(Watchdog(inf).heartbeat())
         await asyncio.sleep(HEARTBEAT)
-        listening = [each for each in threading.enumerate() if each.name == "watchdog"]
+        listening = [thread for thread in threading.enumerate() if thread.name == "watchdog"]
         beating.cancel()
         await asyncio.wait([beating])
         return listening
 
     listening = asyncio.run(stopped())
     assert listening
-    for each in listening:
-        each.join(20 * HEARTBEAT)
-    assert not [each for each in listening if each.is_alive()]
+    for thread in listening:
+        thread.join(20 * HEARTBEAT)
+    assert not [thread for thread in listening if thread.is_alive()]

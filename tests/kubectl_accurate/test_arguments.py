@@ -178,7 +178,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("given", "pairs"), PAIRS)
 def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[str, str]) -> None:
-    flags = [word for each in given for word in ("--annotations", each)]
+    flags = [word for pair in given for word in ("--annotations", pair)]
     assert create.make_context("create", ["a", "r", *flags]).params["annotations"] == pairs
 
 

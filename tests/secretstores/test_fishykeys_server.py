@@ -38,7 +38,7 @@ class Line:
             request_serializer=OperatorGetSecretValueRequest.SerializeToString,
             response_deserializer=OperatorGetSecretValueResponse.FromString,
         )
-        given = tuple(("authorization", each) for each in tokens)
+        given = tuple(("authorization", token) for token in tokens)
         answer: OperatorGetSecretValueResponse = call(
             OperatorGetSecretValueRequest(path=encoded), metadata=given, timeout=5
         )

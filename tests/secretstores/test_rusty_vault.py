@@ -81,9 +81,10 @@ def test_an_unknown_or_revoked_token_is_unauthenticated(server: Running) -> None
         store = admin.opened(mount, {"token": token.encode()}, "1")
         await value(store, "app/db#user")
         await admin.do("POST", f"auth/token/revoke/{token}", {})
-        for each in (store, admin.opened(mount, {"token": b"never-given"}, "1")):
+        unknown = admin.opened(mount, {"token": b"never-given"}, "1")
+        for refused in (store, unknown):
             with pytest.raises(Unauthenticated) as caught:
-                await value(each, "app/db#user")
+                await value(refused, "app/db#user")
             assert token not in str(caught.value)
 
     with_admin(server, deed)

@@ -1,4 +1,4 @@
-"""How a path finds its line."""
+"""The line of the field that a path names."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ TEXT = """spec:
     ],
 )
 def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | None) -> None:
-    found = spot(yaml.compose(TEXT), path)
-    assert found.line == line
-    assert found.node is not None
-    assert value is None or found.node.value == value
+    place = spot(yaml.compose(TEXT), path)
+    assert place.line == line
+    assert place.node is not None
+    assert value is None or place.node.value == value
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | 
     [("spec.labels.other", 2), ("spec.list[2].name", 6), ("spec.list.name", 6), ("spec.empty[0]", 10), ("status.x", 1)],
 )
 def test_a_missing_field_leads_to_the_line_of_its_nearest_ancestor(path: str, line: int) -> None:
-    found = spot(yaml.compose(TEXT), path)
-    assert (found.line, kind_of(found.node)) == (line, "nothing")
+    place = spot(yaml.compose(TEXT), path)
+    assert (place.line, kind_of(place.node)) == (line, "nothing")
 
 
 def test_a_mapping_that_contains_itself_does_not_loop() -> None:
