@@ -189,8 +189,8 @@ class Webhooks:
             assert not self._thread.is_alive(), "the admission did not end"
             self._loop.close()
 
-    def _in_loop(self, deed: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(deed, self._loop).result(10)
+    def _in_loop(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     async def _main(self) -> None:
         access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
@@ -283,10 +283,10 @@ def a_thing(stage: Stage, version: str = "v1", name: str = "one", word: str = ""
     return stage.api.create(THINGS.replace("v1", version), body)
 
 
-def refused(stage: Stage, deed: Callable[[], Any]) -> str:
+def refused(stage: Stage, request: Callable[[], Any]) -> str:
     """The message of the refusal, empty where there was none."""
     try:
-        deed()
+        request()
     except ApiFault as fault:
         return f"{fault.status} {fault.body.get('reason')} {fault.body.get('message')}"
     return ""

@@ -361,13 +361,13 @@ def _deletes_a_template(world: World) -> bool:
     return any(sub.deleting and sub.ref.name in templates for sub in world.objects_of(SUB_NAMESPACE))
 
 
-@given(strategies.worlds(), strategies.rules(), st.lists(strategies.deeds(), min_size=1, max_size=3))
+@given(strategies.worlds(), strategies.rules(), st.lists(strategies.user_actions(), min_size=1, max_size=3))
 def test_events_alone_lead_to_every_key_with_work(
-    world: World, rules: ClusterPolicy, deeds: list[Callable[[World], None]]
+    world: World, rules: ClusterPolicy, actions: list[Callable[[World], None]]
 ) -> None:
     settle(world, rules)
-    for deed in deeds:
-        follow(world, rules, deed)
+    for action in actions:
+        follow(world, rules, action)
         assert [write for key in world.asking() for write in writes_of(key, world, rules)] == []
         settle(world, rules)  # the re-check: a gone source's copy may have been kept for one that was paused or waiting
 

@@ -699,10 +699,10 @@ OCCUPIED: list[tuple[str, Adopt, Callable[[World], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "adopt", "deed"), OCCUPIED)
-def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, deed: Callable[[World], object]) -> None:
+@pytest.mark.parametrize(("name", "adopt", "prepare"), OCCUPIED)
+def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, prepare: Callable[[World], object]) -> None:
     world = a_world(a_source_type(a_copy(adopt=adopt)))
-    deed(world)
+    prepare(world)
     read(world)
     assert rule_at(world) == name
 

@@ -47,7 +47,7 @@ from samara.vocabularies.accurate.labels import CREATE, FROM, PARENT, PROPAGATE,
 AGAIN = 1800.0
 OTHER = a_key(source_type="sync-to")
 
-Deed = Callable[["Stage"], Awaitable[None]]
+Scenario = Callable[["Stage"], Awaitable[None]]
 
 
 class Stage:
@@ -76,11 +76,11 @@ class Stage:
         return len(self.script.seen)
 
 
-def on_stage(deed: Deed) -> None:
+def on_stage(scenario: Scenario) -> None:
     async def run() -> None:
         store = Store()
         async with serving(store) as script, Client(access(script), may_write=unrestricted) as client:
-            await deed(Stage(client, store, script))
+            await scenario(Stage(client, store, script))
 
     asyncio.run(run())
 
@@ -99,7 +99,7 @@ def advising(source_type: SourceType, advice: str) -> SourceType:
 
 
 def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for name in numbered(0, 100):
             stage.recorder.wrote(create(name))
         await stage.flush()
@@ -107,11 +107,11 @@ def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
         assert stage.said() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
         assert stage.requests() == 1
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.wrote(create("b"))
         stage.recorder.wrote(create("a"))
         await stage.flush()
@@ -120,21 +120,21 @@ def test_annotations_name_the_key_and_the_namespaces_for_programs() -> None:
         await stage.flush()
         assert annotated(stage) == ('["c"]', "1", "secret-copy/Secret/admin/db")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_annotations_name_a_hundred_namespaces_and_the_number_of_all() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(numbered(0, 150)), None)
         await stage.flush()
         namespaces, count, _ = annotated(stage)
         assert (json.loads(namespaces), count) == (numbered(0, 100), "150")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_annotations_name_every_key_that_an_event_is_about() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         with_two_vocabularies(stage)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         stage.recorder.planned(OTHER, Desired(), blocked(["b"]), None)
@@ -142,16 +142,16 @@ def test_annotations_name_every_key_that_an_event_is_about() -> None:
         keys = "secret-copy/Secret/admin/db,sync-to/Secret/admin/db"
         assert annotated(stage) == ('["a", "b"]', "2", keys)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "no list"),)), CopyCounts(), None)
         await stage.flush()
         assert annotated(stage)[:2] == ("[]", "0")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def annotated(stage: Stage) -> tuple[str, str, str]:
@@ -162,7 +162,7 @@ def annotated(stage: Stage) -> tuple[str, str, str]:
 
 
 def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         await stage.flush()
         (event,) = stage.events()
@@ -176,11 +176,11 @@ def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
         (seen,) = stage.script.seen
         assert (seen.path, seen.query) == ("/api/v1/namespaces/admin/events", OUR_WRITES)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_reported_after_the_pause() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.cache.put(a_namespace("admin", 2, annotations={PAUSED: "true"}))
         stage.recorder.wrote(create("a"))
         stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
@@ -191,32 +191,32 @@ def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_repo
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: b", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_later_copies_join_the_same_event() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for name in ("a", "b"):
             stage.recorder.wrote(create(name))
             await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
         assert [request.method for request in stage.script.seen] == ["POST", "POST", "PATCH"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_each_reason_has_an_event_of_its_own() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         stage.recorder.wrote(delete("b"))
         await stage.flush()
         assert sorted(reason for reason, _, _ in stage.said()) == ["Copied", "Removed"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for _ in range(4):
             stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
@@ -228,11 +228,11 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         counts = []
         for _ in range(7):
@@ -241,11 +241,11 @@ def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
             stage.clock.now += AGAIN / 2
         assert counts == [1, 1, 2, 2, 3, 3, 4]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         tally = blocked(["a"], "refused")
         stage.recorder.due(a_key(), tally)
         await stage.flush()
@@ -254,49 +254,49 @@ def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
         await stage.flush()
         assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.blocked(create("a"), "Refused", "no")
         await stage.flush()
         stage.clock.now += AGAIN
         await stage.flush()
         assert stage.said() == [("Refused", "no in 1 namespace: a", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_problem_that_returns_is_reported_again() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_recreated_source_has_an_event_of_its_own() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for version, uid in ((1, "u1"), (2, "u2")):
             stage.cache.put(a_source(version=version, uid=uid))
             stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
             await stage.flush()
         assert [(event["involvedObject"]["uid"], event["count"]) for event in stage.events()] == [("u1", 1), ("u2", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_changed_problem_is_reported_at_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for names in (["a"], ["a"], ["a", "b"]):
             stage.recorder.planned(a_key(), Desired(), blocked(names), None)
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize(
@@ -304,16 +304,16 @@ def test_a_changed_problem_is_reported_at_once() -> None:
     [("conflict", "Conflict"), ("refused", "Refused"), ("not-accepted", "NotAccepted"), ("fought", "Fought")],
 )
 def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
         assert [event[0] for event in stage.said()] == [told]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_refused_removals_are_reported_with_refused_copies() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         tally = blocked(["a"], "refused", "a webhook fails")
         tally.mark_not_removed(at("b", "db"), "refused", "a webhook fails")
         tally.mark_held({at("c", "db")})
@@ -321,31 +321,31 @@ def test_refused_removals_are_reported_with_refused_copies() -> None:
         await stage.flush()
         assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         (source_type,) = stage.cache.registry.source_types
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
         stage.recorder.due(a_key(), blocked(["a", "b"]))
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_namespace_that_does_not_exist_yet_is_not_reported() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "no-namespace"), None)
         await stage.flush()
         assert stage.requests() == 0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         fault = Desired(faults=(Fault("Invalid", "names what cannot be a namespace"),))
         stage.recorder.planned(a_key(), fault, CopyCounts(), None)
         stage.recorder.planned(a_key().in_namespace("a"), Desired(), CopyCounts(), None)
@@ -356,11 +356,11 @@ def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it()
         await stage.flush()
         assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.cache.remove(a_key().source)
@@ -374,11 +374,11 @@ def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
         assert event["involvedObject"]["name"] == "admin"
         assert event["metadata"]["namespace"] == "default"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.wrote(create("a"))
         await stage.flush()
         stage.cache.put(an_object(a_key().source, 2, uid="u1"))  # without its annotation
@@ -392,11 +392,11 @@ def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
         told = {event["reason"]: event["involvedObject"] for event in stage.events()}
         assert told == {"Copied": about, "Held": about, "Removed": about}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         for _ in range(2):
@@ -406,11 +406,11 @@ def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
             await stage.flush()
         assert [event[2] for event in stage.said() if event[0] == "Held"] == [1]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
@@ -419,11 +419,11 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
         assert message.startswith("it is paused; 8 removals are held by the brake; ")
         assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_reverted_edit_is_reported_on_the_copy() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.cache.put(a_copy("a"))
         stage.recorder.reverted(create("a"), "kubectl-edit")
         await stage.flush()
@@ -431,7 +431,7 @@ def test_a_reverted_edit_is_reported_on_the_copy() -> None:
         assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
         assert event["metadata"]["namespace"] == "a"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
@@ -455,7 +455,7 @@ def below(namespace: str) -> Key:
 
 @pytest.mark.parametrize("mode", [CREATE, UPDATE])
 def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         chain = in_tree("top", mode), in_tree("web", mode, of="top"), in_tree("deep", mode, of="web")
         a_tree(stage, *chain, top="", web="top", deep="web", deeper="deep")
         stage.recorder.wrote(create("deeper", below("deep")))
@@ -465,7 +465,7 @@ def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
         assert (event["involvedObject"]["namespace"], event["count"]) == ("top", 2)
         assert event["message"] == "copied in 2 namespaces: deep, deeper"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize(
@@ -474,29 +474,29 @@ def test_a_chain_is_reported_on_its_first_source(mode: str) -> None:
     ids=["the first source is not there", "the chain goes round"],
 )
 def test_a_chain_without_a_first_source_is_not_reported(parents: dict[str, str]) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         chain = in_tree("web", of=parents["web"]), in_tree("deep", of="web")
         a_tree(stage, *chain, top="", **parents)
         stage.recorder.wrote(create("deeper", below("deep")))
         await stage.flush()
         assert stage.events() == []
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_events_of_a_chain_are_on_a_create_copy_once_its_source_is_gone() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         a_tree(stage, in_tree("web", CREATE, of="top"), top="", web="top", deep="web")
         stage.recorder.wrote(create("deep", below("web")))
         await stage.flush()
         (event,) = stage.events()
         assert event["involvedObject"]["namespace"] == "web"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.reverted(create(HOME), "kubectl-edit")
         stage.recorder.wrote(
             Update(a_key(), at("a", "db"), Copy(at("a", "db"), Template(secret("one"))), a_copy("a"), "differs")
@@ -507,7 +507,7 @@ def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
             ("Updated", "put right in 1 namespace: a", 1),
         ]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_event_that_cannot_be_sent_is_dropped() -> None:
@@ -537,16 +537,16 @@ def test_no_event_is_sent_while_observing() -> None:
 
 
 def test_a_very_long_message_is_cut_to_the_servers_limit() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(faults=(Fault("Invalid", "x" * 5000),)), CopyCounts(), None)
         await stage.flush()
         assert len(stage.events()[0]["message"]) <= 1024
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
@@ -557,29 +557,29 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_copy_without_values_is_explained_by_the_fault_of_the_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         tally = blocked(["a"], "invalid", "what should be here is not known")
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
         stage.recorder.planned(a_key(), want, tally, None)
         await stage.flush()
         assert stage.said() == [("FetchError", "the store does not answer", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_half_an_hour() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         faults = (Fault("Invalid", "the name is illegal"), Fault("Invalid", "the selector does not parse"))
         for _ in range(3):
             stage.recorder.planned(a_key(), Desired(faults=faults), CopyCounts(), None)
             await stage.flush()
         assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def mixed(*tallies: CopyCounts) -> CopyCounts:
@@ -589,7 +589,7 @@ def mixed(*tallies: CopyCounts) -> CopyCounts:
 
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
             stage.recorder.planned(a_key(), Desired(), both, None)
@@ -597,11 +597,11 @@ def test_different_messages_are_reported_in_a_stable_order() -> None:
         text = "somebody's; that of another; together in 3 namespaces: a, b, c"
         assert stage.said() == [("Conflict", text, 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_messages_that_differ_only_in_the_namespace_are_merged() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         names = ("prot-1", "prot-2")
         tally = mixed(*(blocked([name], "refused", f"namespace {name} is protected") for name in names))
         stage.recorder.planned(a_key(), Desired(), tally, None)
@@ -609,18 +609,18 @@ def test_messages_that_differ_only_in_the_namespace_are_merged() -> None:
         text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
         assert stage.said() == [("Refused", text, 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         tally = mixed(*(blocked([f"n{number}"], "refused", f"no. {number}0") for number in range(1, 6)))
         stage.recorder.planned(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
         assert stage.said() == [("Refused", text, 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def a_sync_to() -> SourceType:
@@ -635,7 +635,7 @@ def with_two_vocabularies(stage: Stage) -> None:
 
 
 def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_within_half_an_hour() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         with_two_vocabularies(stage)
         theirs = mixed(blocked(["f4"]), blocked(["f5"], message="secret-copy has it"))
         for _ in range(3):
@@ -647,11 +647,11 @@ def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_re
         text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
         assert stage.said() == [("Conflict", text, 2)], "once for the first alone, and once for both"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         with_two_vocabularies(stage)
         for mine in (blocked(["a"]), CopyCounts(), CopyCounts()):
             stage.recorder.planned(a_key(), Desired(), mine, None)
@@ -664,11 +664,11 @@ def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() ->
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry(advised)))
@@ -677,11 +677,11 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
         await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_holds_of_several_deleted_sources_are_one_event_on_their_namespace() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, stage.clock)
         stage.cache.remove(a_key().source)
         keys = [a_key("one"), a_key("two")]
@@ -696,11 +696,11 @@ def test_the_holds_of_several_deleted_sources_are_one_event_on_their_namespace()
         assert "secret-copy/Secret/admin/two`" in message
         assert "together in 16 namespaces" in message
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             if tally.names:
                 stage.cache.put(a_source(uid="u1"))
@@ -710,11 +710,11 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
             await stage.flush()
         assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_count_of_an_event_continues_after_a_restart() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for name in numbered(0, 3):
             stage.recorder.wrote(create(name))
         await stage.flush()
@@ -725,15 +725,15 @@ def test_the_count_of_an_event_continues_after_a_restart() -> None:
             await stage.flush()
         assert stage.said() == [("Copied", "copied in 1 namespace: b", 5)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_event_of_an_object_with_a_very_long_name_has_a_legal_name() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.sink.add(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
         await stage.sink.flush()
         (event,) = stage.events()
         label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
         assert re.fullmatch(rf"{label}(\.{label})*", event["metadata"]["name"])
 
-    on_stage(deed)
+    on_stage(scenario)

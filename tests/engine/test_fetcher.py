@@ -40,7 +40,7 @@ class Stage:
         return [(key, message.delay) for message in self.posted for key in message.keys]
 
 
-def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
+def looking(scenario: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
     stages: list[Stage] = []
 
     async def run() -> None:
@@ -48,7 +48,7 @@ def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer:
             stages.append(Stage(client, script))
             async with asyncio.timeout(8), asyncio.TaskGroup() as group:
                 stages[0].fetcher.start(group)
-                await deed(stages[0], group)
+                await scenario(stages[0], group)
 
     asyncio.run(run())
     return stages[0]
@@ -83,11 +83,11 @@ def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
 
 
 def test_keys_that_need_one_object_share_one_read() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         for name in ("x", "y", "x"):
             stage.fetcher.fetch(PLACE, a_key(name))
 
-    stage = looking(deed, says(theirs()))
+    stage = looking(scenario, says(theirs()))
     assert len(stage.script.seen) == 1
     assert {key for key, _ in stage.asked} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
@@ -95,14 +95,14 @@ def test_keys_that_need_one_object_share_one_read() -> None:
 def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
     """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         await look_once(stage, group)
         await stage.script.until(lambda: len(stage.script.seen) == 1)
         stage.cache.remove(PLACE, 12)
         stage.cache.stores[SECRET].version = 12
         stage.script.gate.set()
 
-    stage = looking(deed, gated(says(theirs(11))))
+    stage = looking(scenario, gated(says(theirs(11))))
     assert stage.cache.get(PLACE) is None
     assert not stage.cache.exists_unread(PLACE)
 
@@ -110,12 +110,12 @@ def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
 def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay() -> None:
     """Another operator may have written it, from a source that we do not know yet: its old value must not come back."""
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.remove(PLACE)
         stage.cache.stores[SECRET].version = 10
         await look_once(stage, group)
 
-    stage = looking(deed, says(theirs(11)))
+    stage = looking(scenario, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
     assert stage.asked == [(a_key().in_namespace("a"), 0.1)]
 
@@ -123,31 +123,31 @@ def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay
 def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
     held = a_copy("a", version=20)
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(held)
         await look_once(stage, group)
 
-    found = looking(deed, says(theirs(11))).cache.get(PLACE)
+    found = looking(scenario, says(theirs(11))).cache.get(PLACE)
     assert found is not None
     assert (found.uid, found.resource_version) == (held.uid, 20)
 
 
 def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
         stage.fetcher.fetch(PLACE, a_key("other"))
         await stage.script.until(lambda: len(stage.asked) == 1)
         assert stage.asked == [(a_key("other").in_namespace("a"), 0.0)]
 
-    looking(deed, says(theirs()))
+    looking(scenario, says(theirs()))
 
 
 def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_before() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.02)
         stage.fetcher.fetch(PLACE, a_key("other"))
 
-    stage = looking(deed, says(theirs()))
+    stage = looking(scenario, says(theirs()))
     assert sorted(stage.asked) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
@@ -155,7 +155,7 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
     """It counts as sleeping from the start: the task that sleeps may begin later."""
     seen: list[int] = []
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key(), 0.02)
         seen.append(stage.fetcher.pending)
         stage.fetcher.fetch(at("b", "db"), a_key())
@@ -164,17 +164,17 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
         seen.append(stage.fetcher.pending)
         stage.script.gate.set()
 
-    stage = looking(deed, gated(says(theirs())))
+    stage = looking(scenario, gated(says(theirs())))
     assert seen == [0, 1, 2]
     assert stage.fetcher.pending == 0
 
 
 def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.stores[SECRET].version = 10
         await look_once(stage, group)
 
-    (message,) = looking(deed, says(theirs(11))).posted
+    (message,) = looking(scenario, says(theirs(11))).posted
     delay, change = message.delay, message.change
     assert change is not None
     assert change.new is not None
@@ -182,10 +182,10 @@ def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
 
 
 def test_a_read_of_a_missing_object_posts_its_deletion() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(a_copy("a"))
         await look_once(stage, group)
 
-    (message,) = looking(deed, refuses(404, "NotFound")).posted
+    (message,) = looking(scenario, refuses(404, "NotFound")).posted
     assert message.change is not None
     assert (message.change.ref, message.change.new) == (PLACE, None)

@@ -73,14 +73,14 @@ def test_the_name_of_a_record_is_a_legal_key_of_a_config_map() -> None:
     assert record_name("a") != record_name("b")
 
 
-Deed = Callable[[Client, Store, Script], Awaitable[None]]
+Scenario = Callable[[Client, Store, Script], Awaitable[None]]
 
 
-def with_store(deed: Deed) -> None:
+def with_store(scenario: Scenario) -> None:
     async def run() -> None:
         store = Store()
         async with serving(store) as script, Client(access(script), may_write=unrestricted) as client:
-            await deed(client, store, script)
+            await scenario(client, store, script)
 
     asyncio.run(run())
 
@@ -103,7 +103,7 @@ def written(store: Store) -> dict[str, HoldRecord]:
 
 
 def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -115,20 +115,20 @@ def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
         await turn(book)
         assert written(store) == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
 def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_a_set_that_is_held_again_has_new_times() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(clock := Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         clock.now += 300.0
@@ -142,11 +142,11 @@ def test_a_set_that_is_held_again_has_new_times() -> None:
         assert after.set == before.set
         assert after.until > before.until
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_applies_to_its_own_set_only() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -157,13 +157,13 @@ def test_an_answer_applies_to_its_own_set_only() -> None:
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
         assert await book._answers() == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_applies_to_the_rest_of_its_set() -> None:
     """Namespaces are deleted before the user answers."""
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -172,11 +172,11 @@ def test_an_answer_applies_to_the_rest_of_its_set() -> None:
         assert holds.held[a_key()].count == 7
         assert await book._answers() == [(a_key(), "release")]
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_to_an_older_set_is_ignored() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -188,11 +188,11 @@ def test_an_answer_to_an_older_set_is_ignored() -> None:
         store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
         assert await book._answers() == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -204,20 +204,20 @@ def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() ->
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
         assert written(store)[str(a_key())].answer == said.answer
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_to_a_key_that_is_not_held_is_not_posted() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         assert await post_answer(client, "samara", str(a_key()), "release") is None
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         assert await post_answer(client, "samara", "another/key", "release") is None
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
@@ -232,11 +232,11 @@ def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
         await turn(book)
         assert written(store) == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -249,11 +249,11 @@ def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
         await book._write()
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
         await book.load()
@@ -261,7 +261,7 @@ def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
         assert [request.method for request in script.seen][-1] == "PUT"
         assert "resourceVersion" in script.seen[-1].json["metadata"]
 
-    with_store(deed)
+    with_store(scenario)
 
 
 async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
@@ -276,7 +276,7 @@ def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.Mon
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
 
         def post(message: HoldAnswered | HoldsStored) -> None:
@@ -299,7 +299,7 @@ def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.Mon
         await soon(running, lambda: set(written(store)) == {str(a_key("x"))})
         running.cancel()
 
-    with_store(deed)
+    with_store(scenario)
     assert heard == [(a_key(), "release")]
 
 
@@ -309,7 +309,7 @@ def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
 ) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
@@ -324,7 +324,7 @@ def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
         await soon(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
         running.cancel()
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
     told: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
         refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
         script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is given for good
@@ -340,33 +340,33 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
         await soon(running, lambda: len(script.seen) > 20)
         running.cancel()
 
-    with_store(deed)
+    with_store(scenario)
     assert [("no right" in line, "no room" in line) for line in told] == [(True, False), (False, True), (True, False)]
 
 
 def test_unreadable_records_do_not_stop_the_start() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
         holds = MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
         await HoldStore(client, "samara", holds, Inbox().post).load()
         assert holds.remembered == set()
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_a_record_has_only_names_counts_and_times() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         (text,) = store.objects[PATH]["data"].values()
         assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
         assert "uid" not in text
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_fault_38_records_of_another_version_stay() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         entry = {**asdict(HoldRecord("of tomorrow", 1, "s", "u", "d")), "weight": 3}
         theirs = {"a-new-sort": "v2 {}", record_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
@@ -382,4 +382,4 @@ def test_fault_38_records_of_another_version_stay() -> None:
         await turn(book)
         assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}
 
-    with_store(deed)
+    with_store(scenario)

@@ -132,7 +132,7 @@ def some() -> MassDeleteGuard:
 
 
 def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         asked = list[Message]()
         book = await book_of(client, holds := some(), asked)
         engine = ending("a", "b", holds=holds)
@@ -146,11 +146,11 @@ def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
         engine.work()
         assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         first = await book_of(client, holds := some())
         ending("a", "b", "c", holds=holds)
         await first._write()
@@ -163,11 +163,11 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
         assert written(engine) == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
         book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
         ending("a", holds=holds)
@@ -180,7 +180,7 @@ def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
         await book._write()
         assert store.objects[PATH]["data"] == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
@@ -199,7 +199,7 @@ def test_a_recorded_deletion_in_the_future_counts_from_now() -> None:
 def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         engine = ending(holds=some(), client=client)
         running = asyncio.create_task(engine.hold_store.run())
         await asyncio.sleep(0)
@@ -212,7 +212,7 @@ def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.M
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:

@@ -158,8 +158,8 @@ def _opened(base: str, children: Any) -> Running:
     return Running(base, keys["root_token"], keys["keys"][0])
 
 
-def _call(base: str, deed: str, body: object) -> Any:
-    request = urllib.request.Request(f"{base}/v1/sys/{deed}", json.dumps(body).encode(), method="PUT")
+def _call(base: str, operation: str, body: object) -> Any:
+    request = urllib.request.Request(f"{base}/v1/sys/{operation}", json.dumps(body).encode(), method="PUT")
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.loads(answer.read() or b"null")
 

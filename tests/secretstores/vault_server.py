@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 DEFAULT = {
-    f"auth/token/{deed}-self": {"capabilities": [might]}
-    for deed, might in (("lookup", "read"), ("renew", "update"), ("revoke", "update"))
+    f"auth/token/{operation}-self": {"capabilities": [might]}
+    for operation, might in (("lookup", "read"), ("renew", "update"), ("revoke", "update"))
 }
 NEEDED = {"GET": "read", "POST": "update", "PUT": "update", "DELETE": "delete"}
 
@@ -150,11 +150,11 @@ class VaultServer:
         return Reply(204)
 
     def _auth(self, rest: str, body: dict[str, Any], name: str) -> Reply:
-        area, _, deed = rest.partition("/")
-        return self._token(deed, body, name) if area == "token" else self._approle(area, deed, body)
+        area, _, operation = rest.partition("/")
+        return self._token(operation, body, name) if area == "token" else self._approle(area, operation, body)
 
-    def _token(self, deed: str, body: dict[str, Any], name: str) -> Reply:
-        match deed:
+    def _token(self, operation: str, body: dict[str, Any], name: str) -> Reply:
+        match operation:
             case "create":
                 return self._given(body)
             case "lookup-self":
@@ -168,8 +168,8 @@ class VaultServer:
                 return Reply(204)
         raise Refused(404, "unsupported path")
 
-    def _approle(self, mount: str, deed: str, body: dict[str, Any]) -> Reply:
-        match deed.split("/"):
+    def _approle(self, mount: str, operation: str, body: dict[str, Any]) -> Reply:
+        match operation.split("/"):
             case ["role", role] if self.logins.get(mount) == "approle":
                 self.roles[role] = body
                 return Reply(204)

@@ -89,9 +89,9 @@ def settle(
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 
 
-def follow(world: World, rules: ClusterPolicy, deed: Callable[[World], object]) -> None:
-    """Plans only the keys that events lead to, from this deed on."""
-    queue = dict.fromkeys(_woken(world, deed))
+def follow(world: World, rules: ClusterPolicy, change: Callable[[World], object]) -> None:
+    """Plans only the keys that events lead to, from this change on."""
+    queue = dict.fromkeys(_woken(world, change))
     for _ in range(ROUNDS * 10):
         if not queue:
             return
@@ -102,10 +102,10 @@ def follow(world: World, rules: ClusterPolicy, deed: Callable[[World], object]) 
     raise AssertionError("the events never end")
 
 
-def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
-    """The keys that a deed's events lead to: those of the object before and after, and the rivals of a source."""
+def _woken(world: World, change: Callable[[World], object]) -> list[Key]:
+    """The keys that a change's events lead to: those of the object before and after, and the rivals of a source."""
     before = world.seen()
-    deed(world)
+    change(world)
     refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
     rivals = [key for ref in refs for state in (before, world) for key in _rivals(state, ref)]
     seen = [state.objects[ref] for ref in refs for state in (before, world) if ref in state.objects]

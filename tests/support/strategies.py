@@ -506,11 +506,11 @@ def fates() -> st.SearchStrategy[list[Fate]]:
     return st.lists(st.sampled_from(every), max_size=12)
 
 
-class Deed:
+class UserAction:
     """A random action of a user on a world."""
 
     def __init__(self, draw: st.DrawFn) -> None:
-        self.what = draw(st.sampled_from(sorted(_DEEDS)))
+        self.what = draw(st.sampled_from(sorted(_ACTIONS)))
         self.pick = draw(st.integers(0, 99))
         self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
         self.choice = draw(st.sampled_from(LISTS))
@@ -522,7 +522,7 @@ class Deed:
 
     def __call__(self, world: World) -> None:
         there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
-        _DEEDS[self.what](self, world, there[self.pick % len(there)])
+        _ACTIONS[self.what](self, world, there[self.pick % len(there)])
 
     def __repr__(self) -> str:
         choices = f"{self.choice!r} {self.ask} {self.mode} {self.related}"
@@ -592,15 +592,15 @@ class Deed:
         world.edit(obj.ref, annotations={**obj.annotations, **ask})
 
 
-_DEEDS = {
-    deed.__name__: deed
-    for deed in (
-        *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
-        *(Deed.consent, Deed.namespace, Deed.paste, Deed.request, Deed.hang, Deed.propagate, Deed.sub),
+_ACTIONS = {
+    name: getattr(UserAction, name)
+    for name in (
+        *("delete", "strip", "edit", "note", "terminate", "consent", "namespace", "paste", "request"),
+        *("hang", "propagate", "sub"),
     )
 }
 
 
 @st.composite
-def deeds(draw: st.DrawFn) -> Callable[[World], None]:
-    return Deed(draw)
+def user_actions(draw: st.DrawFn) -> Callable[[World], None]:
+    return UserAction(draw)
