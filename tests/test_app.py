@@ -153,10 +153,10 @@ def test_the_cluster_policy_comes_from_the_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
+    ("settings_text", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
 )
-def test_the_policy_names_the_operators_own_objects(told: str, home: str) -> None:
-    assert cluster_policy(parse(told, "test"), an_access()).own == {
+def test_the_policy_names_the_operators_own_objects(settings_text: str, home: str) -> None:
+    assert cluster_policy(parse(settings_text, "test"), an_access()).own == {
         Ref(SECRET, home, "fishysecret-config"),
         Ref(SECRET, "samara", "samara-webhook-tls"),
         Ref(CONFIG_MAP, "samara", "samara-holds"),
@@ -292,11 +292,11 @@ def test_the_store_configuration_is_watched_only_if_a_vocabulary_reads_a_store()
     assert an_operator(with_secret_copy(SecretCopySettings()))._store_config is None
 
 
-@pytest.mark.parametrize(("said", "namespace"), [(None, "samara"), ("keys", "keys")])
+@pytest.mark.parametrize(("setting", "namespace"), [(None, "samara"), ("keys", "keys")])
 def test_the_store_configuration_is_in_the_namespace_of_the_settings_or_our_own(
-    said: str | None, namespace: str
+    setting: str | None, namespace: str
 ) -> None:
-    operator = an_operator(Settings(vocabularies={"fishysecret": FishySecretSettings(namespace=said)}))
+    operator = an_operator(Settings(vocabularies={"fishysecret": FishySecretSettings(namespace=setting)}))
 
     assert operator._store_config is not None
     assert operator._store_config._ref == at(namespace, "fishysecret-config")

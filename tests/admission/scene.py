@@ -67,7 +67,7 @@ def a_source_type(
     return SourceType(
         name,
         (*copied, *resources[:1]),
-        CustomResource(resources[0]) if resources else asked_with(asks),
+        CustomResource(resources[0]) if resources else annotated(asks),
         ByMark(frozenset(), lambda obj, view: None),
         lambda source, view: Desired(),
         unaffected,
@@ -76,7 +76,7 @@ def a_source_type(
     )
 
 
-def asked_with(annotations: frozenset[str]) -> Annotated:
+def annotated(annotations: frozenset[str]) -> Annotated:
     return Annotated(annotations, lambda obj, view: False)
 
 
@@ -134,7 +134,7 @@ def spaces() -> SourceType:
         labels=frozenset({ABOVE, ROLE}),
         fail_closed=True,
     )
-    return replace(made, kinds=(), source=asked_with(frozenset()), hierarchy=Hierarchy(frozenset({ABOVE})))
+    return replace(made, kinds=(), source=annotated(frozenset()), hierarchy=Hierarchy(frozenset({ABOVE})))
 
 
 def marking() -> SourceType:

@@ -16,7 +16,7 @@ from tests.admission.scene import (
     WORD,
     a_registry,
     a_source_type,
-    asked_with,
+    annotated,
     marking,
     spaces,
     spelled,
@@ -132,7 +132,7 @@ def test_keys_of_a_label_scope_match_labels_only_and_may_fail_closed() -> None:
     assert (alive["name"], carries["name"]) == ("not-deleting", "carries-our-words")
     assert f"['{ABOVE}', '{ROLE}']" in carries["expression"]
     assert "annotations" not in carries["expression"]
-    (hook,) = hooks(Registry((replace(spaces(), source=asked_with(frozenset({WORD}))),))).values()
+    (hook,) = hooks(Registry((replace(spaces(), source=annotated(frozenset({WORD}))),))).values()
     assert WORD not in hook["matchConditions"][1]["expression"]
 
 

@@ -56,14 +56,14 @@ class Installed:
         if "ValidatingWebhookConfiguration" in by_kind(self.objects):
             eventually(self._is_trusted)
         if "MutatingWebhookConfiguration" in by_kind(self.objects):
-            eventually(self._is_asked)
+            eventually(self._is_called)
 
     def _is_trusted(self) -> bool:
         """The operator has written the bundle into the chart's webhooks."""
         config = self.stage.api.get(f"{HOOKS}/validatingwebhookconfigurations/samara")
         return all(hook["clientConfig"].get("caBundle") for hook in config["webhooks"])
 
-    def _is_asked(self) -> bool:
+    def _is_called(self) -> bool:
         """The API server uses a new configuration with a delay, and may still call an earlier operator."""
         path = "/apis/accurate.cybozu.com/v2/namespaces/default/subnamespaces"
         sub = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}

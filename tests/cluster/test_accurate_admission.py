@@ -72,7 +72,7 @@ def until_in_force(trees: Trees) -> None:
     """True once the server calls the webhooks of both configurations and the conversion."""
     eventually(
         lambda: (
-            CIRCULAR in said(trees, "new", {PARENT: "new"})
+            CIRCULAR in refusal_of(trees, "new", {PARENT: "new"})
             and is_converted(trees)
             and finalizers(trees, "ready") == [FINALIZER]
         )
@@ -97,7 +97,7 @@ def is_converted(trees: Trees) -> bool:
     return strategy == "Webhook"
 
 
-def said(trees: Trees, name: str, labels: Labels) -> str:
+def refusal_of(trees: Trees, name: str, labels: Labels) -> str:
     """The refusal of a dry-run create of a namespace, or an empty text."""
     try:
         trees.api.create(SPACES, {"metadata": {"name": name, "labels": labels}}, dryRun="All")
@@ -165,7 +165,7 @@ def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
         assert error.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {message}'), labels
     for labels in ({"parent": "web"}, {"template": "gold"}, {"type": "root", "template": "gold"}, {"type": "odd"}, {}):
         assert refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels)) == "", labels
-    assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
+    assert refusal_of(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
 
 
 def test_a_namespace_is_validated_when_its_labels_change(trees: Trees) -> None:
@@ -386,7 +386,7 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
 def test_without_an_operator_only_writes_to_objects_with_our_labels_fail(trees: Trees) -> None:
     landscape(trees)
     guard(trees).kill()
-    assert "failed calling webhook" in said(trees, "new", {TYPE: "root"})
+    assert "failed calling webhook" in refusal_of(trees, "new", {TYPE: "root"})
     assert "failed calling webhook" in relabel(trees, "web", {"team": "a"})
     assert "failed calling webhook" in refusal(trees, "create", "-f", "-", body=a_sub("sub", "root"))
     trees.space("other", {"team": "a"})
@@ -405,7 +405,7 @@ def test_the_operator_removes_its_webhooks_at_the_stop_and_works_without_them(
     operator.stop()
     assert [trees.api.find(path) for path in HOOKS] == [None, None]
     assert trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
-    eventually(lambda: said(trees, "new", {PARENT: "new"}) == "" and finalizers(trees, "root") == [])
+    eventually(lambda: refusal_of(trees, "new", {PARENT: "new"}) == "" and finalizers(trees, "root") == [])
     trees.ask("web", "root", finalizers=[FINALIZER])
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     trees.serve()

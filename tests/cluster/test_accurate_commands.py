@@ -62,7 +62,7 @@ def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Tre
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("labelKey: [a]", 'unknown field "labelKey"'),
         ("labelKeys: ['[']", "invalid configurations: malformed pattern for labelKeys [: syntax error in pattern"),
@@ -79,14 +79,14 @@ def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Tre
     ],
 )
 def test_an_invalid_configuration_stops_the_start_with_the_message_of_the_original(
-    trees: Trees, stage: Stage, text: str, told: str
+    trees: Trees, stage: Stage, text: str, message: str
 ) -> None:
     config = {"vocabularies": {"accurate": {"configFile": str(written(stage, text))}}}
     operator = stage.operator(config=config, wait="started")
     assert operator.wait() == 1
-    (line,) = [line for line in operator.log.splitlines() if told in line]
+    (line,) = [line for line in operator.log.splitlines() if message in line]
     assert "Traceback" not in operator.log
-    if "missing" in told:
+    if "missing" in message:
         assert "missing permission to delete apps/v1, Resource=deployments" in line
         assert "patch" not in line
 
@@ -294,11 +294,11 @@ def test_metrics_count_the_three_parts_of_the_vocabulary_together(trees: Trees) 
     trees.until_copied("db", "root", "web")
     trees.until_copied("db", "root", "sub")
 
-    def told(name: str) -> float | None:
+    def metric(name: str) -> float | None:
         return operator.metrics().get(name)
 
     # the copies of db in web and sub, and the namespace sub
-    eventually(lambda: told('samara_copies{state="right",vocabulary="accurate"}') == 3)
-    assert told('samara_copies{state="blocked",vocabulary="accurate"}') == 0
-    assert told('samara_copies{state="pending",vocabulary="accurate"}') == 0
-    assert told('samara_orphans{vocabulary="accurate"}') == 0
+    eventually(lambda: metric('samara_copies{state="right",vocabulary="accurate"}') == 3)
+    assert metric('samara_copies{state="blocked",vocabulary="accurate"}') == 0
+    assert metric('samara_copies{state="pending",vocabulary="accurate"}') == 0
+    assert metric('samara_orphans{vocabulary="accurate"}') == 0

@@ -141,19 +141,19 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
     trees.until_copied("db", "root", "web", "deep")
     trees.until_copied("db", "root", "api")
     eventually(lambda: stage.until_event("Copied", "root", "db")["count"] == 3)
-    assert told(stage, "Copied").startswith("copied in ")
+    assert event_message(stage, "Copied").startswith("copied in ")
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
-    assert told(stage, "Updated").startswith("put right in ")
+    assert event_message(stage, "Updated").startswith("put right in ")
     trees.until_copied("db", "root", "web", "deep")
     trees.mode("root", "db", None)
     trees.until_gone("db", "web", "deep", "api")
-    assert told(stage, "Removed").startswith("removed in ")
+    assert event_message(stage, "Removed").startswith("removed in ")
     assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
     assert {event["type"] for event in stage.events("root", about="db")} == {"Normal"}
     assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
 
 
-def told(stage: Stage, reason: str) -> str:
+def event_message(stage: Stage, reason: str) -> str:
     """The Event on the first source, which names namespaces of its entire tree."""
     message: str = stage.until_event(reason, "root", "db")["message"]
     assert any(name in message for name in ("web", "api", "deep"))

@@ -400,7 +400,7 @@ def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
 # 8
 
 UNKNOWN = {"type": "RENAMED", "object": {"kind": "Secret", "metadata": {"name": "x", "resourceVersion": "1"}}}
-TOLD = {
+STREAM_FAULTS = {
     "an error 500": replaced(error_event(500, "InternalError")),
     "an error 429": replaced(error_event(429, "TooManyRequests")),
     "an error without a code": replaced({"type": "ERROR", "object": {"kind": "Status"}}),
@@ -416,9 +416,9 @@ def test_fault_08_errors_and_invalid_data_in_the_stream_lose_no_event_and_end_no
     stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
-    for what, told in TOLD.items():
+    for what, fault in STREAM_FAULTS.items():
         stage.until_copied("db", "a")
-        rule = proxy.on_event(tells_of("admin", "db"), told, times=1)
+        rule = proxy.on_event(tells_of("admin", "db"), fault, times=1)
         stage.bump("db")
         stage.until_copied("db", "a")
         assert rule.hits == 1, what

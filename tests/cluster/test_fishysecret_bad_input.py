@@ -33,7 +33,7 @@ def spec(**changes: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (None, "spec"),
         ({}, "spec"),
@@ -51,8 +51,8 @@ def spec(**changes: Any) -> Json:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, told: str) -> None:
-    with pytest.raises(ApiFault, match=told) as refused:
+def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, message: str) -> None:
+    with pytest.raises(ApiFault, match=message) as refused:
         fishy.api.create(fishy.path(), manifest("db", wrong))
     assert refused.value.status == 422
 
@@ -167,7 +167,7 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("gopher://host:70/x", "gopher"),
         ("fishykeys://secrets.example.com:8090", "in plain text"),
@@ -184,13 +184,13 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
     ],
     ids=lambda secret: "",
 )
-def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, told: str) -> None:
+def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, message: str) -> None:
     fishy.configure(url, token=f"{CANARY}-token")
     operator = fishy.serve(refreshInterval=SELDOM)
     fishy.ask("db", {"A": "a"})
     eventually(lambda: fishy.reason("db"))
-    assert fishy.reason("db") == ("ConnectionError" if told else "TokenError")
-    assert told in fishy.ready("db")["message"]
+    assert fishy.reason("db") == ("ConnectionError" if message else "TokenError")
+    assert message in fishy.ready("db")["message"]
     assert CANARY not in fishy.ready("db")["message"]
     assert fishy.data("db") is None
     assert operator.answer("/readyz")[0] == 200  # others are served meanwhile

@@ -45,7 +45,7 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (None, "spec"),
         ({"target": {}, "data": []}, "spec.target.name"),
@@ -59,13 +59,13 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_object_that_an_older_definition_accepted_is_reported_and_not_read(
-    fishy: Fishy, loose: None, wrong: Json | None, told: str
+    fishy: Fishy, loose: None, wrong: Json | None, message: str
 ) -> None:
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
     operator = fishy.serve()
     fishy.api.create(fishy.path(), manifest("db", wrong))
-    assert told in fishy.until("db", "Invalid")
+    assert message in fishy.until("db", "Invalid")
     assert fishy.data("db") is None
     assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
     fishy.let_go("db")

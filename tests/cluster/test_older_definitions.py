@@ -205,8 +205,8 @@ def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_an
     operator = serve(stage, "fishysecret")
     (line,) = [line for line in operator.log.splitlines() if "definition.older" in line]
     assert " warning " in line
-    for told in ("spec.refreshInterval", "spec.suspend", "status.lastSyncedTime", "samara crds"):
-        assert told in line
+    for hint in ("spec.refreshInterval", "spec.suspend", "status.lastSyncedTime", "samara crds"):
+        assert hint in line
     assert waiting(operator) == {}
     eventually(lambda: stage.data(TEAM, "fishy") == {"A": CANARY})
     others_work(stage)

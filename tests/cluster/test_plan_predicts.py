@@ -42,8 +42,8 @@ def plan(stage: Stage, config: Json, *manifests: Json) -> Json:
     file, settings = stage.folder / "laid.yaml", stage.folder / "plan-settings.yaml"
     file.write_text(yaml.safe_dump_all(manifests))
     settings.write_text(yaml.safe_dump(config))
-    laid = ("-f", file) if manifests else ()
-    done = ask(stage, "plan", *laid, f"--config={settings}", "-o", "json")
+    files = ("-f", file) if manifests else ()
+    done = ask(stage, "plan", *files, f"--config={settings}", "-o", "json")
     assert done.code == 0, done.err
     check("plan", done.json)
     return done.json

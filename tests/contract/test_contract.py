@@ -308,14 +308,14 @@ def _is_known(key: Key, world: World) -> bool:
 def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World, rules: ClusterPolicy) -> None:
     before = copy_of(world)
     touched = {write.ref for write in settle(world, rules)}
-    asked = _asked(before) | _asked(world)
+    desired_refs = _desired_refs(before) | _desired_refs(world)
     for ref, obj in before.objects.items():
-        if ref.kind in MADE and ref not in asked and not _is_proven(obj, before) and _has_home(ref, world):
+        if ref.kind in MADE and ref not in desired_refs and not _is_proven(obj, before) and _has_home(ref, world):
             assert world.objects.get(ref) is obj
             assert ref not in touched
 
 
-def _asked(world: World, besides: Key | None = None) -> set[Ref]:
+def _desired_refs(world: World, besides: Key | None = None) -> set[Ref]:
     """Every address that any source desires, allowed or not."""
     desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
     return {copy.ref for state in desired for copy in state.copies}
@@ -379,10 +379,10 @@ def test_the_slices_of_a_plan_together_are_the_plan(world: World, rules: Cluster
     for key in every_key(world):
         if not world.registry[key.source_type].per_namespace:
             continue
-        whole = _outcomes(key, world, rules)
+        complete = _outcomes(key, world, rules)
         parts = [_outcomes(key.in_namespace(namespace), world, rules) for namespace in sorted(namespaces)]
-        assert {ref: outcome for part in parts for ref, outcome in part.items()} == whole
-        assert all(part[ref] == whole[ref] for part in parts for ref in part)
+        assert {ref: outcome for part in parts for ref, outcome in part.items()} == complete
+        assert all(part[ref] == complete[ref] for part in parts for ref in part)
 
 
 def settle_reads(world: World, rules: ClusterPolicy) -> None:
@@ -684,7 +684,9 @@ def test_the_finalizer_is_added_before_the_first_write_and_removed_after_the_las
 def _may_go(obj: Object, world: World, besides: Key | None = None) -> bool:
     """True if nothing keeps an unwanted copy."""
     namespace = world.objects[Ref(NAMESPACE, "", obj.ref.namespace or obj.ref.name)]
-    stays = obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _asked(world, besides)
+    stays = (
+        obj.deleting or namespace.deleting or RELEASED in obj.annotations or obj.ref in _desired_refs(world, besides)
+    )
     return _is_proven(obj, world) and not stays and namespace.annotations.get(PAUSED) != "true"
 
 

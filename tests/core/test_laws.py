@@ -26,12 +26,12 @@ KEY = Key("secret-copy", SOURCE)
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-x"}, "annotations": {ORIGIN: "admin/x"}}
 
 
-def a_world(asked: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
+def a_world(targets: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
     world = World(registry or toys.registry(gone))
     for name in ("admin", "a", "b", "c"):
         world.namespace(name)
-    if asked is not None:
-        world.put(SOURCE, secret("one"), annotations={TARGETS: asked})
+    if targets is not None:
+        world.put(SOURCE, secret("one"), annotations={TARGETS: targets})
     return world
 
 

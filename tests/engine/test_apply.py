@@ -166,9 +166,9 @@ def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:
     had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, managed_keys=ours)
     there = refuses(409, "AlreadyExists")
     sent = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), says(STORED))
-    asked, _, made, handed_on = sent[1]
+    dry_run, _, made, handed_on = sent[1]
 
-    for seen in (asked, made):
+    for seen in (dry_run, made):
         assert seen.json["metadata"]["labels"] == {"l": "1"}
         assert seen.json["metadata"]["annotations"] == {**HAVE.annotations, ADOPTED: "true"}
         assert seen.json["data"] == {"key": "new"}
@@ -206,8 +206,8 @@ def test_a_released_copy_loses_our_marks_and_its_content_is_not_sent() -> None:
 def test_an_orphan_is_annotated_and_keeps_its_marks_and_content() -> None:
     _, (seen,), _ = performed(KeepAsOrphan(a_key(), HAVE.ref, HAVE), says(STORED))
 
-    said = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
-    assert seen.json == {"metadata": {**said, "uid": HAVE.uid, "resourceVersion": "40"}}
+    removed_marks = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
+    assert seen.json == {"metadata": {**removed_marks, "uid": HAVE.uid, "resourceVersion": "40"}}
 
 
 def test_the_right_to_write_is_checked_before_every_request() -> None:
@@ -286,8 +286,13 @@ def stored(
         fields.append({"manager": last, "operation": "Update", "time": "2026-11-15T11:00:00Z", "fieldsV1": {}})
     named = {"name": "db", "namespace": namespace, "uid": f"u-{namespace}", "resourceVersion": str(version)}
     annotations = {ORIGIN: "admin/db", **meta.pop("annotations", {})}
-    whole = {**named, "creationTimestamp": "2026-11-15T10:00:00Z", "annotations": annotations, "managedFields": fields}
-    return {"kind": "Secret", "metadata": {**whole, **meta}, "data": data, "type": "Opaque"}
+    all_metadata = {
+        **named,
+        "creationTimestamp": "2026-11-15T10:00:00Z",
+        "annotations": annotations,
+        "managedFields": fields,
+    }
+    return {"kind": "Secret", "metadata": {**all_metadata, **meta}, "data": data, "type": "Opaque"}
 
 
 def answers(*args: Any, **more: Any) -> Answer:
@@ -295,7 +300,7 @@ def answers(*args: Any, **more: Any) -> Answer:
     return says(encode(stored(*args, **more)))
 
 
-class Told:
+class SentUpdates:
     """What came of some updates that send SENT: the results, the requests, and what the cache knows after."""
 
     def __init__(self, applier: Applier, results: list[Result], seen: list[Seen]) -> None:
@@ -311,11 +316,11 @@ class Told:
         return self.applier.cache.is_stored_form_of(SECRET, self.content(SENT), self.content(data))
 
 
-def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
+def updated(have: Iterable[Json], *replies: Answer, new: Iterable[bool] = (True,)) -> SentUpdates:
     """Sends updates of the stored object one after the other; `new`: whether each is sent before the first sync."""
 
-    async def run() -> Told:
-        async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
+    async def run() -> SentUpdates:
+        async with serving(*replies) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             results = []
             for stored_object, is_new in zip(have, new, strict=True):
@@ -325,7 +330,7 @@ def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) 
                 copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}))
                 update = Update(a_key(), there.ref, copy, there, "differs")
                 results.append(await applier.perform(update, verify=is_new))
-            return Told(applier, results, script.seen)
+            return SentUpdates(applier, results, script.seen)
 
     return asyncio.run(run())
 
@@ -334,22 +339,22 @@ DRY, REAL = ("PUT", "All"), ("PUT", None)
 
 
 def test_a_copy_changed_by_admission_counts_as_right() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
+    sent = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
 
-    assert told.requests == [REAL]
-    assert told.knows(MEDDLED)
-    assert not told.knows(MEDDLED_ANEW)
+    assert sent.requests == [REAL]
+    assert sent.knows(MEDDLED)
+    assert not sent.knows(MEDDLED_ANEW)
 
 
 def test_a_new_copy_changed_by_admission_counts_as_right() -> None:
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
-            told = Told(applier, [], [])
+            sent = SentUpdates(applier, [], [])
             write = create("a")
-            copy = Copy(write.ref, Template(told.content(SENT)))
+            copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert told.knows(MEDDLED)
+            assert sent.knows(MEDDLED)
 
     asyncio.run(run())
 
@@ -360,77 +365,77 @@ def test_an_outdated_answer_does_not_record_an_admitted_form() -> None:
     async def run() -> None:
         async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
-            told = Told(applier, [], [])
+            sent = SentUpdates(applier, [], [])
             applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
             applier.cache.stores[SECRET].version = 42
             write = create("a")
-            copy = Copy(write.ref, Template(told.content(SENT)))
+            copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert not told.knows(MEDDLED)
-            assert not told.knows(MEDDLED_ANEW)
+            assert not sent.knows(MEDDLED)
+            assert not sent.knows(MEDDLED_ANEW)
 
     asyncio.run(run())
 
 
 def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written() -> None:
-    told = updated([stored(MEDDLED)], answers(MEDDLED))
+    sent = updated([stored(MEDDLED)], answers(MEDDLED))
 
-    assert told.requests == [DRY]
-    assert told.results == [Result(Outcome.DONE, version=40, already_right=True)]
-    assert told.knows(MEDDLED)
+    assert sent.requests == [DRY]
+    assert sent.results == [Result(Outcome.DONE, version=40, already_right=True)]
+    assert sent.knows(MEDDLED)
 
 
 def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
 
-    assert told.requests == [DRY, REAL]
-    assert [(result.outcome, result.version) for result in told.results] == [(Outcome.DONE, 41)]
-    assert told.knows(MEDDLED)
+    assert sent.requests == [DRY, REAL]
+    assert [(result.outcome, result.version) for result in sent.results] == [(Outcome.DONE, 41)]
+    assert sent.knows(MEDDLED)
 
 
 @pytest.mark.parametrize("words", [{"labels": {"stale": "ours"}}, {"annotations": {"stale": "ours"}}])
 def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json) -> None:
-    told = updated([stored(MEDDLED, **words)], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored(MEDDLED, **words)], answers(MEDDLED), answers(MEDDLED, 41))
 
-    assert told.requests == [DRY, REAL]
+    assert sent.requests == [DRY, REAL]
 
 
 def test_content_stored_as_sent_is_not_dry_run_again() -> None:
     """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
     old = [stored({"key": "b2xk"}, namespace=namespace) for namespace in ("a", "b", "c")]
-    told = updated(old, *(answers(SENT, 41, namespace) for namespace in ("a", "a", "b", "c")), new=[True, True, True])
+    sent = updated(old, *(answers(SENT, 41, namespace) for namespace in ("a", "a", "b", "c")), new=[True, True, True])
 
-    assert told.requests == [DRY, REAL, REAL, REAL]
+    assert sent.requests == [DRY, REAL, REAL, REAL]
 
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
     """The webhook of one namespace shows nothing about that of another."""
     there = [stored(MEDDLED, namespace=namespace) for namespace in ("a", "b")]
-    told = updated(there, *(answers(MEDDLED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
+    sent = updated(there, *(answers(MEDDLED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
 
-    assert told.requests == [DRY, DRY]
+    assert sent.requests == [DRY, DRY]
 
 
 @pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
 def test_a_copy_that_another_client_wrote_last_is_written_without_a_dry_run(who: Json) -> None:
-    told = updated([stored(MEDDLED, **who)], answers(SENT, 41))
+    sent = updated([stored(MEDDLED, **who)], answers(SENT, 41))
 
-    assert told.requests == [REAL]
+    assert sent.requests == [REAL]
 
 
 def test_after_the_first_sync_nothing_is_dry_run() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
+    sent = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
 
-    assert told.requests == [REAL]
+    assert sent.requests == [REAL]
 
 
 @pytest.mark.parametrize("refusal", [refuses(409, "Conflict"), refuses(422, "Invalid"), refuses(500), cuts])
 def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
-    told = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
+    sent = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
 
-    assert told.requests == [DRY]
-    assert told.results[0].outcome is not Outcome.DONE
-    assert not told.knows(MEDDLED)
+    assert sent.requests == [DRY]
+    assert sent.results[0].outcome is not Outcome.DONE
+    assert not sent.knows(MEDDLED)
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,10 @@ def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Ke
         (1, 1, 1),
     ],
 )
-def test_more_than_both_limits_is_held(asked: int, has: int, go: int) -> None:
+def test_more_than_both_limits_is_held(planned: int, has: int, go: int) -> None:
     holds = some(Clock())
 
-    assert judged(holds, 0, asked, has) == go
+    assert judged(holds, 0, planned, has) == go
     assert (a_key() in holds.held) == (go == 0)
 
 
@@ -311,11 +311,11 @@ def test_a_namespace_deleted_more_than_ten_minutes_ago_is_forgotten() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(1, 6), st.sampled_from([0.0, 30.0, 120.0])), max_size=25))
 def test_for_any_slices_no_more_is_deleted_in_ten_minutes_than_the_brake_allows(
-    asked: list[tuple[int, int, float]],
+    plans: list[tuple[int, int, float]],
 ) -> None:
     holds, there = some(clock := Clock()), set(numbered(0, 20))
     went: list[tuple[float, str]] = []
-    for first, many, pause in asked:
+    for first, many, pause in plans:
         names = [name for name in numbered(first, first + many) if name in there]
         go = [removal.ref.namespace for removal in holds.check(a_key(), deletes(names), len(there), 1000)]
         went += [(clock.now, name) for name in go]
@@ -462,15 +462,15 @@ def test_adopted_copies_are_released_whatever_the_limit() -> None:
 def test_a_discarded_deletion_leaves_an_annotated_orphan() -> None:
     holds = some(clock := Clock())
     gate = a_gate(clock, holds, gone_after=0.0)
-    asked = deletes(numbered(0, 8))
-    gate.allowed(a_key(), None, asked)
+    planned = deletes(numbered(0, 8))
+    gate.allowed(a_key(), None, planned)
     holds.release(a_key(), discard=True)
 
-    assert gate.allowed(a_key(), None, asked) == [
-        KeepAsOrphan(removal.key, removal.ref, removal.live) for removal in asked
+    assert gate.allowed(a_key(), None, planned) == [
+        KeepAsOrphan(removal.key, removal.ref, removal.live) for removal in planned
     ]
     assert gate.allowed(a_key(), None, []) == []
-    assert not any(holds.is_discarded(removal.ref) for removal in asked)
+    assert not any(holds.is_discarded(removal.ref) for removal in planned)
 
 
 def test_a_discard_does_not_apply_to_a_larger_set() -> None:

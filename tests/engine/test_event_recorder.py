@@ -69,7 +69,7 @@ class Stage:
     def events(self) -> list[dict[str, Any]]:
         return list(self.store.objects.values())
 
-    def said(self) -> list[tuple[str, str, int]]:
+    def summaries(self) -> list[tuple[str, str, int]]:
         return [(event["reason"], event["message"], event["count"]) for event in self.events()]
 
     def requests(self) -> int:
@@ -104,7 +104,7 @@ def test_many_copies_are_one_event_with_a_count_and_a_sample() -> None:
             stage.recorder.wrote(create(name))
         await stage.flush()
         sample = "ns-00000, ns-00001, ns-00002 and 97 more"
-        assert stage.said() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
+        assert stage.summaries() == [("Copied", f"copied in 100 namespaces: {sample}", 100)]
         assert stage.requests() == 1
 
     on_stage(scenario)
@@ -189,7 +189,7 @@ def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_repo
         stage.cache.put(a_namespace("admin", 3))
         stage.recorder.planned(a_key(), Desired(), blocked(["b"]), None)
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: b", 1)]
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: b", 1)]
 
     on_stage(scenario)
 
@@ -199,7 +199,7 @@ def test_later_copies_join_the_same_event() -> None:
         for name in ("a", "b"):
             stage.recorder.wrote(create(name))
             await stage.flush()
-        assert stage.said() == [("Copied", "copied in 1 namespace: b", 2)]
+        assert stage.summaries() == [("Copied", "copied in 1 namespace: b", 2)]
         assert [request.method for request in stage.script.seen] == ["POST", "POST", "PATCH"]
 
     on_stage(scenario)
@@ -210,7 +210,7 @@ def test_each_reason_has_an_event_of_its_own() -> None:
         stage.recorder.wrote(create("a"))
         stage.recorder.wrote(delete("b"))
         await stage.flush()
-        assert sorted(reason for reason, _, _ in stage.said()) == ["Copied", "Removed"]
+        assert sorted(reason for reason, _, _ in stage.summaries()) == ["Copied", "Removed"]
 
     on_stage(scenario)
 
@@ -221,11 +221,11 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
             stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
         stage.recorder.planned(a_key(), Desired(), blocked(["a", "b"]), None)
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
 
     on_stage(scenario)
@@ -237,7 +237,7 @@ def test_a_lasting_problem_is_reported_every_half_hour_without_a_plan() -> None:
         counts = []
         for _ in range(7):
             await stage.flush()
-            counts.append(stage.said()[0][2])
+            counts.append(stage.summaries()[0][2])
             stage.clock.now += AGAIN / 2
         assert counts == [1, 1, 2, 2, 3, 3, 4]
 
@@ -252,7 +252,7 @@ def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
         tally.mark_in_sync(at("a", "db"))
         stage.clock.now += AGAIN
         await stage.flush()
-        assert stage.said() == [("Refused", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Refused", "somebody's in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -263,7 +263,7 @@ def test_a_problem_of_a_write_to_no_copy_is_not_repeated() -> None:
         await stage.flush()
         stage.clock.now += AGAIN
         await stage.flush()
-        assert stage.said() == [("Refused", "no in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Refused", "no in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -273,7 +273,7 @@ def test_a_problem_that_returns_is_reported_again() -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -294,20 +294,20 @@ def test_a_changed_problem_is_reported_at_once() -> None:
         for names in (["a"], ["a"], ["a", "b"]):
             stage.recorder.planned(a_key(), Desired(), blocked(names), None)
             await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
 
     on_stage(scenario)
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "event_reason"),
     [("conflict", "Conflict"), ("refused", "Refused"), ("not-accepted", "NotAccepted"), ("fought", "Fought")],
 )
-def test_each_reason_has_its_event_name(reason: str, told: str) -> None:
+def test_each_reason_has_its_event_name(reason: str, event_reason: str) -> None:
     async def scenario(stage: Stage) -> None:
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], reason), None)
         await stage.flush()
-        assert [event[0] for event in stage.said()] == [told]
+        assert [event[0] for event in stage.summaries()] == [event_reason]
 
     on_stage(scenario)
 
@@ -319,7 +319,7 @@ def test_refused_removals_are_reported_with_refused_copies() -> None:
         tally.mark_held({at("c", "db")})
         stage.recorder.due(a_key(), tally)
         await stage.flush()
-        assert stage.said() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
+        assert stage.summaries() == [("Refused", "a webhook fails in 2 namespaces: a, b", 1)]
 
     on_stage(scenario)
 
@@ -330,7 +330,7 @@ def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
         stage.recorder.due(a_key(), blocked(["a", "b"]))
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
+        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
 
     on_stage(scenario)
 
@@ -350,11 +350,11 @@ def test_a_fault_of_the_source_is_reported_until_a_plan_of_the_source_lacks_it()
         stage.recorder.planned(a_key(), fault, CopyCounts(), None)
         stage.recorder.planned(a_key().in_namespace("a"), Desired(), CopyCounts(), None)
         await stage.flush()
-        assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
+        assert stage.summaries() == [("Invalid", "names what cannot be a namespace", 1)]
         stage.clock.now += AGAIN + 1
         stage.recorder.planned(a_key(), Desired(), CopyCounts(), None)
         await stage.flush()
-        assert stage.said() == [("Invalid", "names what cannot be a namespace", 1)]
+        assert stage.summaries() == [("Invalid", "names what cannot be a namespace", 1)]
 
     on_stage(scenario)
 
@@ -389,8 +389,8 @@ def test_a_hold_of_a_former_source_is_reported_on_that_object() -> None:
         stage.recorder.wrote(delete("a"))
         await stage.flush()
         about = {"apiVersion": "v1", "kind": "Secret", "namespace": "admin", "name": "db", "uid": "u1"}
-        told = {event["reason"]: event["involvedObject"] for event in stage.events()}
-        assert told == {"Copied": about, "Held": about, "Removed": about}
+        objects = {event["reason"]: event["involvedObject"] for event in stage.events()}
+        assert objects == {"Copied": about, "Held": about, "Removed": about}
 
     on_stage(scenario)
 
@@ -404,7 +404,7 @@ def test_another_problem_of_a_source_does_not_repeat_its_hold() -> None:
             await stage.flush()
             stage.recorder.due(a_key(), blocked(["a"], "refused"))
             await stage.flush()
-        assert [event[2] for event in stage.said() if event[0] == "Held"] == [1]
+        assert [event[2] for event in stage.summaries() if event[0] == "Held"] == [1]
 
     on_stage(scenario)
 
@@ -415,7 +415,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
         stage.recorder.planned(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
-        ((_, message, _),) = stage.said()
+        ((_, message, _),) = stage.summaries()
         assert message.startswith("it is paused; 8 removals are held by the brake; ")
         assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
 
@@ -436,8 +436,8 @@ def test_a_reverted_edit_is_reported_on_the_copy() -> None:
 
 def in_tree(namespace: str, mode: str = UPDATE, of: str = "") -> Object:
     """An object of a tree: the first source, or a copy that we made from the namespace above."""
-    said = {PROPAGATE: mode, **({FROM: of} if of else {})}
-    return an_object(at(namespace, "db"), annotations=said, known_copy=bool(of), content=secret("one"))
+    annotations = {PROPAGATE: mode, **({FROM: of} if of else {})}
+    return an_object(at(namespace, "db"), annotations=annotations, known_copy=bool(of), content=secret("one"))
 
 
 def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
@@ -502,7 +502,7 @@ def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
             Update(a_key(), at("a", "db"), Copy(at("a", "db"), Template(secret("one"))), a_copy("a"), "differs")
         )
         await stage.flush()
-        assert sorted(stage.said()) == [
+        assert sorted(stage.summaries()) == [
             ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
             ("Updated", "put right in 1 namespace: a", 1),
         ]
@@ -555,7 +555,7 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
         stage.store.objects.clear()
         stage.recorder.planned(a_key(), Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -566,7 +566,7 @@ def test_a_copy_without_values_is_explained_by_the_fault_of_the_read() -> None:
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
         stage.recorder.planned(a_key(), want, tally, None)
         await stage.flush()
-        assert stage.said() == [("FetchError", "the store does not answer", 1)]
+        assert stage.summaries() == [("FetchError", "the store does not answer", 1)]
 
     on_stage(scenario)
 
@@ -577,7 +577,7 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_
         for _ in range(3):
             stage.recorder.planned(a_key(), Desired(faults=faults), CopyCounts(), None)
             await stage.flush()
-        assert stage.said() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
+        assert stage.summaries() == [("Invalid", "the name is illegal; the selector does not parse", 1)]
 
     on_stage(scenario)
 
@@ -595,7 +595,7 @@ def test_different_messages_are_reported_in_a_stable_order() -> None:
             stage.recorder.planned(a_key(), Desired(), both, None)
             await stage.flush()
         text = "somebody's; that of another; together in 3 namespaces: a, b, c"
-        assert stage.said() == [("Conflict", text, 1)]
+        assert stage.summaries() == [("Conflict", text, 1)]
 
     on_stage(scenario)
 
@@ -607,7 +607,7 @@ def test_messages_that_differ_only_in_the_namespace_are_merged() -> None:
         stage.recorder.planned(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "namespace prot-1 is protected in 2 namespaces: prot-1, prot-2"
-        assert stage.said() == [("Refused", text, 1)]
+        assert stage.summaries() == [("Refused", text, 1)]
 
     on_stage(scenario)
 
@@ -618,7 +618,7 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
         stage.recorder.planned(a_key(), Desired(), tally, None)
         await stage.flush()
         text = "no. 10; no. 20; no. 30; and others; together in 5 namespaces: n1, n2, n3 and 2 more"
-        assert stage.said() == [("Refused", text, 1)]
+        assert stage.summaries() == [("Refused", text, 1)]
 
     on_stage(scenario)
 
@@ -645,7 +645,7 @@ def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_re
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
         text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
-        assert stage.said() == [("Conflict", text, 2)], "once for the first alone, and once for both"
+        assert stage.summaries() == [("Conflict", text, 2)], "once for the first alone, and once for both"
 
     on_stage(scenario)
 
@@ -657,12 +657,12 @@ def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() ->
             stage.recorder.planned(a_key(), Desired(), mine, None)
             stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
         stage.recorder.planned(OTHER, Desired(), CopyCounts(), None)
         await stage.flush()
         stage.recorder.planned(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -675,7 +675,7 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
         stage.recorder.due(OTHER, blocked(["b"]))
         stage.recorder.due(a_key(), blocked(["a"]))
         await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
+        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
 
     on_stage(scenario)
 
@@ -690,7 +690,7 @@ def test_the_holds_of_several_deleted_sources_are_one_event_on_their_namespace()
         for key in keys * 2:
             stage.recorder.planned(key, Desired(), CopyCounts(), holds.held[key])
             await stage.flush()
-        ((reason, message, count),) = stage.said()
+        ((reason, message, count),) = stage.summaries()
         assert (reason, count) == ("Held", 2), "once for the first alone, and once for both"
         assert "secret-copy/Secret/admin/one`" in message
         assert "secret-copy/Secret/admin/two`" in message
@@ -708,7 +708,7 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
                 stage.cache.remove(a_key().source)
             stage.recorder.planned(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.said() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -723,7 +723,7 @@ def test_the_count_of_an_event_continues_after_a_restart() -> None:
         for name in ("a", "b"):
             stage.recorder.wrote(create(name))
             await stage.flush()
-        assert stage.said() == [("Copied", "copied in 1 namespace: b", 5)]
+        assert stage.summaries() == [("Copied", "copied in 1 namespace: b", 5)]
 
     on_stage(scenario)
 

@@ -36,7 +36,7 @@ class Stage:
         self.cache.stores[SECRET].version = 11
 
     @property
-    def asked(self) -> list[tuple[Key, float]]:
+    def planned(self) -> list[tuple[Key, float]]:
         return [(key, message.delay) for message in self.posted for key in message.keys]
 
 
@@ -64,7 +64,7 @@ def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     found = stage.cache.get(PLACE)
     assert found is not None
     assert found.uid == "theirs"
-    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
+    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
     assert stage.fetcher.pending == 0
 
 
@@ -72,14 +72,14 @@ def test_a_missing_object_is_no_longer_in_the_cache() -> None:
     stage = looking(look_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
-    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
+    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
     stage = looking(look_once, refuses(500))
 
     assert stage.cache.exists_unread(PLACE)
-    assert stage.asked == [(a_key().in_namespace("a"), 5.0)]
+    assert stage.planned == [(a_key().in_namespace("a"), 5.0)]
 
 
 def test_keys_that_need_one_object_share_one_read() -> None:
@@ -89,7 +89,7 @@ def test_keys_that_need_one_object_share_one_read() -> None:
 
     stage = looking(scenario, says(theirs()))
     assert len(stage.script.seen) == 1
-    assert {key for key, _ in stage.asked} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
+    assert {key for key, _ in stage.planned} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
 
 def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
@@ -117,7 +117,7 @@ def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay
 
     stage = looking(scenario, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
-    assert stage.asked == [(a_key().in_namespace("a"), 0.1)]
+    assert stage.planned == [(a_key().in_namespace("a"), 0.1)]
 
 
 def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
@@ -136,8 +136,8 @@ def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
         stage.fetcher.fetch(PLACE, a_key("other"))
-        await stage.script.until(lambda: len(stage.asked) == 1)
-        assert stage.asked == [(a_key("other").in_namespace("a"), 0.0)]
+        await stage.script.until(lambda: len(stage.planned) == 1)
+        assert stage.planned == [(a_key("other").in_namespace("a"), 0.0)]
 
     looking(scenario, says(theirs()))
 
@@ -148,7 +148,7 @@ def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_befor
         stage.fetcher.fetch(PLACE, a_key("other"))
 
     stage = looking(scenario, says(theirs()))
-    assert sorted(stage.asked) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
+    assert sorted(stage.planned) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
 def test_a_delayed_read_does_not_count_as_pending() -> None:

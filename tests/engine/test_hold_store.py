@@ -150,9 +150,9 @@ def test_an_answer_applies_to_its_own_set_only() -> None:
         holds = holding(Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await turn(book)
-        said = await post_answer(client, "samara", str(a_key()), "release")
-        assert said is not None
-        assert said.answer == f"release {holds.held[a_key()].digest}"
+        answered = await post_answer(client, "samara", str(a_key()), "release")
+        assert answered is not None
+        assert answered.answer == f"release {holds.held[a_key()].digest}"
         assert await book._answers() == [(a_key(), "release")]
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
         assert await book._answers() == []
@@ -184,8 +184,8 @@ def test_an_answer_to_an_older_set_is_ignored() -> None:
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
         await turn(book)
         (entry,) = written(store).values()
-        said = json.dumps(asdict(entry) | {"answer": f"release {first}"})
-        store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
+        answered_record = json.dumps(asdict(entry) | {"answer": f"release {first}"})
+        store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
         assert await book._answers() == []
 
     with_store(scenario)
@@ -197,12 +197,12 @@ def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() ->
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
         book = HoldStore(client, "samara", holds, Inbox().post)
         await book.load()
-        said = await post_answer(client, "samara", str(a_key()), "release")
-        assert said is not None
+        answered = await post_answer(client, "samara", str(a_key()), "release")
+        assert answered is not None
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
         await turn(book)
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
-        assert written(store)[str(a_key())].answer == said.answer
+        assert written(store)[str(a_key())].answer == answered.answer
 
     with_store(scenario)
 
@@ -290,8 +290,8 @@ def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.Mon
 
         async def in_between(request: web.Request) -> web.StreamResponse:
             (entry,) = written(store).values()
-            said = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
-            store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
+            answered_record = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
+            store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
             return await store(request)
 
         script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
@@ -329,8 +329,8 @@ def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
 
 def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
-    told: list[str] = []
-    monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
+    warnings: list[str] = []
+    monkeypatch.setattr(log, "warning", lambda event, fault: warnings.append(f"{event}: {fault}"))
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
         book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
@@ -341,7 +341,11 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
         running.cancel()
 
     with_store(scenario)
-    assert [("no right" in line, "no room" in line) for line in told] == [(True, False), (False, True), (True, False)]
+    assert [("no right" in line, "no room" in line) for line in warnings] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
 
 
 def test_unreadable_records_do_not_stop_the_start() -> None:

@@ -294,11 +294,11 @@ def test_a_lease_that_is_unreachable_for_two_durations_is_reported() -> None:
     on_stage(scenario)
 
 
-@pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
-def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, told: int) -> None:
+@pytest.mark.parametrize(("duration", "seconds"), [(15.0, 15), (0.75, 1), (1.5, 2)])
+def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, seconds: int) -> None:
     async def scenario(stage: Stage) -> None:
         await LeaderElector(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
-        assert stage.spec["leaseDurationSeconds"] == told
+        assert stage.spec["leaseDurationSeconds"] == seconds
 
     on_stage(scenario)
 

@@ -133,13 +133,13 @@ def some() -> MassDeleteGuard:
 
 def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        asked = list[Message]()
-        book = await book_of(client, holds := some(), asked)
+        posted = list[Message]()
+        book = await book_of(client, holds := some(), posted)
         engine = ending("a", "b", holds=holds)
         assert written(engine) == []
         await book._write()
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
-        (stored,) = asked
+        (stored,) = posted
         assert isinstance(stored, HoldsStored)
         assert set(stored.keys) == {a_key("a"), a_key("b")}
         engine.post(stored)

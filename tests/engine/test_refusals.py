@@ -36,7 +36,7 @@ def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
     return write
 
 
-def told(tally: CopyCounts) -> dict[str, str]:
+def problems(tally: CopyCounts) -> dict[str, str]:
     return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
 
 
@@ -55,9 +55,9 @@ def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> No
     engine, tally = begun()
     engine.events._due.clear()
     tried(engine, BROKEN, 2)
-    assert (tally.pending, told(tally)) == (1, {})
+    assert (tally.pending, problems(tally)) == (1, {})
     tried(engine, BROKEN)
-    assert (tally.pending, told(tally)) == (0, {"refused": "a webhook fails"})
+    assert (tally.pending, problems(tally)) == (0, {"refused": "a webhook fails"})
     assert due(engine)
 
 
@@ -66,13 +66,13 @@ def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times
     """Otherwise a condition would change with every attempt."""
     engine, tally = begun()
     tried(engine, result, times)
-    for whole in (a_key(), a_key().in_namespace("a")):
+    for key in (a_key(), a_key().in_namespace("a")):
         engine.clock.now += 1000.0
-        engine.plan(whole)
+        engine.plan(key)
         (write,) = engine.sent()
-        assert told(tally) == {"refused": result.message}
+        assert problems(tally) == {"refused": result.message}
     engine.finish(write)
-    assert (tally.in_sync, told(tally)) == (1, {})
+    assert (tally.in_sync, problems(tally)) == (1, {})
 
 
 def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
@@ -80,7 +80,7 @@ def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
     tried(engine, BROKEN, 3)
     engine.observe(a_source(targets="a", version=2, generation=2))
     engine.plan(a_key())
-    assert (tally.pending, told(tally)) == (1, {})
+    assert (tally.pending, problems(tally)) == (1, {})
 
 
 def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -> None:
@@ -97,7 +97,7 @@ def test_a_refusal_of_one_source_does_not_delay_another() -> None:
     engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
     engine.plan(a_key())
     assert [write.ref for write in engine.sent()] == [HERE]
-    assert told(tally) == {}
+    assert problems(tally) == {}
 
 
 def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None:
@@ -150,8 +150,8 @@ def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_th
             engine.finish(write)
 
     assert counts == [1, 1, 1, 1, 1, 0]
-    told = [record for record in caplog.records if record.getMessage() == "wrote"]
-    assert [record.levelname for record in told] == ["INFO"] * 5
+    records = [record for record in caplog.records if record.getMessage() == "wrote"]
+    assert [record.levelname for record in records] == ["INFO"] * 5
     assert engine.queue.next_due() == 600.0
     topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
@@ -165,7 +165,7 @@ def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_wri
     engine, tally = begun()
     assert not obstacle(engine)
     tried(engine, classify(FULL), 5)
-    assert (tally.pending, told(tally)) == (1, {})
+    assert (tally.pending, problems(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
     engine.finish(delete("b"))
     assert obstacle(engine), "a delete needs no room"

@@ -1,4 +1,4 @@
-"""Writes that did not go through: when each is tried again."""
+"""When a failed write is tried again, and when its failure is reported."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ MOST = 900.0
 
 
 def holding(waits: RetryBackoff, ref: Ref) -> RetryState | None:
-    """What still keeps a write back at an address, if anything does."""
+    """The backoff that still delays a write to this address."""
     here = waits._by_namespace.get(ref.namespace or ref.name, {})
     return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
 
 
 def delays(waits: RetryBackoff, clock: Clock, result: Result, times: int) -> list[float]:
-    found = []
+    noted = []
     for _ in range(times):
-        found.append(waits.note(create("a"), result))
-        clock.now += found[-1]
-    return found
+        noted.append(waits.note(create("a"), result))
+        clock.now += noted[-1]
+    return noted
 
 
 def test_the_wait_after_a_refusal_doubles_up_to_fifteen_minutes() -> None:
     clock = Clock()
-    found = delays(RetryBackoff(MOST, clock), clock, REFUSED, 14)
+    waited = delays(RetryBackoff(MOST, clock), clock, REFUSED, 14)
 
-    for number, delay in enumerate(found):
+    for number, delay in enumerate(waited):
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
 def test_an_unreported_failure_counts_as_retrying_until_it_is_due() -> None:
     waits = RetryBackoff(MOST, clock := Clock())
-    found = [waits.retrying]
+    retrying = [waits.retrying]
     delay = waits.note(create("a"), FAILED)
-    found.append(waits.retrying)
+    retrying.append(waits.retrying)
     clock.now += delay  # then it is queued, or in flight
-    found.append(waits.retrying)
-    assert found == [False, True, False]
+    retrying.append(waits.retrying)
+    assert retrying == [False, True, False]
 
 
 def test_a_reported_failure_does_not_count_as_retrying() -> None:
@@ -70,18 +70,18 @@ def test_the_longest_wait_is_a_setting() -> None:
 
 def test_the_wait_after_a_failure_grows_to_half_a_minute() -> None:
     clock = Clock()
-    found = delays(RetryBackoff(MOST, clock), clock, FAILED, 100)
+    waited = delays(RetryBackoff(MOST, clock), clock, FAILED, 100)
 
-    assert found[0] <= 0.24
-    assert 24.0 <= found[-1] <= 36.0
+    assert waited[0] <= 0.24
+    assert 24.0 <= waited[-1] <= 36.0
 
 
 def test_a_stale_write_is_retried_at_once_and_then_with_backoff() -> None:
     clock = Clock()
-    found = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
+    waited = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
 
-    assert found[0] == 0.0
-    assert 0.0 < found[1] < found[2]
+    assert waited[0] == 0.0
+    assert 0.0 < waited[1] < waited[2]
 
 
 def test_a_retry_waits_at_least_for_retry_after() -> None:
@@ -175,7 +175,7 @@ def test_a_change_in_a_namespace_releases_its_writes() -> None:
 
 
 def test_a_released_write_that_is_refused_again_waits_longer() -> None:
-    """A quota changes with every Pod: freeing must not make every wait the first one again."""
+    """A quota changes with every Pod, so a release must not reset the backoff."""
     clock = Clock()
     waits = RetryBackoff(MOST, clock)
     delays(waits, clock, REFUSED, 6)
@@ -186,7 +186,7 @@ def test_a_released_write_that_is_refused_again_waits_longer() -> None:
 
 @pytest.mark.parametrize("ticks", [1, 2])
 def test_a_change_during_a_retry_causes_another_retry_a_second_later(ticks: int) -> None:
-    """A quota is raised: its spec changes first; its status, which admission reads, while the next try is under way."""
+    """When a quota is raised its spec changes first. Its status, which admission reads, changes during the next try."""
     waits = RetryBackoff(MOST, clock := Clock())
     delays(waits, clock, REFUSED, 6)
     clock.now += 0.01
@@ -278,10 +278,10 @@ def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
 
 
 class Unsearched(dict[str, Any]):
-    """May be asked for one of its members, never for all."""
+    """Allows lookups, and no iteration."""
 
     def values(self) -> NoReturn:
-        raise AssertionError("all that waits is looked through")
+        raise AssertionError("every backoff is searched")
 
     __iter__ = items = keys = values
 
@@ -353,29 +353,29 @@ def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
 # faults of the server
 
 
-def told(*results: Result) -> list[bool]:
+def are_reported(*results: Result) -> list[bool]:
     """After each result: whether the failure is reported."""
     waits = RetryBackoff(MOST, Clock())
-    found = []
+    reported = []
     for result in results:
         waits.note(create("a"), result)
         wait = waits.of(create("a"))
         assert wait is not None
-        found.append(wait.is_reported)
-    return found
+        reported.append(wait.is_reported)
+    return reported
 
 
 def test_the_third_server_fault_in_a_row_is_reported() -> None:
-    assert told(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
+    assert are_reported(BROKEN, BROKEN, BROKEN, BROKEN) == [False, False, True, True]
 
 
 def test_an_overloaded_or_unreachable_server_does_not_change_the_number_of_faults() -> None:
-    assert told(FAILED, FAILED, FAILED, FAILED) == [False] * 4
-    assert told(BROKEN, BROKEN, FAILED, BROKEN, FAILED) == [False, False, False, True, True]
+    assert are_reported(FAILED, FAILED, FAILED, FAILED) == [False] * 4
+    assert are_reported(BROKEN, BROKEN, FAILED, BROKEN, FAILED) == [False, False, False, True, True]
 
 
 def test_an_answer_that_is_no_fault_resets_the_number_of_faults() -> None:
-    assert told(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
+    assert are_reported(BROKEN, BROKEN, STALE, BROKEN, BROKEN, BROKEN) == [False] * 5 + [True]
 
 
 def test_a_reported_failure_stays_known_when_its_retry_is_due() -> None:

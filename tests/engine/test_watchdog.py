@@ -34,8 +34,8 @@ def test_a_blocked_loop_counts_as_a_stall() -> None:
 
 
 def test_waiting_for_a_processor_counts_as_no_stall() -> None:
-    told = count(step=1000.0)
-    assert longest(lambda: next(told)) == 0.0
+    growing = count(step=1000.0)
+    assert longest(lambda: next(growing)) == 0.0
 
 
 def test_a_stopped_watchdog_ends_its_thread() -> None:

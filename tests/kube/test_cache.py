@@ -215,15 +215,15 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             managed_keys=ours,
         )
         old, new = self.naive.get(ref), self.naive.put(obj)
-        self._told(self.cache.put(obj), ref, old, new)
+        self._check_change(self.cache.put(obj), ref, old, new)
 
     @rule(ref=st.sampled_from(REFS), back=st.sampled_from([None, 0, 0, 2]))
     def drop(self, ref: Ref, back: int | None) -> None:
         version = None if back is None else self._version(back)
         old, new = self.naive.get(ref), self.naive.remove(ref, version)
-        self._told(self.cache.remove(ref, version), ref, old, new)
+        self._check_change(self.cache.remove(ref, version), ref, old, new)
 
-    def _told(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
+    def _check_change(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
         assert (change is not None) == is_news
         if change is not None:
             assert (change.ref, change.new) == (ref, self.cache.get(ref))

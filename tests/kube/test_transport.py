@@ -75,12 +75,12 @@ async def post(
 
 
 def run(scenario: Callable[[Server, Transport], Awaitable[Any]], *answers: bytes, path: str = "") -> Any:
-    async def whole() -> Any:
+    async def connected() -> Any:
         async with asyncio.timeout(8), serving(*answers, path=path) as (server, transport):
             return await scenario(server, transport)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the operator runs
-        return runner.run(whole())
+        return runner.run(connected())
 
 
 def test_a_request_is_sent_and_its_answer_read() -> None:

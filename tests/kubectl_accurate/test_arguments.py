@@ -72,7 +72,7 @@ def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, .
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
+def clusters(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
     """The clusters with which `list` is called. Its work is replaced."""
     clusters: list[Cluster] = []
 
@@ -87,18 +87,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
 
 @pytest.mark.parametrize("off", ["--insecure-skip-tls-verify=false", "--insecure-skip-tls-verify=0"])
 def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before_it(
-    off: str, asked: list[Cluster]
+    off: str, clusters: list[Cluster]
 ) -> None:
     assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
     assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
     assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
-    assert [cluster.rare["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
+    assert [cluster.rare["insecure_skip_tls_verify"] for cluster in clusters] == [True, False, False]
 
 
-def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
+def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(clusters: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
-    assert [cluster.rare["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
+    assert [cluster.rare["as_groups"] for cluster in clusters] == [("a", "b", "c"), ("a",)]
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.repo.walk import Slate, Walk, dialogue, is_as_shown
-from tests.repo.walk_before import ASKED, BEFORE
+from tests.repo.walk_before import BEFORE, NEW_SOURCE
 from tests.support.pages import EXAMPLES, PAGES, ROOT, Fence, fences
 
 from samara import crds
@@ -60,7 +60,7 @@ def walk(cluster: Devcluster, slate: Slate, tmp_path: Path) -> Iterator[Walk]:
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", WALKED)
 def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> None:
-    lay_out(walk, page)
+    fill_folder(walk, page)
     before = BEFORE.get(page)
     if before is not None:
         walk.prepare(before)
@@ -68,7 +68,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> No
         walk.take(fence)
 
 
-def lay_out(walk: Walk, page: str) -> None:
+def fill_folder(walk: Walk, page: str) -> None:
     """The folder in which a reader of this page stands: that of the example, or the checkout."""
     folder = (ROOT / page).parent
     if EXAMPLES in folder.parents:
@@ -144,8 +144,8 @@ def differences(shown: Any, actual: Any, at: str = "") -> list[str]:
 def test_json_output_has_the_shape_that_the_pages_show(walk: Walk) -> None:
     walk.folder.mkdir()
     walk.prepare(BEFORE["docs/reference/kubectl-accurate.md"])
-    walk.apply(ASKED)
-    (walk.folder / "wrong.yaml").write_text(ASKED.replace("nowhere", "No_Where"))
+    walk.apply(NEW_SOURCE)
+    (walk.folder / "wrong.yaml").write_text(NEW_SOURCE.replace("nowhere", "No_Where"))
     assert shapes().keys() == SHOWN_BY.keys()
     for name, shown in shapes().items():
         done = walk.shell(SHOWN_BY[name])

@@ -150,7 +150,7 @@ class Stage:
             times += [self.clock.now - began] * len(documents)
         return times
 
-    async def until_asked(self) -> None:
+    async def until_read(self) -> None:
         """Advances the clock until the next read."""
         while not await self.after(1.0):
             pass
@@ -600,7 +600,7 @@ def test_a_source_is_planned_when_its_path_becomes_absent_and_not_at_each_read()
         await stage.ask("f", "db#a", every=10)
         planned: dict[float, bool] = {}
         for _ in range(4):
-            await stage.until_asked()
+            await stage.until_read()
             planned[stage.clock.now - 1000] = "f" in stage.planned
         assert planned == {10: True, 30: False, 70: False, 150: False}
 
@@ -650,9 +650,9 @@ def test_any_other_answer_restarts_the_count_of_absence(between: Content | Excep
         stage.manager.documents = {"db": between}
         await stage.after(10)
         stage.manager.documents = {"db": NotFound("none")}
-        await stage.until_asked()
+        await stage.until_read()
         assert not stage.known("db#a").is_absent(10)
-        await stage.until_asked()
+        await stage.until_read()
         assert stage.known("db#a").is_absent(10)
 
     on_stage(scenario)
@@ -665,7 +665,7 @@ def test_an_absent_path_stays_absent_until_it_has_a_value(later: Exception) -> N
         await stage.ask("f", "db#a", every=10)
         await stage.after(10)
         stage.manager.documents = {"db": later}
-        await stage.until_asked()
+        await stage.until_read()
         assert stage.known("db#a").is_absent(10)
         await stage.poller.fail(MISSING)
         assert stage.known("db#a").is_absent(10)
@@ -704,7 +704,7 @@ def test_an_absent_path_that_starts_to_fail_backs_off(later: Exception) -> None:
         await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
         await stage.in_steps(10)
         stage.manager.documents = {"db": later}
-        await stage.until_asked()
+        await stage.until_read()
         assert await stage.in_steps(1200) == LONGER_AND_LONGER
 
     on_stage(scenario)

@@ -175,7 +175,7 @@ def test_a_server_that_does_not_answer_is_an_outage_after_the_timeout(monkeypatc
     ],
 )
 def test_a_server_that_cannot_be_reached_is_an_outage(url: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*asked: object, **more: object) -> None:
+    def unknown(*arguments: object, **more: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "not known")
 
     async def run() -> None:

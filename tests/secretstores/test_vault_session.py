@@ -22,17 +22,17 @@ class Clock:
 
     def __init__(self, server: VaultServer) -> None:
         self._server = server
-        self._asked: asyncio.Queue[float] = asyncio.Queue()
+        self._requested: asyncio.Queue[float] = asyncio.Queue()
         self._over: asyncio.Queue[None] = asyncio.Queue()
 
     async def sleep(self, seconds: float) -> None:
-        self._asked.put_nowait(seconds)
+        self._requested.put_nowait(seconds)
         await self._over.get()
 
     async def next(self) -> float:
         """The duration of the current or next sleep."""
         async with asyncio.timeout(5):
-            return await self._asked.get()
+            return await self._requested.get()
 
     def passes(self, seconds: float) -> None:
         """Ends the current sleep, and advances the server's clock by its duration."""

@@ -38,7 +38,7 @@ def assert_lawful(world: World, write: Write) -> None:
         assert_unwanted(world, write)
     else:
         assert isinstance(write, Apply)
-        assert_laid(world, write)
+        assert_overlay_is_lawful(world, write)
 
 
 def assert_open(world: World, ref: Ref) -> None:
@@ -295,7 +295,7 @@ def proof(live: Object, mark: str, managers: frozenset[str]) -> bool:
     return any(managed_key in live.managed_keys for managed_key in proofs)
 
 
-def assert_laid(world: World, write: Apply) -> None:
+def assert_overlay_is_lawful(world: World, write: Apply) -> None:
     live = world.objects[write.ref]
     assert live is write.live
     assert not live.deleting

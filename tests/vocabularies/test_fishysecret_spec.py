@@ -29,14 +29,14 @@ def messages(found: object) -> list[str]:
 
 
 def test_a_spec_is_read_into_values() -> None:
-    whole = spec(
+    complete = spec(
         target={**TARGET, "type": "kubernetes.io/tls"},
         data=[ITEM, {"secretPath": "a#b", "secretKeyName": "tls.crt", "optional": True}],
         refreshInterval="1h30m",
         suspend=True,
         server="as in an old sample",
     )
-    assert parsed(whole) == Spec(
+    assert parsed(complete) == Spec(
         Ref(SECRET, "team", "db"),
         "kubernetes.io/tls",
         (Item("/app/db", "KEY"), Item("a#b", "tls.crt", True)),

@@ -195,9 +195,9 @@ def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
     world = a_world(
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
-    whole = {write.ref for write in planned(world).writes}
+    complete = {write.ref for write in planned(world).writes}
     slices = {write.ref for name in "abc" for write in plan_of(KEY.in_namespace(name), world, RULES).writes}
-    assert slices | {at("kube-system", "db")} == whole
+    assert slices | {at("kube-system", "db")} == complete
     assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
 

@@ -45,12 +45,12 @@ STARTED = ("-m", "samara.cli.main")
 
 def settings(changes: Mapping[str, Any]) -> Json:
     """FAST merged with these changes, mapping by mapping. None removes the default of a key."""
-    return _laid(copy.deepcopy(FAST), changes)
+    return _merged(copy.deepcopy(FAST), changes)
 
 
-def _laid(under: Json, over: Mapping[str, Any]) -> Json:
+def _merged(under: Json, over: Mapping[str, Any]) -> Json:
     for key, value in over.items():
-        under[key] = _laid(under[key], value) if isinstance(value, Mapping) and key in under else value
+        under[key] = _merged(under[key], value) if isinstance(value, Mapping) and key in under else value
     return under
 
 
