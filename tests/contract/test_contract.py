@@ -730,11 +730,11 @@ PURE = frozenset(
 
 @pytest.mark.parametrize("file", CORE_FILES, ids=lambda file: file.name)
 def test_the_core_imports_no_clock_no_loop_and_no_third_party(file: Path) -> None:
-    found: set[str] = set()
+    imported: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
+            imported |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    outside = {name for name in found if not name.startswith("samara.core") and name.split(".")[0] not in PURE}
+            imported.add(node.module or "")
+    outside = {name for name in imported if not name.startswith("samara.core") and name.split(".")[0] not in PURE}
     assert outside - {"samara.core"} == set()

@@ -155,9 +155,9 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
 
     assert result.outcome is not Outcome.DONE
     assert [request.method for request in seen] == ["POST"]
-    found = cache.get(HAVE.ref)
-    assert found is not None
-    assert found.resource_version == HAVE.resource_version
+    cached = cache.get(HAVE.ref)
+    assert cached is not None
+    assert cached.resource_version == HAVE.resource_version
 
 
 def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:

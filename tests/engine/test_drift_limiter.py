@@ -58,11 +58,11 @@ def test_five_edits_are_reverted_and_the_sixth_waits() -> None:
     fought(fights, clock, 5)
     disturb(fights)
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
-    assert found.retry_in == 599.0
-    clock.now += found.retry_in
+    throttled = fights.throttle(repair())
+    assert throttled is not None
+    assert throttled.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
+    assert throttled.retry_in == 599.0
+    clock.now += throttled.retry_in
     assert fights.throttle(repair()) is None
 
 
@@ -75,11 +75,11 @@ def test_a_repeatedly_deleted_copy_is_recreated_every_ten_seconds() -> None:
         clock.now += 1.0
     fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
 
-    found = fights.throttle(create("a"))
-    assert found is not None
-    assert found.message == "somebody deletes this copy again and again; it is made every ten seconds now"
-    assert found.retry_in == 9.0
-    clock.now += found.retry_in
+    throttled = fights.throttle(create("a"))
+    assert throttled is not None
+    assert throttled.message == "somebody deletes this copy again and again; it is made every ten seconds now"
+    assert throttled.retry_in == 9.0
+    clock.now += throttled.retry_in
     assert fights.throttle(create("a")) is None
 
 
@@ -112,9 +112,9 @@ def test_a_contested_copy_gets_one_repair_in_ten_minutes() -> None:
     fights.record_repair(repair())
     disturb(fights)
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.retry_in == 600.0
+    throttled = fights.throttle(repair())
+    assert throttled is not None
+    assert throttled.retry_in == 600.0
 
 
 def test_a_copy_without_edits_for_ten_minutes_is_no_longer_contested() -> None:
@@ -171,9 +171,9 @@ def test_an_editor_without_a_name_is_called_somebody() -> None:
     fought(fights, clock, 5)
     disturb(fights, editor="")
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.message.startswith("somebody changes")
+    throttled = fights.throttle(repair())
+    assert throttled is not None
+    assert throttled.message.startswith("somebody changes")
 
 
 def test_recreating_a_deleted_copy_counts_as_a_repair() -> None:
@@ -247,13 +247,13 @@ def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(
         assert fights.record_repair(write) == EDITOR
         clock.now += 1.0
 
-    found = fights.throttle(relabel(fights, team))
-    assert found is not None
+    throttled = fights.throttle(relabel(fights, team))
+    assert throttled is not None
     assert (
-        found.message
+        throttled.message
         == f"{EDITOR} changes what is inherited here again and again; it is repaired every ten minutes now"
     )
-    assert found.retry_in == 599.0
+    assert throttled.retry_in == 599.0
 
 
 def test_the_repair_after_two_edits_counts_as_one() -> None:

@@ -157,8 +157,8 @@ def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
 def annotated(stage: Stage) -> tuple[str, str, str]:
     """Those of the only Event."""
     (event,) = stage.events()
-    found = event["metadata"]["annotations"]
-    return found[NAMESPACES], found[NAMESPACE_COUNT], found[KEY]
+    annotations = event["metadata"]["annotations"]
+    return annotations[NAMESPACES], annotations[NAMESPACE_COUNT], annotations[KEY]
 
 
 def test_an_event_is_about_the_source_and_in_its_namespace() -> None:
@@ -584,8 +584,8 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_
 
 def mixed(*tallies: CopyCounts) -> CopyCounts:
     """What several tallies of one source say, as one."""
-    names = {name: found for tally in tallies for name, found in tally.names.items()}
-    return CopyCounts(names, {name: found for tally in tallies for name, found in tally.exceptions.items()})
+    names = {name: entries for tally in tallies for name, entries in tally.names.items()}
+    return CopyCounts(names, {name: entries for tally in tallies for name, entries in tally.exceptions.items()})
 
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:

@@ -61,9 +61,9 @@ async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
 def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     stage = looking(look_once, says(theirs()))
 
-    found = stage.cache.get(PLACE)
-    assert found is not None
-    assert found.uid == "theirs"
+    cached = stage.cache.get(PLACE)
+    assert cached is not None
+    assert cached.uid == "theirs"
     assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
     assert stage.fetcher.pending == 0
 
@@ -127,9 +127,9 @@ def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
         stage.cache.put(held)
         await look_once(stage, group)
 
-    found = looking(scenario, says(theirs(11))).cache.get(PLACE)
-    assert found is not None
-    assert (found.uid, found.resource_version) == (held.uid, 20)
+    cached = looking(scenario, says(theirs(11))).cache.get(PLACE)
+    assert cached is not None
+    assert (cached.uid, cached.resource_version) == (held.uid, 20)
 
 
 def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:

@@ -28,8 +28,8 @@ class Stage:
 
     @property
     def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.store.objects[PATH]["spec"]
-        return found
+        spec: dict[str, Any] = self.store.objects[PATH]["spec"]
+        return spec
 
 
 def on_stage(scenario: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:

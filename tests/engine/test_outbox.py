@@ -26,11 +26,11 @@ def an_outbox(per_namespace: int = 8, clock: Clock | None = None) -> Outbox:
 
 def taken(outbox: Outbox, most: int = 1000) -> list[str]:
     """Where the next writes go, each of them landed before the next."""
-    found: list[str] = []
-    while len(found) < most and (write := outbox.take()) is not None:
+    lines: list[str] = []
+    while len(lines) < most and (write := outbox.take()) is not None:
         outbox.done(write)
-        found.append(f"{write.key.source.name} to {write.ref.namespace}")
-    return found
+        lines.append(f"{write.key.source.name} to {write.ref.namespace}")
+    return lines
 
 
 def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
@@ -178,10 +178,10 @@ def test_writes_to_a_slow_namespace_are_sent_when_it_has_room() -> None:
 
 def filled(outbox: Outbox, most: int) -> list[Write]:
     """As many writes in flight as there may be."""
-    found: list[Write] = []
-    while len(found) < most and (write := outbox.take()) is not None:
-        found.append(write)
-    return found
+    writes: list[Write] = []
+    while len(writes) < most and (write := outbox.take()) is not None:
+        writes.append(write)
+    return writes
 
 
 class Counting(Outbox):

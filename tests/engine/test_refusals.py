@@ -37,7 +37,7 @@ def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
 
 
 def problems(tally: CopyCounts) -> dict[str, str]:
-    return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
+    return {reason: messages[HERE].shown(HERE) for reason, messages in tally.by_reason().items()}
 
 
 def begun() -> tuple[EngineHarness, CopyCounts]:

@@ -44,8 +44,8 @@ class Stage:
 
     def put(self, version: int = 1, **status: object) -> None:
         words = {toys.PATH: "p", toys.INTO: "a,b"}
-        found = a_field("status", status) if status else None
-        self.cache.put(an_object(SOURCE, version, annotations=words, status=found))
+        stored = a_field("status", status) if status else None
+        self.cache.put(an_object(SOURCE, version, annotations=words, status=stored))
 
     def status(self) -> dict[str, object] | None:
         """What would be written now."""

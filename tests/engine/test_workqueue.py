@@ -11,10 +11,10 @@ from samara.engine.workqueue import WorkQueue
 
 
 def drained(queue: WorkQueue) -> list[Key]:
-    found = []
+    taken = []
     while (key := queue.take()) is not None:
-        found.append(key)
-    return found
+        taken.append(key)
+    return taken
 
 
 def test_a_key_that_is_added_repeatedly_is_taken_once() -> None:
@@ -128,6 +128,6 @@ def test_every_added_key_is_taken_once(steps: list[tuple[str, float | None]]) ->
             owed.add(a_key(name))
     clock.now += 10.0
 
-    found = drained(queue)
-    assert set(found) == owed
-    assert len(found) == len(owed)
+    taken = drained(queue)
+    assert set(taken) == owed
+    assert len(taken) == len(owed)

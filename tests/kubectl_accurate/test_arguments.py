@@ -153,8 +153,8 @@ def test_an_empty_name_is_refused_before_any_request(command: tuple[str, ...], p
 
 def test_any_name_is_one_segment_of_a_path() -> None:
     async def run() -> None:
-        found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
-        async with serving(says(found)) as script, Client(access(script), may_write=unrestricted) as client:
+        namespace_json = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+        async with serving(says(namespace_json)) as script, Client(access(script), may_write=unrestricted) as client:
             await read_namespace(client, "a?x")
             assert (script.seen[0].path, script.seen[0].query) == (
                 "/api/v1/namespaces/a?x",

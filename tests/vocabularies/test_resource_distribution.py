@@ -112,8 +112,8 @@ UNIONS: list[tuple[Json, set[str]]] = [
         {"b", "c"},
     ),
     *(
-        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, found)
-        for key, operator, values, found in (
+        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, selected)
+        for key, operator, values, selected in (
             ("team", "In", {"values": ["red", "green"]}, {"a", "c"}),
             ("team", "NotIn", {"values": ["red"]}, {"b"}),
             ("stage", "NotIn", {"values": ["test"]}, {"a", "b", "c"}),
@@ -842,6 +842,6 @@ def test_a_spec_that_is_nested_too_deep_is_a_fault(levels: int, read: bool) -> N
     """The spec and the resource add two levels."""
     nested = b"[" * levels + b"]" * levels
     raw = b'{"resource":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"data":%s}}' % nested
-    found = specs.read(raw)
+    parsed = specs.read(raw)
     expected = [] if read else ["spec: a mapping, nested at most 200 deep, was expected"]
-    assert [fault.message for fault in found.faults] == expected
+    assert [fault.message for fault in parsed.faults] == expected
