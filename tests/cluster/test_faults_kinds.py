@@ -150,20 +150,12 @@ def a_widget(size: int, version: str) -> Json:
     return {"apiVersion": f"{version}/v1", "kind": "Widget", "spec": {"size": size}}
 
 
-def waiting(operator: Operator) -> dict[str, str]:
-    """The kinds under `waiting` of /readyz. The rest is served, so the status is 200."""
-    status, body = operator.answer("/readyz")
-    assert status == 200, body
-    answer: dict[str, str] = json.loads(body)["waiting"]
-    return answer
-
-
 def until_waiting(operator: Operator, kind: str) -> None:
-    eventually(lambda: kind in waiting(operator))
+    eventually(lambda: kind in operator.waiting())
 
 
 def until_served(operator: Operator, kind: str) -> None:
-    eventually(lambda: kind not in waiting(operator))
+    eventually(lambda: kind not in operator.waiting())
 
 
 # 11
@@ -171,7 +163,7 @@ def until_served(operator: Operator, kind: str) -> None:
 
 def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_all_the_time(scene: Scene) -> None:
     operator = scene.operator(f"{LATE}/v1/Widget", **SHORT)
-    assert f"{LATE}/v1/Widget" in waiting(operator)
+    assert f"{LATE}/v1/Widget" in operator.waiting()
     scene.make(CONFIG_MAPS, "early", {"data": {"n": "1"}})
     scene.until(CONFIG_MAPS, "early", "data", {"n": "1"})
     define(scene, LATE)
@@ -247,7 +239,7 @@ def test_fault_12_an_aggregated_api_that_is_down_waits_and_leaves_the_others_alo
     eventually(lambda: _is_down(scene.api.get(f"{services}/v1.{DOWN}")))
     scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
     operator = scene.operator(f"{DOWN}/v1/Widget", "networking.k8s.io/v1/NetworkPolicy")
-    assert "503" in waiting(operator)[f"{DOWN}/v1/Widget"]
+    assert "503" in operator.waiting()[f"{DOWN}/v1/Widget"]
     scene.make(POLICIES, "deny", {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
     scene.until(CONFIG_MAPS, "x", "data", {"n": "1"})
     scene.until(POLICIES, "deny", "spec", {"podSelector": {}, "policyTypes": ["Ingress"]})

@@ -18,7 +18,7 @@ import yaml
 from aiohttp import web
 from tests.cluster.support.api import Api, ApiFault
 from tests.cluster.support.audit import Event, until_recorded
-from tests.cluster.support.faults import answer_lost, answered, body, delayed, stalled, stalled_after
+from tests.cluster.support.faults import answer_lost, answered, body, delayed, every_nth, stalled, stalled_after
 from tests.cluster.support.operators import LEASE as LASTS
 from tests.cluster.support.operators import SHORT
 from tests.cluster.support.proxy import Exchange, Fault, Proxy, Seen, When, client_context
@@ -50,18 +50,6 @@ def to(namespace: str) -> When:
     return lambda seen: is_write(seen) and seen.namespace == namespace
 
 
-def every(k: int, when: When) -> When:
-    met = 0
-
-    def nth(seen: Seen) -> bool:
-        nonlocal met
-        matches = when(seen)
-        met += matches
-        return matches and met % k == 0
-
-    return nth
-
-
 def address(seen: Seen) -> Address:
     return seen.namespace, seen.name or str(json.loads(seen.body)["metadata"]["name"])
 
@@ -85,7 +73,7 @@ def test_fault_13_after_a_conflict_the_copy_is_read_again_planned_again_and_writ
     names = [f"n{number}" for number in range(12)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    rule = proxy.on_request(every(3, is_write), answered(409, "Conflict"))
+    rule = proxy.on_request(every_nth(3, is_write), answered(409, "Conflict"))
     stage.operator(through=proxy)
     stage.source("db", ",".join(names))
     stage.until_copied("db", *names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.cluster.support.faults import (
     asking,
     body,
     error_event,
+    every_nth,
     held,
     held_back,
     late,
@@ -489,7 +490,7 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     names = [f"n{number}" for number in range(20)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    rule = proxy.on_request(_every(3, lambda seen: not seen.watch), recycled)
+    rule = proxy.on_request(every_nth(3, lambda seen: not seen.watch), recycled)
     operator = stage.operator("--watch-seconds=1", "--leader-elect", through=proxy)
     stage.source("db", ",".join(names))
     for _ in range(3):
@@ -501,18 +502,6 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     assert {event.code for event in stage.audit.writes()} == {200, 201}
     metrics = operator.metrics()
     assert not [name for name in metrics if name.startswith("samara_writes_total") and 'result="done"' not in name]
-
-
-def _every(k: int, when: When) -> Callable[[Seen], bool]:
-    met = 0
-
-    def nth(seen: Seen) -> bool:
-        nonlocal met
-        matches = when(seen)
-        met += matches
-        return matches and met % k == 0
-
-    return nth
 
 
 # 10

@@ -50,7 +50,7 @@ def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Ke
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "go"),
+    ("planned", "has", "go"),
     [
         (5, 5, 5),  # not more than `most`, although it is all there is
         (6, 6, 0),

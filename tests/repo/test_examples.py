@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.cluster.support.waiting import eventually
 from tests.devtools.devcluster.test_lifetime import children_of, none_runs
-from tests.devtools.devcluster.waiting import eventually
 from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
@@ -41,13 +40,6 @@ def cluster() -> Iterator[Devcluster]:
         running.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
         running.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         yield running
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", LINTED)
@@ -139,7 +131,7 @@ def test_an_interrupted_demo_leaves_nothing(
             assert Path(line.strip().removeprefix("export KUBECONFIG=")).exists()
         demo.send_signal(number)
         assert demo.wait(60) == code
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert list(temporary.iterdir()) == []
 
 
@@ -151,7 +143,7 @@ def test_a_killed_demo_ends_its_cluster_and_its_operator(temporary: Path) -> Non
         started = children_of(demo.pid)
         demo.kill()
         demo.wait()
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert len(started) == 4
 
 

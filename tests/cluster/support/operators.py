@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import http.client
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -167,6 +168,13 @@ class Operator:
             return 0, b""
         finally:
             connection.close()
+
+    def waiting(self) -> dict[str, str]:
+        """The kinds that /readyz names as waiting, with their reasons. The status is 200, because others are served."""
+        status, body = self.answer("/readyz")
+        assert status == 200, body
+        kinds: dict[str, str] = json.loads(body)["waiting"]
+        return kinds
 
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""

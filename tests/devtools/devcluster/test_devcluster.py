@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.support.audit import lines_of
-from tests.devtools.devcluster.waiting import eventually
+from tests.cluster.support.waiting import eventually
 
 from samara_devtools.devcluster import Devcluster, DevclusterError, DevclusterOptions
 from samara_devtools.devcluster.binaries import read_recipe
@@ -37,7 +37,7 @@ def test_rbac_denies_a_user_until_bound(cluster: Devcluster) -> None:
     with pytest.raises(DevclusterError, match='User "jane" cannot list resource "secrets"'):
         cluster.kubectl("get", "secrets", kubeconfig=jane)
     cluster.kubectl("create", "clusterrolebinding", "readers", "--clusterrole=admin", "--group=readers")
-    eventually(lambda: _may_list_secrets(cluster, jane))
+    eventually(lambda: _may_list_secrets(cluster, jane), deadline=60.0)
 
 
 def _may_list_secrets(cluster: Devcluster, kubeconfig: Path) -> bool:
