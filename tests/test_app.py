@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client import enable_created_metrics, generate_latest
-from tests.engine.parts import a_copy, a_namespace, a_source, an_access
 from tests.kube.scripted import access, hangs, refuses, says, serving
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_copy, a_namespace, a_source, an_access
 from tests.support.world import at
 
 from samara import app

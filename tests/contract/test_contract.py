@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_cache, a_key, a_source, deletes, numbered
 from tests.support import examples, strategies, toys
 from tests.support.oracle import (
     assert_lawful,
@@ -24,6 +23,7 @@ from tests.support.oracle import (
     may_reach,
     wanted,
 )
+from tests.support.samples import Clock, a_cache, a_key, a_source, deletes, numbered
 from tests.support.settle import RULES, Fate, every_key, follow, is_silent, plan_of, settle, writes_of
 from tests.support.strategies import CANARY
 from tests.support.world import World, at, content, secret
@@ -71,8 +71,8 @@ Order = Callable[[list[Key]], list[Key]]
 
 
 def copy_of(world: World) -> World:
-    fresh = world.seen()
-    fresh.looked, fresh.values = set(world.looked), dict(world.values)
+    fresh = world.snapshot()
+    fresh.fetched, fresh.values = set(world.fetched), dict(world.values)
     return fresh
 
 
@@ -141,7 +141,7 @@ def test_overwrite_leaves_an_object_with_the_owner_reference_of_a_distribution()
         world.namespace(name)
     given = world.put(at("b", "x"), secret("two"), owner_references=strategies.owner_of(world, "d1", stale=True))
     world.put(at("a", "x"), secret(), annotations={sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "b"})
-    world.look([given.ref])
+    world.fetch([given.ref])
     settle(world, check=assert_lawful)
     assert world.objects[at("b", "x")] is given
 
@@ -283,7 +283,7 @@ def test_every_world_settles_with_lawful_writes_and_then_needs_none(world: World
 def test_an_unlisted_kind_stops_only_the_keys_that_use_it(world: World, rules: ClusterPolicy, kind: Kind) -> None:
     before = copy_of(world)
     settle_reads(before, rules)
-    world.looked, world.values = before.looked, before.values
+    world.fetched, world.values = before.fetched, before.values
     world.unlisted.add(kind)
     world.objects = {ref: obj for ref, obj in world.objects.items() if ref.kind != kind}
     for key in every_key(before):
@@ -317,7 +317,9 @@ def test_an_object_that_is_neither_ours_nor_wanted_is_never_changed(world: World
 
 def _desired_refs(world: World, besides: Key | None = None) -> set[Ref]:
     """Every address that any source desires, allowed or not."""
-    desired = [world.registry[key.source_type].desired(key.source, world) for key in world.asking() if key != besides]
+    desired = [
+        world.registry[key.source_type].desired(key.source, world) for key in world.source_keys() if key != besides
+    ]
     return {copy.ref for state in desired for copy in state.copies}
 
 
@@ -368,7 +370,7 @@ def test_events_alone_lead_to_every_key_with_work(
     settle(world, rules)
     for action in actions:
         follow(world, rules, action)
-        assert [write for key in world.asking() for write in writes_of(key, world, rules)] == []
+        assert [write for key in world.source_keys() for write in writes_of(key, world, rules)] == []
         settle(world, rules)  # the re-check: a gone source's copy may have been kept for one that was paused or waiting
 
 
@@ -421,7 +423,7 @@ def test_no_value_is_in_any_repr(world: World, rules: ClusterPolicy) -> None:
 def test_an_address_has_at_most_one_owner_across_all_source_types(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
     holders: dict[Ref, Key] = {}
-    for key in world.asking():
+    for key in world.source_keys():
         planned = plan_of(key, world, rules)
         for ref in set(planned.desired) - {blocked.ref for blocked in planned.blocked}:
             assert holders.setdefault(ref, key) == key
@@ -440,7 +442,7 @@ def _is_left(ref: Ref, key: Key, world: World) -> bool:
 @given(strategies.worlds(), strategies.rules())
 def test_every_conflict_has_a_visible_cause(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
-    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    plans = {key: plan_of(key, world, rules) for key in world.source_keys()}
     for key, planned in plans.items():
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have = world.objects.get(ref)
@@ -467,7 +469,7 @@ def _is_anothers(world: World, key: Key, have: Object) -> bool:
 def _outlives(have: Object, world: World) -> bool:
     """True for a copy whose source is gone and which stays on purpose."""
     owner = world.registry.owner(have, world)
-    return owner is not None and owner not in world.asking() and not _prunes(owner, world)
+    return owner is not None and owner not in world.source_keys() and not _prunes(owner, world)
 
 
 def _prunes(key: Key, world: World) -> bool:
@@ -531,7 +533,7 @@ def test_immutable_differences_recreate_a_copy_only_if_the_settings_allow_it(
 @given(strategies.worlds(), strategies.rules())
 def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
-    for key in world.asking():
+    for key in world.source_keys():
         blocked = {blocked_copy.ref for blocked_copy in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).desired)
         for ref, template, _ in world.registry[key.source_type].desired(key.source, world).copies:
@@ -615,7 +617,7 @@ def _source_type_of(kind: Kind) -> SourceType:
 @given(strategies.worlds(), strategies.rules())
 def test_a_copy_of_ours_never_blocks_the_source_that_wins_its_address(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
-    plans = {key: plan_of(key, world, rules) for key in world.asking()}
+    plans = {key: plan_of(key, world, rules) for key in world.source_keys()}
     for key, planned in plans.items():
         for ref in [blocked.ref for blocked in planned.blocked if blocked.reason == "conflict"]:
             have, rivals = world.objects.get(ref), [other for other in plans if other != key]
@@ -643,7 +645,7 @@ def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool
 @given(strategies.worlds(), strategies.rules())
 def test_no_copy_stays_in_a_namespace_that_does_not_accept_it(world: World, rules: ClusterPolicy) -> None:
     settle(world, rules)
-    for key in world.asking():
+    for key in world.source_keys():
         for blocked in plan_of(key, world, rules).blocked:
             have = world.objects.get(blocked.ref)
             if blocked.reason == "not-accepted" and have is not None and world.registry.owner(have, world) == key:

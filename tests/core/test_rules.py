@@ -597,7 +597,7 @@ def rule_at(world: World, policy: ClusterPolicy = RULES, ref: Ref = A, key: Key 
 
 
 def read(world: World) -> None:
-    world.look([A])
+    world.fetch([A])
 
 
 def pause(world: World) -> None:

@@ -111,7 +111,7 @@ def check_purpose(world: World, write: Write, source_type: SourceType, after: Ob
 def test_every_write_leads_to_its_planned_state_with_the_right_field_managers(
     world: World, rules: ClusterPolicy
 ) -> None:
-    world.meddled = ""
+    world.mutated = ""
     settle(world, rules, check=check)
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_cache, a_copy, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.support import toys
+from tests.support.samples import a_cache, a_copy, a_key, an_object, create
 from tests.support.world import content, secret
 
 from samara.core.desired import Copy, Template
@@ -273,7 +273,7 @@ def test_each_error_is_classified(answer: Answer, outcome: Outcome, overloaded: 
 # What admission makes of a copy. Contents come from the applier's own codec: digests of two codecs never agree.
 
 Json = dict[str, Any]
-SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
+SENT, MUTATED, MUTATED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
 
 
 def stored(
@@ -339,22 +339,22 @@ DRY, REAL = ("PUT", "All"), ("PUT", None)
 
 
 def test_a_copy_changed_by_admission_counts_as_right() -> None:
-    sent = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
+    sent = updated([stored({"key": "b2xk"})], answers(MUTATED, 41), new=[False])
 
     assert sent.requests == [REAL]
-    assert sent.knows(MEDDLED)
-    assert not sent.knows(MEDDLED_ANEW)
+    assert sent.knows(MUTATED)
+    assert not sent.knows(MUTATED_ANEW)
 
 
 def test_a_new_copy_changed_by_admission_counts_as_right() -> None:
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
+        async with serving(answers(MUTATED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             sent = SentUpdates(applier, [], [])
             write = create("a")
             copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert sent.knows(MEDDLED)
+            assert sent.knows(MUTATED)
 
     asyncio.run(run())
 
@@ -363,39 +363,39 @@ def test_an_outdated_answer_does_not_record_an_admitted_form() -> None:
     """The watch reported a later version, so the cache does not hold the answer."""
 
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
+        async with serving(answers(MUTATED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             sent = SentUpdates(applier, [], [])
-            applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
+            applier.cache.put(applier.codec.object(SECRET, encode(stored(MUTATED_ANEW, 42))))
             applier.cache.stores[SECRET].version = 42
             write = create("a")
             copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert not sent.knows(MEDDLED)
-            assert not sent.knows(MEDDLED_ANEW)
+            assert not sent.knows(MUTATED)
+            assert not sent.knows(MUTATED_ANEW)
 
     asyncio.run(run())
 
 
 def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written() -> None:
-    sent = updated([stored(MEDDLED)], answers(MEDDLED))
+    sent = updated([stored(MUTATED)], answers(MUTATED))
 
     assert sent.requests == [DRY]
     assert sent.results == [Result(Outcome.DONE, version=40, already_right=True)]
-    assert sent.knows(MEDDLED)
+    assert sent.knows(MUTATED)
 
 
 def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
-    sent = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored({"key": "b2xk"})], answers(MUTATED), answers(MUTATED, 41))
 
     assert sent.requests == [DRY, REAL]
     assert [(result.outcome, result.version) for result in sent.results] == [(Outcome.DONE, 41)]
-    assert sent.knows(MEDDLED)
+    assert sent.knows(MUTATED)
 
 
 @pytest.mark.parametrize("words", [{"labels": {"stale": "ours"}}, {"annotations": {"stale": "ours"}}])
 def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json) -> None:
-    sent = updated([stored(MEDDLED, **words)], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored(MUTATED, **words)], answers(MUTATED), answers(MUTATED, 41))
 
     assert sent.requests == [DRY, REAL]
 
@@ -410,15 +410,15 @@ def test_content_stored_as_sent_is_not_dry_run_again() -> None:
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
     """The webhook of one namespace shows nothing about that of another."""
-    there = [stored(MEDDLED, namespace=namespace) for namespace in ("a", "b")]
-    sent = updated(there, *(answers(MEDDLED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
+    there = [stored(MUTATED, namespace=namespace) for namespace in ("a", "b")]
+    sent = updated(there, *(answers(MUTATED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
 
     assert sent.requests == [DRY, DRY]
 
 
 @pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
 def test_a_copy_that_another_client_wrote_last_is_written_without_a_dry_run(who: Json) -> None:
-    sent = updated([stored(MEDDLED, **who)], answers(SENT, 41))
+    sent = updated([stored(MUTATED, **who)], answers(SENT, 41))
 
     assert sent.requests == [REAL]
 
@@ -431,11 +431,11 @@ def test_after_the_first_sync_nothing_is_dry_run() -> None:
 
 @pytest.mark.parametrize("refusal", [refuses(409, "Conflict"), refuses(422, "Invalid"), refuses(500), cuts])
 def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
-    sent = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
+    sent = updated([stored(MUTATED)], refusal, answers(SENT, 41))
 
     assert sent.requests == [DRY]
     assert sent.results[0].outcome is not Outcome.DONE
-    assert not sent.knows(MEDDLED)
+    assert not sent.knows(MUTATED)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import HOME, a_key, a_source
 from tests.support.engine import EngineHarness
+from tests.support.samples import HOME, a_key, a_source
 
 from samara.core.desired import Desired
 from samara.core.model import Ref

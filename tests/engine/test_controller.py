@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import (
+from tests.kube.scripted import access, refuses, serving
+from tests.support import toys
+from tests.support.engine import EngineHarness
+from tests.support.samples import (
     HOME,
     Clock,
     a_copy,
@@ -20,9 +23,6 @@ from tests.engine.parts import (
     create,
     numbered,
 )
-from tests.kube.scripted import access, refuses, serving
-from tests.support import toys
-from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 

@@ -9,7 +9,8 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import (
+from tests.support import toys
+from tests.support.samples import (
     HOME,
     Clock,
     a_cache,
@@ -23,7 +24,6 @@ from tests.engine.parts import (
     numbered,
     release,
 )
-from tests.support import toys
 from tests.support.world import at
 
 from samara.core.mass_delete import MassDeleteLimit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
 from tests.support.caches import a_plain_cache
+from tests.support.samples import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Overlay, Template

@@ -10,7 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import (
+from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
+from tests.support import toys
+from tests.support.caches import a_plain_cache
+from tests.support.samples import (
     HOME,
     Clock,
     a_copy,
@@ -24,9 +27,6 @@ from tests.engine.parts import (
     deletes,
     numbered,
 )
-from tests.kube.scripted import Script, Store, access, cuts, refuses, serving
-from tests.support import toys
-from tests.support.caches import a_plain_cache
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.engine.parts import a_cache, a_copy, a_key, a_source
 from tests.kube.scripted import Answer, Script, access, gated, refuses, says, serving
+from tests.support.samples import a_cache, a_copy, a_key, a_source
 from tests.support.world import at
 
 from samara.core.model import SECRET, Key

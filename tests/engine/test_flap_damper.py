@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_source, numbered
+from tests.support.samples import Clock, a_source, numbered
 from tests.support.world import at
 
 from samara.core.model import Object, Ref

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import HOME, a_key, a_source, create, numbered
 from tests.engine.test_controller import MANY
 from tests.support.engine import EngineHarness
+from tests.support.samples import HOME, a_key, a_source, create, numbered
 from tests.support.world import a_field, at, secret
 
 from samara.core.copy_counts import CopyCounts

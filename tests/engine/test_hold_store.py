@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_key, deletes, numbered
 from tests.kube.scripted import Script, Store, access, refuses, serving
+from tests.support.samples import Clock, a_key, deletes, numbered
 
 from samara import log
 from samara.core.mass_delete import MassDeleteLimit

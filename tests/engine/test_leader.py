@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.engine.parts import Clock
 from tests.kube.scripted import Script, Store, access, cuts, gated, refuses, serving
+from tests.support.samples import Clock
 
 from samara.engine.leader import LeaderElector
 from samara.kube.client import Client, unrestricted

@@ -13,8 +13,8 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_cache, a_key, a_registry, create, numbered
 from tests.kube.scripted import Store, access, serving
+from tests.support.samples import Clock, a_cache, a_key, a_registry, create, numbered
 
 from samara.engine.apply import Applier
 from samara.engine.limiter import ConcurrencyLimiter

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts

@@ -8,10 +8,10 @@ import time
 from datetime import datetime
 
 import pytest
-from tests.engine.parts import Clock, a_namespace, an_object
 from tests.engine.test_hold_store import PATH, with_store
 from tests.kube.scripted import Script, Store
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, a_namespace, an_object
 
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.engine.parts import Clock, a_key, create, numbered
+from tests.support.samples import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
 from samara.core.writes import Create, Write

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from tests.engine.parts import a_cache, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
+from tests.support.samples import a_cache, a_key
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Key, Kind, OwnerReference

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts

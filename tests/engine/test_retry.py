@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 import pytest
-from tests.engine.parts import Clock, a_key, a_namespace, create, numbered
+from tests.support.samples import Clock, a_key, a_namespace, create, numbered
 from tests.support.world import at
 
 from samara.core.desired import Overlay

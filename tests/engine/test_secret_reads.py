@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from tests.engine.parts import Clock, an_object
 from tests.secretstores.test_poller import Manager
 from tests.support import toys
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, an_object
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_cache, an_object
 from tests.support import toys
+from tests.support.samples import Clock, a_cache, an_object
 from tests.support.world import a_field, at
 
 from samara.core.copy_counts import CopyCounts, NotInSync

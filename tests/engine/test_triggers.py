@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.parts import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import at
 
 from samara.core.metadata_keys import ACCEPT, PAUSED

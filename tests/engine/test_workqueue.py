@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_key
+from tests.support.samples import Clock, a_key
 
 from samara.core.model import Key
 from samara.engine.workqueue import WorkQueue

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import World, at, secret
 
 from samara.core.metadata_keys import ADOPTED

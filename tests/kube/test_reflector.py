@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.engine.parts import a_registry
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_registry
 from tests.support.world import at
 
 from samara import __version__

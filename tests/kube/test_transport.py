@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from tests.engine.parts import an_access
+from tests.support.samples import an_access
 
 from samara.kube import transport as module
 from samara.kube.transport import Answer, CutError, Transport

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock, a_key
 from tests.kube.scripted import Answer, access, cuts, refuses, says, serving
 from tests.secretstores.test_poller import Manager
+from tests.support.samples import Clock, a_key
 
 from samara import secretstores
 from samara.core.model import SECRET, Ref

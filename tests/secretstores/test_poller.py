@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.engine.parts import Clock, a_key
+from tests.support.samples import Clock, a_key
 
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_registry, an_access
+from tests.support.samples import HOME, Clock, a_cache, a_namespace, a_registry, an_access
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import QUOTA, Key, Object, Ref

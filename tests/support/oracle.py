@@ -281,7 +281,7 @@ def is_proven(world: World, write: Delete | Release) -> bool:
 
 def assert_nobody_needs(world: World, write: Delete | Release) -> None:
     """No copy in sync of another source is deleted."""
-    for key in world.asking():
+    for key in world.source_keys():
         source_type = world.registry[key.source_type]
         if key != write.key and source_type.ownership.source_of(write.live, world) == key.source:
             copies = [copy for copy in source_type.desired(key.source, world).copies if copy.ref == write.ref]

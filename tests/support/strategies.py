@@ -185,7 +185,7 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 @st.composite
 def mixed(draw: st.DrawFn) -> World:
     """A cluster in use: sources, copies in sync and drifted, and foreign objects."""
-    world = World(draw(st.sampled_from(list(registries().values()))), meddled=draw(st.sampled_from(("", CANARY))))
+    world = World(draw(st.sampled_from(list(registries().values()))), mutated=draw(st.sampled_from(("", CANARY))))
     for name in ("p", "q"):
         world.outside[name] = draw(st.one_of(st.none(), contents()))
         world.outside[path(f"/{name}")] = draw(st.sampled_from(READINGS))
@@ -473,7 +473,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "looked")))
+    mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "fetched")))
     if mishap == "owner":
         world.edit(ref, owner_references=world.objects[ref].owner_references or (SOMEBODY,))
     elif mishap == "stripped":
@@ -482,8 +482,8 @@ def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
         world.edit(ref, finalizers=("somebody/else",), deleting=True)
     elif mishap == "pasted":
         world.paste(ref, ref.namespace)
-    elif mishap == "looked":
-        world.look([ref])
+    elif mishap == "fetched":
+        world.fetch([ref])
 
 
 def _bystanders(draw: st.DrawFn, world: World) -> None:

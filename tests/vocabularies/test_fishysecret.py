@@ -305,7 +305,7 @@ def no_values(world: World) -> None:
 
 def a_foreign_secret_and_no_values(world: World) -> None:
     a_foreign_secret(world)
-    world.look([at("other", "moved")])
+    world.fetch([at("other", "moved")])
     no_values(world)
 
 
@@ -565,7 +565,7 @@ def test_defect_7_removed_labels_are_restored() -> None:
     world = a_world()
     settle(world, RULES)
     world.strip(TARGET)
-    world.look([TARGET])
+    world.fetch([TARGET])
     live = made(world)
     assert live is not None
     assert live.labels == OWNED

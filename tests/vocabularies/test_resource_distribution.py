@@ -297,7 +297,7 @@ def test_removed_annotations_are_restored_while_the_owner_reference_is_there() -
     world = a_world()
     settle(world, RULES)
     world.strip(copy(world).ref)
-    world.look([copy(world).ref])
+    world.fetch([copy(world).ref])
     settle(world, RULES)
     assert copy(world).annotations[FROM] == "dist"
 

@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 from prometheus_client import disable_created_metrics
 from prometheus_client.parser import text_string_to_metric_families
-from tests.engine.parts import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.engine import EngineHarness
 from tests.support.ports import free_port
+from tests.support.samples import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.world import at, secret
 
 from samara import log

@@ -488,7 +488,7 @@ def test_5_3_drift_in_the_middle_of_a_chain_is_repaired_and_never_propagated(
     world.edit(TOP, labels={"tier": "1"})
     settled(world)
     before = world.state()
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     world.edit(at("a", "x"), **drift)
     writes = settle(world, RULES, order=lambda keys: keys[::-1] if backwards else keys)
     assert [(type(write), write.ref.namespace) for write in writes] == [(Update, "a")]
@@ -503,7 +503,7 @@ def test_5_3_events_alone_repair_drift(drift: dict[str, Any]) -> None:
     world.edit(TOP, labels={"tier": "1"})
     settled(world)
     before = world.state()
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     follow_events(world, lambda world: world.edit(at("a", "x"), **drift))
     assert world.state() == before
 
@@ -915,7 +915,7 @@ def test_row_21_a_pasted_copy_is_left_alone() -> None:
 def test_a_released_copy_in_the_middle_of_a_chain_stays_and_the_copies_below_are_deleted() -> None:
     world = grown()
     world.edit(at("a", "x"), annotations={RELEASED: "true"}, content=secret("theirs"))
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     settled(world)
     assert values(world) == {"r": "one", "a": "theirs"}
 
@@ -955,7 +955,7 @@ def made_by(
     world = a_world(generated=gate)
     chain(world, "r", "a")
     world.put(TOP, secret(), annotations=annotations or {}, owner_references=(owner,))
-    world.look([TOP])
+    world.fetch([TOP])
     world.outside[OwnerAnnotation(owner, "r", PROPAGATE_GENERATED)] = says
     return world
 
@@ -1053,7 +1053,7 @@ def gate_closed(world: World, says: object, held: bool) -> None:
     world.registry = a_world(generated=False).registry
     world.outside[OwnerAnnotation(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
     if not held:
-        world.looked.discard(TOP)
+        world.fetched.discard(TOP)
     assert world.exists_unread(TOP) is not held
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from tests.engine.parts import Clock
+from tests.support.samples import Clock
 from tests.support.server import perform
 from tests.support.settle import follow, plan_of, settle
 from tests.support.world import World, a_field, at
