@@ -124,7 +124,7 @@ def test_fault_47_nothing_is_written_from_a_partial_answer(fishy: Fishy, stage: 
     fishy.serve()
     fishy.ask("db", {name.upper(): name for name in "abcde"})
     message = fishy.until("db", "FetchError")
-    assert any(path in message for path in ("/d", "/e", "d", "e"))
+    assert "cannot read 'd' " in message or "cannot read 'e' " in message
     never(lambda: fishy.data("db") is not None, SETTLED)
     fishy.put("d", f"{CANARY}-d")
     fishy.put("e", f"{CANARY}-e")

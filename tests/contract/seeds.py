@@ -22,7 +22,7 @@ class Fault(NamedTuple):
 
 def without_rule(table: str, name: str, when: str, by: str) -> Fault:
     """The rule of this name never applies, as if its row were missing."""
-    return Fault(f"no rule {name} for {table}", "rules", f'"{name}", {when},', f'"{name}", lambda each: False,', by)
+    return Fault(f"no rule {name} for {table}", "rules", f'"{name}", {when},', f'"{name}", lambda _: False,', by)
 
 
 DESIRED = tuple(

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.kube.scripted import Script, Store, access, refuses, serving
 from tests.support.samples import Clock, a_key, deletes, numbered
 
-from samara import log
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key
 from samara.engine import hold_store
@@ -327,10 +326,10 @@ def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
     with_store(scenario)
 
 
-def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_error_of_the_hold_store_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
-    warnings: list[str] = []
-    monkeypatch.setattr(log, "warning", lambda event, fault: warnings.append(f"{event}: {fault}"))
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
         book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
@@ -341,7 +340,9 @@ def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyP
         running.cancel()
 
     with_store(scenario)
-    assert [("no right" in line, "no room" in line) for line in warnings] == [
+    faults = [str(getattr(record, "fields", {})["fault"]) for record in caplog.records]
+    assert {record.getMessage() for record in caplog.records} == {"holds.failed"}
+    assert [("no right" in fault, "no room" in fault) for fault in faults] == [
         (True, False),
         (False, True),
         (True, False),

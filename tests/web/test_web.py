@@ -20,7 +20,6 @@ from tests.support.ports import free_port
 from tests.support.samples import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.world import at, secret
 
-from samara import log
 from samara.core.copy_counts import CopyCounts
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import NAMESPACE, SECRET, Key
@@ -460,13 +459,13 @@ def test_the_error_names_an_address_in_use() -> None:
     on_stage(scenario)
 
 
-def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses: list[str] = []
-    monkeypatch.setattr(log, "info", lambda event, address: addresses.append(address))
+def test_for_port_0_the_log_names_the_chosen_port(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "samara")
 
     async def scenario(stage: Stage) -> None:
         async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
-            assert (await _get(session, f"http://{addresses[0]}/healthz"))[0] == 200
+            (address,) = [getattr(record, "fields", {})["address"] for record in caplog.records]
+            assert (await _get(session, f"http://{address}/healthz"))[0] == 200
 
     on_stage(scenario)
 
