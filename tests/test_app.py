@@ -131,7 +131,7 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
     for managers, trusted in ((AccurateSettings(), True), (AccurateSettings(managers=()), False)):
         registry = registry_of(Settings(vocabularies={"accurate": managers}))
         assert ("accurate-controller" in registry["accurate"].ownership.managers) is trusted
-        assert "accurate-controller" in registry["accurate:tree"].ownership.managers  # we apply under it ourselves
+        assert "accurate-controller" in registry["accurate:tree"].ownership.managers  # we apply overlays under its name
 
 
 def test_the_settings_add_keys_that_are_never_copied() -> None:
@@ -207,7 +207,7 @@ def test_in_a_cluster_webhooks_of_waiting_vocabularies_are_answered(in_cluster: 
     assert (admission is not None) is in_cluster
     if admission is not None:
         assert admission._registrar._registration.configurations == (VALIDATING, MUTATING)
-        assert admission._registrar._registration.crds == ()  # the conversion is the original's meanwhile
+        assert admission._registrar._registration.crds == ()  # meanwhile the original controller converts
 
 
 @pytest.mark.parametrize(

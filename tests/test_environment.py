@@ -1,4 +1,4 @@
-"""What the operator discovers before it serves."""
+"""What the operator discovers before it starts to serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installed CRDs, compared with those that are shipped."""
+"""The comparison of installed CRDs with the shipped ones."""
 
 from __future__ import annotations
 

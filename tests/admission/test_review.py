@@ -201,7 +201,7 @@ def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], 
 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
 def test_a_single_fault_keeps_its_text(text: str) -> None:
-    """Scripts compare the text, so it gets no full stop."""
+    """Scripts may compare the message, so no full stop is added."""
     sent = json.loads(encode(verdict("u", (Refused(text),))))
     assert sent["response"]["status"]["message"] == text
 

@@ -87,7 +87,7 @@ def test_only_objects_with_one_of_our_keys_match() -> None:
 
     assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
     assert all(f"has(o.metadata.{where})" in condition["expression"] for where in ("annotations", "labels"))
-    assert "toys.dev/never" not in condition["expression"]  # its vocabulary has nothing to say
+    assert "toys.dev/never" not in condition["expression"]  # its vocabulary has no admission rules
 
 
 def test_the_rule_names_kind_versions_scope_and_operations() -> None:

@@ -103,7 +103,7 @@ def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program
 
 
 def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: Path) -> None:
-    """No two of ours do, so one of them gets a twin with keys of its own."""
+    """No two of our vocabularies guard the same kind, so one gets a twin with other keys."""
     folder = tmp_path / "chart"
     shutil.copytree(CHART, folder)
     (folder / "values.schema.json").unlink()

@@ -1,4 +1,4 @@
-"""`samara crds`: the definitions that the settings need, and both versions of each alike."""
+"""`samara crds` prints the CRDs that the settings need. The two versions of a CRD agree."""
 
 from __future__ import annotations
 

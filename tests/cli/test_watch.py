@@ -22,12 +22,12 @@ from samara.cli.watch import MIN_PAUSE, PAUSE_FACTOR, watched
 from samara.kube.errors import SamaraError, Unreachable
 
 
-class Ended(Exception):  # noqa: N818 - the script is over
+class Ended(Exception):  # noqa: N818 - it ends the script and is not an error
     pass
 
 
 class Script:
-    """What looks bring, one after the other."""
+    """Returns scripted answers, one for each look."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers: Iterator[Any] = iter(answers)
@@ -137,7 +137,7 @@ def test_watch_prints_every_change_and_an_interrupt_exits_0(command: str, stage:
 
 
 def blocks(file: Path) -> list[Any]:
-    """The JSON documents of a stream, as far as they are whole."""
+    """The complete JSON documents of a stream."""
     text, documents, decoder = file.read_text().lstrip(), [], json.JSONDecoder()
     while text:
         try:

@@ -46,7 +46,7 @@ POLICY = {"namingPolicies": [{"root": "^(?P<team>strict)", "match": "^${team}-"}
 
 @pytest.fixture
 def unregistered(trees: Trees) -> Iterator[None]:
-    """Nothing is left of an operator that was killed."""
+    """Removes the webhooks that a killed operator has left."""
     yield
     for operator in trees.stage.operators:
         operator.kill()
@@ -57,7 +57,7 @@ def unregistered(trees: Trees) -> Iterator[None]:
 
 
 def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Operator:
-    """An operator that judges, when the server has begun to ask it."""
+    """An operator with admission, started; returns when the server calls it."""
     port = free_port()
     address = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
     if in_force:
@@ -80,7 +80,7 @@ def until_in_force(trees: Trees) -> None:
 
 
 def finalizers(trees: Trees, holder: str) -> list[str] | None:
-    """Those that a new SubNamespace would have, None where it would be refused; nothing is stored."""
+    """The finalizers of a new SubNamespace, by a dry run; None if it is refused."""
     try:
         made = trees.api.create(trees.path("subnamespaces", holder), a_sub("new", holder), dryRun="All")
     except ApiFault:
@@ -423,7 +423,7 @@ def test_with_two_replicas_the_other_keeps_validating_when_the_leader_ends(trees
         first.stop()
     else:
         first.kill()
-    trees.space("other", {"team": "a"})  # at every moment
+    trees.space("other", {"team": "a"})  # at any time
     eventually(lambda: second.leads)
     until_in_force(trees)
     assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "namespace", "root")
@@ -431,12 +431,12 @@ def test_with_two_replicas_the_other_keeps_validating_when_the_leader_ends(trees
     trees.until_well("late", "root")
 
 
-# Versions of long ago
+# Old versions
 
 
 @pytest.fixture
 def stored_in_v1(trees: Trees) -> None:
-    """A SubNamespace as an early release has stored it, below the definition of today."""
+    """A SubNamespace stored in the first version, under the present CRD."""
     definition = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")
     for version in definition["spec"]["versions"]:
         version["served"] = version["storage"] = version["name"] == "v1"

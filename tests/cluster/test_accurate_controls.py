@@ -313,7 +313,7 @@ def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_
         assert (condition["type"], NO in condition["message"]) == ("Stalled", True)
         assert FINALIZER in (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"]
         assert trees.there("web") is not None
-    trees.note("web", {"touched": "1"})  # by itself it would wait longer
+    trees.note("web", {"touched": "1"})  # the backoff alone would wait longer
     eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 

@@ -259,7 +259,7 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_is_deleted_at_once(tree
     trees.serve(timers={"backoffMost": "15m"})
     trees.ask("odd", "root", labels={"app": "a b"})
     assert "a valid label must be" in trees.stage.until_event("Refused", OWN, "odd")["message"]
-    eventually(lambda: len(patches(trees, "odd")) >= 4, 30.0)  # the next try is far away
+    eventually(lambda: len(patches(trees, "odd")) >= 4, 30.0)  # the next retry is minutes away
     tried = patches(trees, "odd")
     mark = trees.stage.audit.mark()
     let_go(trees, "odd", "root")
@@ -484,11 +484,13 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
         never(lambda: deletions(trees, mark), SETTLED)
         assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # the labels are unchanged
     finally:
-        undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
+        undefine(
+            stage.cluster, stage.api, DEFINITION
+        )  # while the old CRD terminates, the new object would be deleted with it
         define(stage.cluster, stage.api)
     first, *others = names
     trees.ask(first, "root", labels={"app": "mine"})
-    trees.until_well(first, "root")  # so the definition is known to be back
+    trees.until_well(first, "root")  # this shows that the operator has seen the new CRD
     never(lambda: [name for name in names if trees.labels(name).get("app") != "mine"], SETTLED)
     for name in others:
         trees.ask(name, "root", labels={"app": "mine"})

@@ -63,7 +63,7 @@ def distribution(cluster: Devcluster) -> Iterator[None]:
 
 
 def is_served(api: Api, path: str) -> bool:
-    """A new kind is not there at first, and then not ready."""
+    """Retries while the server does not serve the new kind yet."""
     try:
         api.get(path)
     except ApiFault as fault:
@@ -74,7 +74,7 @@ def is_served(api: Api, path: str) -> bool:
 
 
 class Scene:
-    """Objects in the namespace `team` that ask to be copied to `a` and `b`."""
+    """Sources in the namespace `team` that request copies in `a` and `b`."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -87,7 +87,7 @@ class Scene:
         return f"{api}/namespaces/{namespace}/{what}{f'/{name}' if name else ''}"
 
     def make(self, plural: str, name: str, body: Json, **annotations: str) -> Json:
-        """A source; its copies go with the test, since a stage sweeps Secrets only."""
+        """Creates a source, and registers its copies for removal: the stage removes only Secrets."""
         for namespace in ("team", "a", "b"):
             self.stage.also_remove(self.path(plural, namespace, name))
         all_annotations = {ASK: "namespaces", LIST: "a;b", **annotations}
@@ -99,7 +99,7 @@ class Scene:
         return self.api.find(self.path(plural, namespace, name))
 
     def has(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> bool:
-        """True where all copies carry the mark and hold this."""
+        """True if all copies have the mark and this content."""
         copies = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
         return all(copy is not None and copy.get(field) == value and FROM in metadata_of(copy) for copy in copies)
 
@@ -123,7 +123,7 @@ class Scene:
         ]
 
     def wrote(self, mark: int = 0) -> dict[str, list[str]]:
-        """By namespace: the verbs of the writes there."""
+        """The verbs of the writes, by namespace."""
         verbs: dict[str, list[str]] = {}
         for event in self.writes(mark):
             verbs.setdefault(event.namespace, []).append(event.verb)
@@ -394,7 +394,7 @@ def distribute(scene: Scene, name: str, resource: Json, targets: Json) -> None:
 
 
 def problem(scene: Scene, name: str, kind: str) -> Json | None:
-    """A condition that is true, if it is."""
+    """The condition of this type if it is true, else None."""
     status = scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}
     return next(
         (
@@ -416,7 +416,7 @@ def test_fault_42_a_flapping_label_does_not_create_and_delete_copies_repeatedly(
     targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}
     distribute(scene, "flap", a_map("flap", {"key": "one"}), targets)
     eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is not None)
-    for _ in range(2):  # so often it may be meant
+    for _ in range(2):  # two removals may be intended
         label(scene, "a", "blue")
         eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is None)
         label(scene, "a", "red")
@@ -441,7 +441,7 @@ def desired(scene: Scene, name: str) -> int:
     return int((scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}).get("desired", -1))
 
 
-# Kinds of which the server keeps something of its own in every object
+# Kinds in which the server sets fields of its own
 
 
 def test_a_service_and_a_network_policy_are_copied_and_never_written_again(scene: Scene) -> None:

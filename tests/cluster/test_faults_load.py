@@ -90,8 +90,8 @@ def test_fault_40_a_burst_of_deleted_namespaces_causes_few_errors_and_the_queue_
     mark, lines = stage.audit.mark(), operator.log.count("\n")
     began = time.monotonic()
     in_parallel(lambda name: stage.api.delete(f"/api/v1/namespaces/{name}"), names)
-    stage.until_seen()  # each kind comes over a watch of its own: the bump must not overtake the deletions
-    stage.bump("all")  # there is work meanwhile, and it is not delayed
+    stage.until_seen()  # each kind has its own watch, and the change must not overtake the deletions
+    stage.bump("all")  # other work meanwhile is not delayed
     stage.until_copied("all", "stays")
     eventually(lambda: not left_of(stage, names), 200, every=0.5)
     measured("seconds until all 500 namespaces were gone:", time.monotonic() - began)

@@ -122,7 +122,7 @@ def test_fault_02_a_watch_cut_within_an_object_resumes_from_the_last_resource_ve
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
     stage.until_copied("db", "a")
-    for size in (1, 60, 1_000_000):  # the last one lacks no more than the end of the line
+    for size in (1, 60, 1_000_000):  # the last one lacks only the newline
         last = int((stage.secret("a", "db") or {})["metadata"]["resourceVersion"])
         rule = proxy.on_event(tells_of("admin", "db"), truncated(size), times=1)
         before = len(proxy.requests(is_watch()))
@@ -169,7 +169,7 @@ def test_fault_03_liveness_reports_watches_without_a_response_until_there_is_one
 
 
 def test_fault_03_a_silent_watch_is_reopened_without_backoff(stage: Stage) -> None:
-    """A kind without events is silent for ever: were that a failure, its watch would be closed half the time."""
+    """A kind without events is always silent. If that were a failure, its watch would be in backoff half the time."""
     proxy = stage.proxy()
     operator = stage.operator(config={"timers": {"silence": "1s"}}, through=proxy)
     eventually(lambda: restarts(operator, "silent", "v1/ResourceQuota") >= 5)
@@ -193,7 +193,7 @@ def test_fault_04_a_410_after_compaction_is_followed_by_a_list_that_finds_missed
     stage.bump("db")
     stage.retarget("db", "a")
     stage.cluster.compact()
-    stage.cluster.restart_apiserver()  # its watch cache is empty now, and etcd has forgotten
+    stage.cluster.restart_apiserver()  # its watch cache is empty now, and etcd is compacted
     proxy.clear()
     stage.until_gone("a", "old")
     stage.until_gone("b", "db")
@@ -347,7 +347,7 @@ def test_fault_06_a_new_object_of_the_same_name_inherits_nothing_from_the_old_on
 
 @pytest.fixture
 def lagging(cluster: Devcluster) -> Iterator[tuple[str, Link]]:
-    """A second server on the same etcd that can be kept from hearing of it."""
+    """A second API server on the same etcd, whose connection to etcd can be stalled."""
     with Link(cluster.etcd_url) as link:
         url = cluster.start_second_apiserver(etcd_url=link.url)
         yield url, link
@@ -388,7 +388,7 @@ def test_fault_07_after_a_restart_a_lagging_server_causes_no_stale_write(
 
 
 def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
-    """The number in a Secret as a server's cache has it, however old that is."""
+    """The number in a Secret as the cache of this API server has it."""
     other = stage.api.at(url)
     try:
         items = other.items("/api/v1/secrets", resourceVersion="0")

@@ -1,4 +1,4 @@
-"""FishySecrets, paths, values and configurations that cannot be meant: each has its refusal or its condition."""
+"""Invalid FishySecrets, paths, values and configurations are refused or reported in a condition."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_fault_50_values_that_are_too_large_together_are_reported_and_the_last_g
 ) -> None:
     fishy.served({"A": "a", "B": "b"})
     before = fishy.version("db")
-    fishy.put("b", b"x" * MIB)  # as much as one may have, if it is alone
+    fishy.put("b", b"x" * MIB)  # the maximum size of one value
     assert "1,048,576 bytes together" in fishy.until("db", "Invalid")
     assert fishy.version("db") == before
     fishy.put("b", "small")

@@ -16,7 +16,7 @@ from tests.cluster.support.waiting import eventually
 Json = dict[str, Any]
 THEIRS = "example.com/held"
 LONG = "a-name-of-many-words-" * 12 + "z"
-"""As long as a name can be: 253 characters."""
+"""A name of the maximum length, 253 characters."""
 
 
 def test_defect_10_plain_text_goes_to_loopback_only(fishy: Fishy) -> None:
@@ -134,7 +134,7 @@ def test_defect_17_a_long_interval_of_one_reader_does_not_delay_the_omission_of_
     fishy.until("db")
     assert fishy.data("db") == {"A": f"{CANARY}-a"}
     before = fishy.calls(operator, "absent")
-    eventually(lambda: fishy.calls(operator, "absent") >= before + 6)  # one a second, and not ever more seldom
+    eventually(lambda: fishy.calls(operator, "absent") >= before + 6)  # once a second, without backoff
     fishy.put("b", f"{CANARY}-b")
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-b"})
 

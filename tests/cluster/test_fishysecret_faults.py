@@ -67,7 +67,7 @@ def test_fault_45_after_a_start_without_the_manager_the_secret_stays_as_it_is(fi
     fishy.until("new", "FetchError")
     assert (fishy.version("db"), fishy.data("new")) == (before, None)
     fishy.let_go("new")
-    fishy.until_gone("new")  # nothing of it is in the way of an end
+    fishy.until_gone("new")  # a failing read does not prevent the deletion
     fishy.folder.come_back()
     fishy.until("db")
 
@@ -259,7 +259,9 @@ def test_a_deleted_definition_deletes_no_secret_and_a_restored_one_is_served_aga
         eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
         never(lambda: [write for write in fishy.sent(mark) if " secrets " in write], 2.0)
     finally:
-        undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
+        undefine(
+            stage.cluster, stage.api, DEFINITION
+        )  # while the old CRD terminates, the new object would be deleted with it
         define(stage.cluster, stage.api)
     assert fishy.version("db") == before
     fishy.ask("db", {"A": "a"})
@@ -269,7 +271,7 @@ def test_a_deleted_definition_deletes_no_secret_and_a_restored_one_is_served_aga
 
 def test_a_secret_whose_owner_was_deleted_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
-    operator.pause()  # else it might put its finalizer back first
+    operator.pause()  # otherwise it might add its finalizer again first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": None}})
     fishy.let_go("db")
     fishy.until_gone("db")

@@ -1,4 +1,4 @@
-"""FishySecrets that an older definition let in, and that the one of now would refuse."""
+"""FishySecrets that an older CRD accepted and that the present one would refuse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORED = [
 
 @pytest.fixture
 def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
-    """The definition as an older one may have been, which lets everything in."""
+    """A CRD that validates nothing, as an older one may."""
     live = stage.api.get(f"{DEFINITIONS}/{DEFINITION}")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     live["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema

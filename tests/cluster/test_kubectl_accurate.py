@@ -557,7 +557,7 @@ def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves
 
 
 def settled(trees: Trees) -> set[str]:
-    """The SubNamespaces that are there and are right: seen by the operator, without a condition."""
+    """The SubNamespaces that the operator has reconciled without a condition."""
     subs_of_cluster = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
     return {
         f"{sub['metadata']['namespace']}/{sub['metadata']['name']}"

@@ -62,13 +62,13 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 @pytest.fixture
 def install(stage: Stage) -> Iterator[Install]:
-    """Installs a definition, the first of its name from nothing; all of them go with the test."""
+    """Installs CRDs, after removing older ones of the same name. They are removed after the test."""
     names: set[str] = set()
 
     def installed(definition: Json) -> None:
         name = definition["metadata"]["name"]
         if name not in names:
-            undefine(stage.cluster, stage.api, name)  # a test before may have left one behind
+            undefine(stage.cluster, stage.api, name)  # an earlier test may have left one
         names.add(name)
         stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(definition))
         spec = definition["spec"]

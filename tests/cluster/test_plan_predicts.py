@@ -35,7 +35,7 @@ PLURAL = {
     "apps.kruise.io/v1beta1/ResourceDistribution": "resourcedistributions",
 }
 REQUEST = {"create": "create", "update": "update", "delete": "delete", "overlay": "patch", "guard": "patch"}
-"""By verb of a plan: how the server sees it. A report is a patch of the status."""
+"""The verb of the request, by the verb of a plan. A report is a patch of the status."""
 
 
 def plan(stage: Stage, config: Json, *manifests: Json) -> Json:

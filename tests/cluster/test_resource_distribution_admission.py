@@ -55,7 +55,7 @@ def registering(cluster: Devcluster, definition: None) -> Iterator[None]:
 
 @pytest.fixture
 def unregistered(stage: Stage) -> Iterator[None]:
-    """Nothing is left of an operator that was killed."""
+    """Removes the webhooks that a killed operator has left."""
     yield
     for operator in stage.operators:
         operator.kill()
@@ -66,7 +66,7 @@ def unregistered(stage: Stage) -> Iterator[None]:
 
 
 def guard(stage: Stage, through: Proxy | None = None) -> Operator:
-    """An operator that judges, when the server has begun to ask it."""
+    """An operator with admission, started; returns when the server calls it."""
     port = free_port()
     flags = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
     config: Json = {"vocabularies": {"resource-distribution": {}, "sync-to": {}}}

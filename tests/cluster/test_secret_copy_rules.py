@@ -1,4 +1,4 @@
-"""Every numbered rule of specs/secret-copy.md against the real server; each name quotes its rule."""
+"""The rules of Secret copy on a real server. The number in a name is that of the rule in the specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 SETTLED = 0.5
-"""How long something that must not happen is given to happen, in seconds."""
+"""For how many seconds a test watches for something that must not happen."""
 
 
 def config(**own: Any) -> Json:

@@ -1,4 +1,4 @@
-"""Every numbered rule of the sync-to vocabulary against the real server, for Secrets and for ConfigMaps."""
+"""The rules of sync-to on a real server, for Secrets and ConfigMaps, by their numbers in the specification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIST = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 ACCEPT = "samara.dev/accept-from"
 SETTLED = 0.5
-"""How long something that must not happen is given to happen, in seconds."""
+"""For how many seconds a test watches for something that must not happen."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
 USED = frozenset({"secrets", "configmaps", "namespaces", "resourcequotas", "events"})
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -58,7 +58,7 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 
 def _left(api: Api) -> list[str]:
-    """The ConfigMaps that a test made or had made: a stage sweeps Secrets only."""
+    """Removes the ConfigMaps of a test, because the stage removes only Secrets."""
     metadata = [config_map["metadata"] for config_map in api.items("/api/v1/configmaps")]
     mine = [meta for meta in metadata if FROM in (meta.get("labels") or {}) or meta["namespace"] not in SYSTEM]
     return [f"{meta['namespace']}/{meta['name']}" for meta in mine if meta["name"] != "kube-root-ca.crt"]
@@ -151,7 +151,7 @@ def _content(obj: Json) -> Json:
 
 @pytest.fixture(autouse=True)
 def _ready(stage: Stage) -> None:
-    stage.expect.home = "nobody"  # the oracles know Secret copy, which has no part in this
+    stage.expect.home = "nobody"  # the oracles know only Secret copy
     stage.forget(*(f"configmaps/{path}" for path in _left(stage.api)), exact=True)
     stage.namespace("team")
 
@@ -436,7 +436,9 @@ def test_rule_4_the_copy_of_a_source_with_an_invalid_value_is_not_taken_over_by_
     scene.ask({ASK: "everywhere"})
     scene.until_reported("Invalid")
     mark = scene.stage.audit.mark()
-    scene.make("younger", annotations=to("a"), **scene.data(value="2"))  # of one second, the first by name comes first
+    scene.make(
+        "younger", annotations=to("a"), **scene.data(value="2")
+    )  # for equal creation times the first by name wins
     assert "sync-to/" in scene.until_reported("Conflict", "younger")
     assert scene.writes(mark) == []
     scene.ask({})
@@ -517,7 +519,7 @@ def test_rule_5_no_finalizer_is_added_to_a_source(scene: Scene) -> None:
     assert scene.get("team") == before
 
 
-# 6. Namespaces come, go and come again
+# 6. Namespaces are created, deleted and recreated
 
 
 def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(scene: Scene) -> None:

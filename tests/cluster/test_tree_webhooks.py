@@ -80,7 +80,7 @@ def is_served(stage: Stage) -> bool:
 
 @pytest.fixture
 def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
-    """A registered admission, and nothing of it afterwards."""
+    """A registered admission, which is removed afterwards."""
     a_namespace(stage, "ready", {TYPE: "root"})
     running = Webhooks(stage, registry=a_registry(), crds=(CRD_NAME,))
     try:
@@ -267,7 +267,7 @@ def of_version(version: str, name: str = "") -> str:
 
 
 def serve_every_version(stage: Stage) -> None:
-    """As a definition does that an earlier release has left."""
+    """The CRD of an earlier release does the same."""
     definition = stage.api.get(CRD_PATH)
     for version in definition["spec"]["versions"]:
         version["served"] = True

@@ -1,4 +1,4 @@
-"""Special rules of a kind."""
+"""Rules of single kinds: which are denied, which fields are immutable, which belong to each object."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Are these too many deletes at once?"""
+"""When the mass-delete limit is exceeded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is sent for each write, in which order, and what each error means for it."""
+"""The requests of each write, in their order, and the result of each error."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def an_account(**fields: Any) -> dict[str, Any]:
 
 
 def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
-    """Replaces a copy of a ServiceAccount that reads so at the moment."""
+    """Replaces a copy of a ServiceAccount that has these fields now."""
     have = an_object(Ref(SERVICE_ACCOUNT, "a", "web"), 40, uid="u")
     copy = Copy(have.ref, Template(content(imagePullSecrets=[{"name": "registry"}])))
 
@@ -211,7 +211,7 @@ def test_an_orphan_is_annotated_and_keeps_its_marks_and_content() -> None:
 
 
 def test_the_right_to_write_is_checked_before_every_request() -> None:
-    """A recreate is three requests: a leader whose time ends after the first one deletes nothing."""
+    """A recreate is three requests. A leader whose Lease expires after the first one deletes nothing."""
 
     async def run() -> None:
         async with serving(refuses(409, "AlreadyExists"), GONE) as script:
@@ -296,12 +296,12 @@ def stored(
 
 
 def answers(*args: Any, **more: Any) -> Answer:
-    """In the server's own spelling: what is compared are bytes."""
+    """As the server serializes it, because contents are compared byte by byte."""
     return says(encode(stored(*args, **more)))
 
 
 class SentUpdates:
-    """What came of some updates that send SENT: the results, the requests, and what the cache knows after."""
+    """Updates with the content SENT: their results, their requests, and the stored forms that the cache has learned."""
 
     def __init__(self, applier: Applier, results: list[Result], seen: list[Seen]) -> None:
         self.applier = applier
@@ -312,7 +312,7 @@ class SentUpdates:
         return self.applier.codec.content({"data": data, "type": "Opaque"})
 
     def knows(self, data: Json) -> bool:
-        """True where this is known to be what the server makes of SENT."""
+        """True if the cache knows that the server stores SENT as this."""
         return self.applier.cache.is_stored_form_of(SECRET, self.content(SENT), self.content(data))
 
 
@@ -401,7 +401,7 @@ def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json)
 
 
 def test_content_stored_as_sent_is_not_dry_run_again() -> None:
-    """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
+    """Ten thousand drifted copies cost ten thousand writes and one dry run."""
     old = [stored({"key": "b2xk"}, namespace=namespace) for namespace in ("a", "b", "c")]
     sent = updated(old, *(answers(SENT, 41, namespace) for namespace in ("a", "a", "b", "c")), new=[True, True, True])
 
@@ -409,7 +409,7 @@ def test_content_stored_as_sent_is_not_dry_run_again() -> None:
 
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
-    """The webhook of one namespace shows nothing about that of another."""
+    """A webhook may apply to one namespace only."""
     there = [stored(MUTATED, namespace=namespace) for namespace in ("a", "b")]
     sent = updated(there, *(answers(MUTATED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
 

@@ -1,4 +1,4 @@
-"""From events to plans to writes: large plans that grow while the world changes, and what is forgotten in the end."""
+"""The controller: large plans while the cluster changes, incoming messages, and state that is dropped."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def deleted(engine: EngineHarness) -> list[str]:
 
 
 def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
-    """Plans a large source; something happens after so many chunks of it."""
+    """Plans a large source, and calls `meanwhile` after this number of chunks."""
     key = key or a_key()
     engine.plan(key)
     assert engine.is_chunked(key)
@@ -248,7 +248,7 @@ def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> N
     assert engine.requeued() == [IN_TREE.in_namespace("a")]
 
 
-# what comes in
+# messages
 
 
 @pytest.mark.parametrize("came", [True, False])
@@ -339,7 +339,7 @@ def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
         assert drift.record_repair(write) is None
 
 
-# what is forgotten
+# state that is dropped
 
 
 def held() -> EngineHarness:
@@ -540,7 +540,7 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
             script.answers = [
                 refuses(500),
                 refuses(404, "NotFound"),
-            ] * 50  # every write fails, every look finds nothing
+            ] * 50  # every write fails, and every read finds no object
             engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Real(), client=client)
             running = asyncio.create_task(engine.run())
             await script.until(lambda: engine.synced or running.done())
@@ -552,7 +552,7 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
 
 
 def test_the_copies_of_these_tests_are_in_sync() -> None:
-    """A copy that were never right would hide that it is wrongly deleted."""
+    """If the copies were never in sync, other tests could not notice a wrong deletion."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
     engine = EngineHarness(a_source(), copy, namespaces=["a"], registry=a_registry())
@@ -566,7 +566,7 @@ def test_the_copies_of_these_tests_are_in_sync() -> None:
 
 
 def a_chain() -> tuple[list[Object], Object, Object]:
-    """Three namespaces, and the copies in the lower two; the source above is gone, or asks no more."""
+    """Three namespaces, and copies in the lower two without their source."""
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)})
     first, second = (
         an_object(
@@ -606,7 +606,7 @@ def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
 
 
 def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
-    """A Secret that is handed down, or a copy of it."""
+    """A Secret that is propagated, or a copy of it."""
     words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)} if above else ())
     labels = {CREATED_BY: "accurate"} if above else {}
@@ -622,13 +622,13 @@ def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Obje
 
 
 def planned(engine: EngineHarness) -> list[Write]:
-    """All that is queued now is planned; what is to be sent for it."""
+    """Plans everything in the queue, and returns the writes."""
     engine.work()
     return engine.sent()
 
 
 def refused_for_long(engine: EngineHarness, key: Key) -> None:
-    """The server has refused what a key writes so often that it is not tried again for minutes."""
+    """Refuses the write of this key until its backoff is minutes long."""
     for _ in range(8):
         engine.clock.now += 1000.0
         engine.plan(key)

@@ -1,4 +1,4 @@
-"""The brake at work: which removals go, which are held, and what ends a hold."""
+"""Which deletions are allowed, delayed or held, and what ends a hold."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def some(clock: Clock, brake: MassDeleteLimit | None = BRAKE, hold: float = 600.
 
 
 def judged(holds: MassDeleteGuard, first: int, last: int, has: int = 10, key: Key | None = None) -> int:
-    """How many of the deletes in these namespaces may go; the source has so many copies, and its namespace too."""
+    """How many of these deletes are allowed if the source, and all sources of its namespace, have `has` copies."""
     key = key or a_key()
     return len(holds.check(key, deletes(numbered(first, last), key.all_namespaces), has, has))
 
@@ -262,7 +262,7 @@ def test_the_digest_of_a_set_depends_only_on_its_addresses() -> None:
 
 
 def test_the_digest_of_a_held_set_is_computed_once() -> None:
-    """It is asked for every second, of thousands of places."""
+    """It is read every second, and a set may have thousands of addresses."""
     holds = some(Clock())
     judged(holds, 0, 8)
     hold = holds.held[a_key()]
@@ -415,7 +415,7 @@ def test_forged_marks_do_not_weaken_the_brake() -> None:
 
 
 def test_forged_owner_references_do_not_weaken_the_brake() -> None:
-    """Anybody can write one: what the record does not attribute to us is not counted."""
+    """Any user can write one. Copies that managedFields do not attribute to us are not counted."""
     registry = toys.full_registry()
     cache = a_cache(registry)
     source = Ref(RESOURCE_DISTRIBUTION, "", "d")
@@ -501,7 +501,7 @@ def test_deleting_a_source_does_not_wait_for_flapping_copies() -> None:
     assert gate.allowed(key, an_object(key.source, generation=2, deleting=True), removals) == removals
 
 
-# what an earlier source of the same name has left
+# leftovers of an earlier source of the same name
 
 
 def late(names: list[str], key: Key) -> list[Delete]:
@@ -571,7 +571,7 @@ def test_a_release_does_not_apply_to_the_same_set_held_later(discard: bool) -> N
     holds.release(a_key(), discard)
     assert judged(holds, 0, 8) == 8
     for name in numbered(0, 8):
-        holds.check(a_key().in_namespace(name), [], 10, 10)  # they are gone, and come back one by one
+        holds.check(a_key().in_namespace(name), [], 10, 10)  # the copies were deleted, and are created again one by one
 
     assert judged(holds, 0, 8) == 0
     assert not any(holds.is_discarded(removal.ref) for removal in deletes(numbered(0, 8)))

@@ -292,7 +292,7 @@ class Counted(DriftLimiter):
 
 @pytest.fixture
 def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are remembered without a look whether they are still of interest."""
+    """The number of edits that are kept before old ones are dropped."""
     monkeypatch.setattr(limits, "_MAX_ADDRESSES", 1000)
 
 

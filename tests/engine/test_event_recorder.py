@@ -155,7 +155,7 @@ def test_an_event_without_namespaces_says_so_in_its_annotations() -> None:
 
 
 def annotated(stage: Stage) -> tuple[str, str, str]:
-    """Those of the only Event."""
+    """The annotations of the only Event."""
     (event,) = stage.events()
     annotations = event["metadata"]["annotations"]
     return annotations[NAMESPACES], annotations[NAMESPACE_COUNT], annotations[KEY]
@@ -583,7 +583,7 @@ def test_several_faults_of_one_reason_are_one_event_that_is_not_repeated_within_
 
 
 def mixed(*tallies: CopyCounts) -> CopyCounts:
-    """What several tallies of one source say, as one."""
+    """Merges several counts of one source."""
     names = {name: entries for tally in tallies for name, entries in tally.names.items()}
     return CopyCounts(names, {name: entries for tally in tallies for name, entries in tally.exceptions.items()})
 

@@ -1,4 +1,4 @@
-"""Reading a single place: what it brings into the cache, and what it must not bring back."""
+"""Reads of single objects: what they put into the cache, and which keys are planned again."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_befor
 
 
 def test_a_delayed_read_does_not_count_as_pending() -> None:
-    """It counts as sleeping from the start: the task that sleeps may begin later."""
+    """It counts as delayed at once, even if its task has not started yet."""
     seen: list[int] = []
 
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:

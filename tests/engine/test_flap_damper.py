@@ -1,4 +1,4 @@
-"""Copies that are wanted and unwanted in turns."""
+"""Copies that are repeatedly deleted and created again."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
 
 
 def test_the_first_two_removals_are_sent_at_once() -> None:
-    """Setting a value and taking it back twice is no flapping."""
+    """A user may change a value and revert it twice."""
     flaps = FlapDamper(Clock())
     assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)

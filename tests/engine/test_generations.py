@@ -1,4 +1,4 @@
-"""Which generation a status is of, and that writing one is no news to us."""
+"""The generation in a status, and that our own status writes cause no plan."""
 
 from __future__ import annotations
 

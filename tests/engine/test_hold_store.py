@@ -91,7 +91,7 @@ def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard
 
 
 async def turn(book: HoldStore) -> list[tuple[Key, Answer]]:
-    """What the book does once a second."""
+    """What the hold store does once a second."""
     answers = await book._answers()
     await book._write()
     return answers
@@ -264,7 +264,7 @@ def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
 
 
 async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
-    """Lets the book work until something is true."""
+    """Lets the hold store run until a condition is true."""
     async with asyncio.timeout(8):
         while not true():
             assert not running.done()
@@ -334,7 +334,7 @@ def test_each_error_of_the_hold_store_is_logged_once(
     async def scenario(client: Client, store: Store, script: Script) -> None:
         book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
         refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
-        script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is given for good
+        script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is repeated
         running = asyncio.create_task(book.run())
         await soon(running, lambda: len(script.seen) > 20)
         running.cancel()

@@ -1,4 +1,4 @@
-"""Who leads, judged by our own clock only."""
+"""Leader election, which uses only our own monotonic clock."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_nothing_is_written_after_the_lease_is_released() -> None:
 
 
 def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
-    """Otherwise a stop would sometimes end as a failure."""
+    """Otherwise a normal stop would sometimes exit with a failure."""
 
     async def scenario(stage: Stage) -> None:
         lease = LeaderElector(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
@@ -304,7 +304,7 @@ def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, sec
 
 
 def test_a_lease_that_can_be_read_and_not_written_is_not_reported_as_unreachable() -> None:
-    """The store is full, say: a restart would not help, and a probe must not ask for one."""
+    """etcd may be full. A restart would not help, so the liveness probe must not fail."""
 
     async def scenario(stage: Stage) -> None:
         lease = stage.lease()

@@ -33,7 +33,7 @@ def limiter(ceiling: int = CEILING, per_second: float = 0.0, clock: Clock | None
 
 
 def overload(limits: ConcurrencyLimiter, retry_after: float | None = None) -> None:
-    """Two namespaces fail at once: that points at the server."""
+    """Failures in two namespaces at once count as an overload of the server."""
     limits.overloaded("a", retry_after)
     limits.overloaded("b", retry_after)
 
@@ -80,7 +80,7 @@ def settled(limits: Iterator[int]) -> list[int]:
     return list(islice(limits, 4000, 12_000))
 
 
-# Finding the knee
+# Finding the best limit
 
 
 @pytest.mark.parametrize("servers", [2, 4, 8, 12, 16])

@@ -1,4 +1,4 @@
-"""The brake of Namespaces: what a person can say about a deletion that is held, and what a restart remembers."""
+"""The brake for deletions of Namespaces: answers to a hold, and what is remembered over a restart."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate
 
 
 async def book_of(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
-    """The memory of one process, as it is at its start."""
+    """The guard of a process that has just started."""
     book = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
     await book.load()
     return book
@@ -216,7 +216,7 @@ def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.M
 
 
 def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:
-    """It is not there, and that is no reason to forget how often it was refused."""
+    """That the namespace does not exist must not reset its backoff."""
     engine = EngineHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
     for attempt in range(1, 4):
         engine.clock.now += 1000.0

@@ -1,4 +1,4 @@
-"""Writes that wait: one per address, fair between sources, counted right whatever happens."""
+"""Waiting writes: one in flight for each address, and fair turns between sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def an_outbox(per_namespace: int = 8, clock: Clock | None = None) -> Outbox:
 
 
 def taken(outbox: Outbox, most: int = 1000) -> list[str]:
-    """Where the next writes go, each of them landed before the next."""
+    """The next writes as "<source> to <namespace>". Each is finished before the next is taken."""
     lines: list[str] = []
     while len(lines) < most and (write := outbox.take()) is not None:
         outbox.done(write)
@@ -177,7 +177,7 @@ def test_writes_to_a_slow_namespace_are_sent_when_it_has_room() -> None:
 
 
 def filled(outbox: Outbox, most: int) -> list[Write]:
-    """As many writes in flight as there may be."""
+    """Takes writes without finishing them, up to this number."""
     writes: list[Write] = []
     while len(writes) < most and (write := outbox.take()) is not None:
         writes.append(write)
@@ -185,7 +185,7 @@ def filled(outbox: Outbox, most: int) -> list[Write]:
 
 
 class Counting(Outbox):
-    """Counts how often a source is asked for a write."""
+    """Counts how often a source is searched for a write."""
 
     takes = 0
 
@@ -246,7 +246,7 @@ def test_a_source_waiting_for_a_full_namespace_keeps_its_turn() -> None:
 
 
 def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
-    """Puts writes, each "<source> to <namespace>", and returns by namespace what flies of them."""
+    """Puts writes, each "<source> to <namespace>", and returns those that are in flight then, by namespace."""
     for source, _, namespace in (words.split() for words in waiting):
         outbox.put(create(namespace, a_key(source)), urgent=False)
     return {write.ref.namespace: write for write in filled(outbox, 9)}
@@ -308,7 +308,7 @@ Lot = tuple[str, dict[Ref, Write]]
 
 
 class Plain:
-    """What an outbox is, in lists: per source two lanes, in each lane lots in the order of their coming."""
+    """A naive model of the outbox: for each source two lists of writes, in the order of their arrival."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -371,7 +371,7 @@ NAMESPACES = st.sampled_from(["a", "b", "c"])
 
 
 class OutboxAgainstLists(RuleBasedStateMachine):
-    """Every address is wanted by three sources, so that they collide."""
+    """Three sources want every address, so that they collide."""
 
     def __init__(self) -> None:
         super().__init__()

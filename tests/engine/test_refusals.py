@@ -27,7 +27,7 @@ HERE = at("a", "db")
 
 
 def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
-    """Plans, and sends what was planned; that ends so, so many times."""
+    """Plans and sends the write this number of times, each with this result."""
     for _ in range(times):
         engine.clock.now += 1000.0
         engine.plan(a_key().in_namespace("a"))
@@ -208,7 +208,7 @@ def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message
 
 
 def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:
-    """It is written on the source itself, which may be in a namespace with a copy."""
+    """A status is written to the source itself, whose namespace may also have a copy."""
     engine, tally = begun()
     engine.finish(create("a"))
     status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})

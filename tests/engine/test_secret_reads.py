@@ -25,7 +25,7 @@ EVERY = 300.0
 
 
 def a_source_type() -> SourceType:
-    """A Fetch wants one Secret of the value at its path."""
+    """A Fetch wants one Secret with the values at its paths."""
 
     def desired(source: Ref, view: View) -> Desired:
         live = view.get(source)
@@ -58,7 +58,7 @@ def key(name: str) -> Key:
 
 
 class Stage:
-    """An engine that leads, over a store that a test hands to it."""
+    """An engine with a secret manager whose documents the test sets."""
 
     def __init__(self, *sources: Object) -> None:
         self.clock = Clock()
@@ -86,7 +86,7 @@ class Stage:
         return self.engine.requeued()
 
     async def read(self) -> None:
-        """All that is due is read from the store."""
+        """Reads everything that is due."""
         async with asyncio.TaskGroup() as group:
             self.stores.begin(group)
             if self.stores._store is None:
@@ -172,7 +172,7 @@ def test_a_deleted_source_is_unsubscribed() -> None:
     stage.plan("f")
     assert stage.subscribers() == {"one": {"g"}}
     stage.engine.cache.remove(key("g").source)
-    stage.engine.plan(key("g").in_namespace("a"))  # a slice knows it as well
+    stage.engine.plan(key("g").in_namespace("a"))  # a plan of a slice unsubscribes too
     assert stage.subscribers() == {}
 
 
@@ -222,7 +222,7 @@ def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
 
 
 def slow(count: int, seconds: float) -> EngineHarness:
-    """Sources whose status is due, each of which takes so long to compute."""
+    """Sources whose status is due. Computing each one takes this many seconds."""
     clock = Clock()
 
     def report(obj: Object, view: View, counts: CopyCounts) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Status writes: once a second while work is going on, once when it is done, and never for nothing."""
+"""Status writes: once a second while writes wait, once after the last one, and never without a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change leads to."""
+"""The keys that a change queues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BEFORE = an_object(REF, annotations=WORDS, finalizers=(toys.GUARD,))
 def test_the_end_of_a_custom_resource_drops_the_answer_about_its_definition(
     after: Object | None, answer: object
 ) -> None:
-    """The definition may have begun to go in between, and have taken the resource with it."""
+    """The CRD may have been deleted in between, and the resource with it."""
     engine = EngineHarness(registry=toys.full_registry())
     engine.cache.answers.keep(DEFINITION_QUERY, True)
     engine.deliver(Change(REF, BEFORE, after))

@@ -1,4 +1,4 @@
-"""How long the loop stood still, and how long it only waited for a processor."""
+"""The watchdog measures how long the loop is blocked, without the time that it waits for a CPU."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BLOCKED = 0.3
 
 
 def longest(cpu_wait: Callable[[], float]) -> float:
-    """What is measured while something keeps the loop to itself."""
+    """The longest stall that is measured while the loop is blocked."""
 
     async def measured() -> float:
         dog = Watchdog(inf, cpu_wait)
         beating = asyncio.create_task(dog.heartbeat())
         await asyncio.sleep(HEARTBEAT / 2)
-        time.sleep(BLOCKED)  # noqa: ASYNC251 - it is what a loop must not do
-        await asyncio.sleep(HEARTBEAT)  # and now it comes round
+        time.sleep(BLOCKED)  # noqa: ASYNC251 - it blocks the loop on purpose
+        await asyncio.sleep(HEARTBEAT)  # the loop runs again
         beating.cancel()
         return dog.longest_stall
 
@@ -39,7 +39,7 @@ def test_waiting_for_a_processor_counts_as_no_stall() -> None:
 
 
 def test_a_stopped_watchdog_ends_its_thread() -> None:
-    """Otherwise the silence of an ended loop would end a later loop of this process."""
+    """Otherwise it would take the end of this loop for a stall, and end a process that runs another loop."""
 
     async def stopped() -> list[threading.Thread]:
         beating = asyncio.create_task(Watchdog(inf).heartbeat())

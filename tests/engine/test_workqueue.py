@@ -1,4 +1,4 @@
-"""What is planned next, and when."""
+"""The order and the times in which keys leave the work queue."""
 
 from __future__ import annotations
 

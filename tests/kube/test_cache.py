@@ -52,7 +52,7 @@ class Naive:
     tombs: dict[Ref, str] = field(default_factory=dict)
     listed: set[Kind] = field(default_factory=set)
 
-    # the questions of a plan, answered by scanning
+    # the methods of a View, which scan all objects
 
     def get(self, ref: Ref) -> Object | None:
         return self.known_of.get(ref)
@@ -341,7 +341,7 @@ def test_the_cache_agrees_with_the_reference_view(order: list[int]) -> None:
     assert all(ids(cache.objects_of(kind)) == ids(world.objects_of(kind)) for kind in KINDS)
 
 
-# single rules, by name
+# single rules
 
 
 def test_an_older_version_changes_nothing() -> None:

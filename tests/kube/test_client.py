@@ -142,7 +142,7 @@ def test_a_continue_token_is_sent_unchanged() -> None:
     with_server(scenario, OK)
 
 
-# what an error means
+# errors
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_a_stream_that_is_cut_is_unreachable() -> None:
     with_server(scenario, streams({"type": "ADDED"}, end="cut"))
 
 
-# nothing twice
+# no request is repeated
 
 
 def test_after_a_401_new_credentials_are_tried_once() -> None:
@@ -360,7 +360,7 @@ def test_a_conflict_differs_from_an_existing_object() -> None:
 def test_an_observer_may_send_a_dry_run(through_a_proxy: bool) -> None:
     async def scenario() -> None:
         async with serving(says({})) as script:
-            # A proxy is asked for plain HTTP as the server itself is, but for the whole address.
+            # A request for a plain HTTP server goes to the proxy with the complete URL, so the script can be the proxy.
             given = replace(access(script), proxy=script.url) if through_a_proxy else access(script)
             async with Client(given, may_write=lambda: False) as client:
                 await client.get(PATH)
@@ -372,7 +372,7 @@ def test_an_observer_may_send_a_dry_run(through_a_proxy: bool) -> None:
     asyncio.run(scenario())
 
 
-# Names that anybody may have written
+# Names that any user may have written
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_applied_keys_are_listed_separately() -> None:
         entry("kubectl"),
         entry(time="2026-11-15T09:59:29Z"),  # older than the object: pasted or restored along with it
         entry(time="2025-11-15T10:00:00Z"),
-        entry(time=""),  # anybody can write an entry without a time
+        entry(time=""),  # any client can write an entry without a time
         entry(time="10000-01-01T00:00:00Z"),
         entry(time="0000"),
         entry(subresource="status"),
@@ -217,7 +217,7 @@ def test_all_managers_of_the_same_last_second_are_named() -> None:
     assert recorded(entry(time=CREATED), *pair).last_manager == "breaker or maker"
 
 
-# what is shared
+# shared values
 
 
 def test_equal_copies_share_content_metadata_and_managed_keys() -> None:
@@ -339,7 +339,7 @@ def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_o
     assert {name: sent_body[name] for name in fields} == fields
 
 
-# what is shown
+# reprs
 
 
 def test_no_repr_shows_a_value() -> None:

@@ -34,7 +34,7 @@ def event(type: str, obj: object) -> dict[str, object]:
 class Followed:
     script: Script
     seen: list[int | None] = field(default_factory=list)
-    """The versions, None where the object was not there."""
+    """The versions of the object; None if it did not exist."""
     faults: list[str] = field(default_factory=list)
 
     def taken(self, raw: Bytes | None) -> None:

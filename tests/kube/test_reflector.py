@@ -185,7 +185,7 @@ def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
 
 
 def test_an_object_deleted_during_the_list_is_not_kept() -> None:
-    """Otherwise its address would seem to hold an object that is no source, and its copies would be deleted."""
+    """Otherwise the object would count as one that is not a source, and its copies would be deleted."""
 
     async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
@@ -212,7 +212,7 @@ def _events() -> tuple[object, ...]:
     return (*listing(source("x", 5)), added("y", 11), event("DELETED", source("x", 13)))
 
 
-# cut and ended
+# watches that are cut or ended
 
 
 @pytest.mark.parametrize("end", ["ends", "cut"])
@@ -265,7 +265,7 @@ def test_events_of_known_versions_are_ignored() -> None:
     watching(scenario, streams(*listing(source("x", 5)), *old, added("y", 11)))
 
 
-# what the server says in the stream
+# events and errors in the stream
 
 
 def test_an_unknown_type_of_event_is_skipped() -> None:
@@ -287,7 +287,7 @@ def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
 
 
 def test_events_before_an_error_are_reported() -> None:
-    """Both are in one piece. The event has changed the cache, and the server will not send it again."""
+    """Both arrive in one piece. The event has changed the cache, and the server will not send it again."""
     together = b"".join(json.dumps(item).encode() + b"\n" for item in (added("y", 11), error(500)))
 
     async def scenario(stage: Stage) -> None:
@@ -428,7 +428,7 @@ def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
         assert stage.cache.stores[SECRET].absence_unproven_until >= began + TIMINGS.doubt
-        assert stage.held() == ["y"]  # its definition may have gone and come back in between
+        assert stage.held() == ["y"]  # its CRD may have been deleted and created again in between
 
     watching(scenario, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
 
@@ -470,7 +470,7 @@ def test_410_on_a_later_page_starts_the_list_again() -> None:
 
 
 def test_a_server_that_ignores_sendinitialevents_is_listed_in_pages() -> None:
-    """It sends all objects and then watches. A bookmark that ends no list shows this."""
+    """It sends all objects and then watches. It is detected by a bookmark that does not end a list."""
 
     async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
@@ -581,7 +581,7 @@ def test_a_kind_that_is_served_again_is_relisted(status: int, reason: str) -> No
 def test_a_kind_that_may_be_listed_but_not_watched_backs_off() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 3)
-        assert stage.reflector._failures == 2  # of which each doubles the wait
+        assert stage.reflector._failures == 2  # each of which doubles the wait
 
     once, refused = page(source("x", 5)), refuses(403, "Forbidden")
     watching(scenario, refuses(400), once, refused, once, refused, once, STAYS)
@@ -645,7 +645,7 @@ def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) ->
     async def scenario(stage: Stage) -> None:
         await stage.requests(1)
         pause = asyncio.create_task(stage.reflector._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
-        await asyncio.sleep(0)  # its line comes before it waits
+        await asyncio.sleep(0)  # it logs before it waits
         pause.cancel()
 
     watching(scenario, STAYS)
@@ -670,7 +670,7 @@ def test_an_object_nested_without_end_does_not_end_the_watch() -> None:
 
 
 DEPTHS = [990, 1100, 1600, 9000, 60_000]
-"""Around the limits of the decoders of each interpreter, and beyond all of them."""
+"""Depths around the limits of the decoders of all Python versions, and beyond them."""
 
 
 def deep(about: dict[str, Any], levels: int, where: str = "spec") -> bytes:

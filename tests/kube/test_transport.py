@@ -18,7 +18,7 @@ GOOD = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Server:
-    """Answers with bytes as they are: each connection takes the next of its pieces for every request."""
+    """Answers the n-th request with the n-th answer, and repeats the last one. A `|` splits an answer into pieces."""
 
     def __init__(self, *answers: bytes) -> None:
         self.answers = list(answers)
@@ -165,7 +165,7 @@ def test_a_connection_lost_right_after_opening_raises_at_once() -> None:
             connection = await opened()
             assert connection._transport is not None
             connection._transport.abort()
-            while connection.is_open:  # noqa: ASYNC110 - nobody tells of it
+            while connection.is_open:  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0)
             return connection
 

@@ -73,7 +73,7 @@ def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, .
 
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
-    """The clusters with which `list` is called. Its work is replaced."""
+    """The clusters with which `list` is called. A stand-in replaces the command."""
     clusters: list[Cluster] = []
 
     @click.command("list", cls=Command)
@@ -159,7 +159,7 @@ def test_any_name_is_one_segment_of_a_path() -> None:
             assert (script.seen[0].path, script.seen[0].query) == (
                 "/api/v1/namespaces/a?x",
                 {},
-            )  # decoded, and no parameter
+            )  # decoded, and not a query parameter
 
     asyncio.run(run())
 

@@ -69,7 +69,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> No
 
 
 def fill_folder(walk: Walk, page: str) -> None:
-    """The folder in which a reader of this page stands: that of the example, or the checkout."""
+    """Fills the folder in which a reader runs the commands of this page: the example, or the checkout."""
     folder = (ROOT / page).parent
     if EXAMPLES in folder.parents:
         shutil.copytree(folder, walk.folder)
@@ -98,7 +98,7 @@ def test_distributions_are_encrypted_as_documented(tmp_path: Path) -> None:
 
 
 def raw(cluster: Devcluster, key: str) -> bytes:
-    """What is in etcd."""
+    """The contents of etcd."""
     request = {"key": base64.b64encode(key.encode()).decode()}
     return base64.b64decode(cluster.etcd_call("/v3/kv/range", request)["kvs"][0]["value"])
 
@@ -127,7 +127,7 @@ def shapes() -> dict[str, Any]:
 
 
 def differences(shown: Any, actual: Any, at: str = "") -> list[str]:
-    """Where the two have other keys; a list is its first item, and null may stand for anything."""
+    """The paths at which the keys differ. A list is represented by its first item, and null matches anything."""
     if isinstance(shown, list) and isinstance(actual, list):
         return differences(shown[0], actual[0], f"{at}[]") if shown and actual else []
     if isinstance(shown, dict) and isinstance(actual, dict):

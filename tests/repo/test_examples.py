@@ -69,7 +69,7 @@ def test_the_server_accepts_every_example_manifest(name: str, cluster: Devcluste
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
     there = cluster.kubectl("get", "namespaces", "--output=name").split()
     for namespace in {str(document["metadata"].get("namespace", "default")) for document in documents}:
-        if f"namespace/{namespace}" not in there:  # as a sub-namespace, which an operator would have made
+        if f"namespace/{namespace}" not in there:  # a sub-namespace, which an operator would create
             cluster.kubectl("create", "namespace", namespace)
     # Namespaces first, and for real: a dry run in a namespace that does not exist is refused.
     for document in sorted(documents, key=lambda document: str(document["kind"]) != "Namespace"):
@@ -95,7 +95,7 @@ def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.cluster
 def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
-    # As the pages say it. The environment that runs the tests is the one that make would set up.
+    # As on the pages. `make` uses the environment that runs the tests.
     installed = f"{sys.prefix}/.installed"
     command = ("make", "--directory", str(ROOT), f"--old-file={installed}", f"VENV={sys.prefix}", "demo")
     done = finished(command)
@@ -126,7 +126,7 @@ def test_an_interrupted_demo_leaves_nothing(
         mark = "export KUBECONFIG=" if flags else "in sync"
         line = next(line for line in demo.stdout if mark in line)
         started = children_of(demo.pid)
-        assert len(started) >= 4  # the cluster's three and the operator; a walking demo may also run kubectl
+        assert len(started) >= 4  # three of the cluster and the operator; the demo may also run kubectl
         if flags:
             assert Path(line.strip().removeprefix("export KUBECONFIG=")).exists()
         demo.send_signal(number)

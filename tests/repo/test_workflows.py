@@ -29,7 +29,7 @@ NEEDS = {
     "helm": "actions/setup-go@",
     "rusty-vault": "rustup toolchain install",
 }
-"""By prerequisite of a make target: the step that installs what it is made with."""
+"""The step that installs the tools for a prerequisite of a make target."""
 
 
 def needs(target: str) -> set[str]:

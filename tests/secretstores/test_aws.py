@@ -1,4 +1,4 @@
-"""AWS Secrets Manager: paths, configuration, and the answers that a real server is never made to give."""
+"""AWS Secrets Manager: paths, configuration, and answers that a real server does not give on request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = {"access-key-id": b"AKIDCONFIG", "secret-access-key": b"secret\n"}
 HANG, RESET = b"hang", b"reset"
 
 
-# a server that says what it is told
+# a scripted server
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def test_a_credential_of_several_lines_is_refused_without_showing_it() -> None:
     assert fault_.reason == "TokenError"
 
 
-# what answers mean
+# answers
 
 
 CODES: Mapping[str, type[StoreError]] = {
@@ -474,7 +474,7 @@ def test_renewed_credentials_are_loaded_after_the_first_refusal(tmp_path: Path) 
         assert await read(store, script) == b"AKIDNEW"
         return [request.key for request in script.requests]
 
-    # Each time what is at hand first, and once more with what is found then.
+    # A read is tried with the present credentials, and once more after loading them again.
     assert play(only("AKIDNEW"), scenario, config={}) == ["AKIDOLD", "AKIDOLD", "AKIDOLD", "AKIDNEW"]
 
 
@@ -505,7 +505,7 @@ def test_a_read_during_a_renewal_of_credentials_is_repeated(tmp_path: Path) -> N
 
 
 def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As EKS gives them to a pod: an address on this machine, and a file with a token for it."""
+    """The environment of a pod identity of EKS: an address on this machine, and a file with a token."""
     (tmp_path / "token").write_text("pod")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
     given = {

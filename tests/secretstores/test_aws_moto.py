@@ -73,7 +73,7 @@ def api(moto: str) -> Iterator[Api]:
 
 @contextmanager
 def judged(moto: str) -> Iterator[None]:
-    """Signatures count and policies are obeyed, as they always are in the real one."""
+    """Makes the server check signatures and policies, as the real one does."""
     post(f"{moto}/moto-api/reset-auth", b"0")
     try:
         yield

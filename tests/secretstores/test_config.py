@@ -1,4 +1,4 @@
-"""Tests the Secret that configures the secret manager: found, changed, broken and deleted."""
+"""The Secret that configures the secret manager is created, changed, broken and deleted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Stage:
     opened: list[Manager] = field(default_factory=list)
     refusal: Exception | None = None
     gate: asyncio.Event | None = None
-    """What every new store waits for."""
+    """Opening a store waits for it."""
     own: list[Collection[tuple[str, str]]] = field(default_factory=list)
     poller: SecretPoller = field(init=False)
     watcher: StoreConfigWatcher = field(init=False)
@@ -184,7 +184,7 @@ def test_opening_a_store_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
         await stage.shown(sight(url="toy://a"))
         stage.refusal = None
         async with asyncio.timeout(8):
-            while not stage.opened:  # noqa: ASYNC110 - it is tried by real time
+            while not stage.opened:  # noqa: ASYNC110 - it is retried in real time
                 await asyncio.sleep(0.001)
         await stage.settle()
         assert stage.known() == SecretReading(b"toy://a ", "now")

@@ -85,7 +85,7 @@ def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) 
     return str(caught.value)
 
 
-# what is asked
+# requests
 
 
 def test_a_path_is_requested_with_its_slash(server: FishyKeysServer, address: str) -> None:
@@ -128,7 +128,7 @@ def test_concurrent_reads_share_one_connection(server: FishyKeysServer, address:
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == [b"%d" % n for n in range(20)]
 
 
-# what answers mean
+# answers
 
 
 def test_an_expired_token_is_unauthenticated(server: FishyKeysServer, address: str) -> None:
@@ -264,7 +264,7 @@ def test_a_process_can_be_started_while_a_channel_is_open(server: FishyKeysServe
     assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == VALUE.encode()
 
 
-# how to get there
+# connections
 
 
 def test_proxies_of_the_environment_never_see_the_token(

@@ -47,7 +47,7 @@ class Manager:
     most: int = 0
     closed: bool = False
     stubborn: bool = False
-    """True where it answers also when nobody waits any more."""
+    """True if it answers even after a cancelled read."""
 
     def locate(self, path: str) -> Location:
         if path.startswith("odd"):
@@ -79,7 +79,7 @@ class Manager:
 
 @dataclass
 class Stage:
-    """A scheduler that reads whenever a test lets it, by a clock that stands still."""
+    """A poller that reads when a test says so, with a clock that a test moves."""
 
     group: asyncio.TaskGroup
     clock: Clock = field(default_factory=Clock)
@@ -114,7 +114,7 @@ class Stage:
         edition: int | None = None,
         optional: bool = False,
     ) -> None:
-        """A source is planned that needs these paths; the store is there."""
+        """Subscribes a source to these paths, with the store open."""
         self.poller.subscribe(a_key(source), tuple(SecretPath(path, every, optional) for path in paths), edition)
         if opened and self.poller._store is None:
             await self.poller.use_store(self.manager, keep=True)
@@ -328,7 +328,7 @@ def test_the_answer_for_a_forgotten_document_is_dropped(stubborn: bool) -> None:
     on_stage(scenario)
 
 
-# what is told to whom
+# notifications
 
 
 def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them() -> None:
@@ -336,7 +336,7 @@ def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them(
         stage.manager.documents = {"db": NamedValues({"a": b"1", "b": b"1"})}
         await stage.ask("f", "db#a")
         await stage.ask("g", "db#b")
-        assert stage.planned == ["f"]  # g had its answer while it was planned
+        assert stage.planned == ["f"]  # g got its answer during its plan
         await stage.after(EVERY)
         assert (stage.planned, sorted(stage.touched)) == ([], ["f", "g"])
         assert stage.known("db#a").read_at == "at 1300"
@@ -431,7 +431,11 @@ def test_a_missing_field_does_not_delay_the_other_fields_of_its_document() -> No
         await stage.ask("well", "db#a", every=60)
         await stage.ask("wrong", "db#none", every=IMPATIENT)
         await stage.in_steps(1200)
-        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two of the other
+        assert len(await stage.in_steps(600)) in (
+            10,
+            11,
+            12,
+        )  # once a minute, and at most two reads of the other document
 
     on_stage(scenario)
 
@@ -443,7 +447,7 @@ def test_an_edited_source_is_read_at_once_and_its_backoff_starts_again() -> None
         await stage.in_steps(100)
         stage.manager.reads.clear()
         await stage.ask("f", "bad#a", "good#a", edition=1)
-        assert stage.manager.reads == []  # planned again, and the same
+        assert stage.manager.reads == []  # planned again without a change
         await stage.ask("f", "bad#a", "good#a", edition=2)
         assert stage.manager.reads == ["bad"]
         assert await stage.in_steps(31) == [10, 30]
@@ -514,7 +518,7 @@ def test_the_value_stays_when_its_document_is_refused() -> None:
         assert stage.planned == ["f"]
         assert stage.touched == []
         await stage.after(10)
-        assert stage.planned == []  # it says the same
+        assert stage.planned == []  # the same fault
 
     on_stage(scenario)
 
@@ -549,7 +553,7 @@ def test_a_value_that_is_too_large_is_reported_but_not_shown() -> None:
     on_stage(scenario)
 
 
-# what is not there
+# absent paths
 
 
 def test_a_path_is_absent_after_two_answers_one_refresh_apart() -> None:
@@ -563,7 +567,7 @@ def test_a_path_is_absent_after_two_answers_one_refresh_apart() -> None:
             await stage.after(10)
         await stage.in_steps(80, 10)
         assert stage.known("db#a").is_absent(EVERY)
-        assert stage.value("db#a") == b"db"  # for those who cannot do without
+        assert stage.value("db#a") == b"db"  # for sources that require the path
 
     on_stage(scenario)
 
@@ -716,7 +720,11 @@ def test_a_required_absent_path_does_not_delay_optional_subscribers() -> None:
         await stage.ask("can", "db#a", every=60, optional=True)
         await stage.ask("cannot", "db#a", every=IMPATIENT)
         await stage.in_steps(1200)
-        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two for the other
+        assert len(await stage.in_steps(600)) in (
+            10,
+            11,
+            12,
+        )  # once a minute, and at most two reads for the other source
 
     on_stage(scenario)
 
@@ -757,7 +765,7 @@ def test_an_absent_path_is_logged_once(caplog: pytest.LogCaptureFixture) -> None
     on_stage(scenario)
 
 
-# a store out of reach
+# an unreachable store
 
 DOWN = [Unavailable("refused"), Unauthenticated("who are you?"), OSError(CANARY.decode()), TimeoutError()]
 
@@ -796,7 +804,7 @@ def test_after_an_outage_one_read_probes_and_the_others_follow() -> None:
         assert not any(stage.fault(f"d{number}") for number in range(30))
         stage.manager.down = Unavailable("refused")
         await stage.after(EVERY)
-        assert await stage.after(1) != []  # the back-off begins anew
+        assert await stage.after(1) != []  # the backoff starts again
 
     on_stage(scenario)
 
@@ -1027,7 +1035,7 @@ def test_a_late_answer_of_the_old_store_is_ignored(stubborn: bool) -> None:
     on_stage(scenario)
 
 
-# what nobody sees
+# hidden values
 
 
 class Talkative:

@@ -32,7 +32,7 @@ TOKEN = "canary-token-4711"
 
 
 def with_store(scenario: Callable[[Vault, VaultServer], Awaitable[None]]) -> None:
-    """A store that has read once: its token is known."""
+    """A store that has read once, so that it knows its token."""
 
     async def run() -> None:
         async with vault_server() as server, administering(server.base, server.root) as admin:
@@ -43,7 +43,7 @@ def with_store(scenario: Callable[[Vault, VaultServer], Awaitable[None]]) -> Non
             assert await value(store, "db#user") == CANARY.encode()
             await scenario(store, server)
             server.instead.clear()
-            assert await value(store, "db#user") == CANARY.encode()  # it has come to no harm
+            assert await value(store, "db#user") == CANARY.encode()  # the store still works
 
     asyncio.run(run())
 
@@ -157,7 +157,7 @@ def test_a_server_that_does_not_answer_is_an_outage_after_the_timeout(monkeypatc
         finally:
             await store.close()
 
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # nobody takes what is sent to it
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # no program accepts its connections
         port = silent.getsockname()[1]
         with pytest.raises(TimeoutError):
             asyncio.run(read(port))
@@ -198,7 +198,7 @@ def serving(pair: pki.Pair) -> ssl.SSLContext:
 
 
 def expired(pair: pki.Pair, issuer: pki.Pair) -> pki.Pair:
-    """The same certificate, of yesterday."""
+    """The same certificate, expired yesterday."""
     old = pair.parsed
     builder = (
         x509.CertificateBuilder()

@@ -171,7 +171,7 @@ def test_a_forbidden_path_causes_no_login() -> None:
 
 @pytest.mark.parametrize(("more", "logins"), [({}, 1), ({"token_no_default_policy": True}, 2)])
 def test_a_forbidden_path_among_readable_ones_causes_at_most_one_login(more: dict[str, object], logins: int) -> None:
-    """Whether a token may look itself up is learnt once."""
+    """The session remembers whether its token may look itself up."""
 
     async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, **more)

@@ -30,7 +30,7 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Refused(Exception):  # noqa: N818 - what it says is refused, nothing is wrong
+class Refused(Exception):  # noqa: N818 - an answer of the server, and not an error of ours
     def __init__(self, status: int, *errors: str) -> None:
         super().__init__(status)
         self.reply = Reply(status, {"errors": list(errors)})
@@ -43,7 +43,7 @@ class Token:
     renewable: bool
     ends: float | None
     last: float | None
-    """When it ends however often it is renewed."""
+    """The time at which it expires, whether renewed or not."""
 
 
 @dataclass
@@ -66,12 +66,12 @@ class VaultServer:
     now: float = 1000.0
     sealed: bool = False
     terse: bool = False
-    """Older servers do not say that a token is invalid, only that something is denied."""
+    """Older servers answer an invalid token only with permission denied."""
     base: str = ""
     jwts: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """By role and accepted JWT: what a token for them is like. A real server asks its cluster about a JWT."""
+    """The fields of a new token, by role and accepted JWT. A real server validates the JWT with its cluster."""
     instead: deque[Reply] = field(default_factory=deque)
-    """Answers that come before those it would give."""
+    """Answers that replace the normal ones."""
     seen: list[Seen] = field(default_factory=list)
     tokens: dict[str, Token] = field(default_factory=dict)
     policies: dict[str, Any] = field(default_factory=lambda: {"default": DEFAULT})

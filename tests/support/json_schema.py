@@ -13,7 +13,7 @@ from samara.cli.main import COMMANDS, samara
 
 FOLDER = ROOT / "docs" / "reference" / "schemas"
 LISTS = frozenset({"crds", "manifests"})
-"""Print Kubernetes Lists, whose shape is not ours. So does `rbac`; its schema is that of `rbac --explain`."""
+"""These commands print Kubernetes Lists, which need no schema of ours. The schema of `rbac` is that of `--explain`."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 _KEYWORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
 _IGNORED = {"$schema", "$defs", "title", "description"}
@@ -22,7 +22,7 @@ Json = Any
 
 
 def commands() -> tuple[str, ...]:
-    """The commands that print JSON of a shape of ours."""
+    """The commands that print JSON of our own shape."""
     with samara.make_context("samara", [], resilient_parsing=True) as context:
         registered = {name: samara.get_command(context, name) for name in COMMANDS if name not in LISTS}
     return tuple(name for name, command in registered.items() if command is not None and _prints_json(command))

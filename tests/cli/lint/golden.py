@@ -38,7 +38,7 @@ def findings_of(example: Example, folder: Path) -> list[list[Any]]:
 
 
 def _settings(raw: dict[str, Any]) -> Settings:
-    # A file cannot name no vocabulary at all, but a test can.
+    # A settings file must serve a vocabulary; a test can build settings without one.
     return Settings(vocabularies={}) if raw == {"vocabularies": {}} else parse(json.dumps(raw), "settings")
 
 

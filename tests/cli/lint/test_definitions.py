@@ -1,4 +1,4 @@
-"""Unknown fields and values of another type in a custom resource, by the definitions that are shipped."""
+"""Unknown fields and values of another type in a custom resource, according to the shipped CRDs."""
 
 from __future__ import annotations
 

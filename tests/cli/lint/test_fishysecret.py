@@ -1,4 +1,4 @@
-"""What `samara lint` finds in a FishySecret, on which line, and what it says to write."""
+"""What `samara lint` reports about a FishySecret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `samara lint` finds, on which line, and what it says to write."""
+"""What `samara lint` reports about any manifest, and about the annotations of Secret copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `samara lint` finds in a ResourceDistribution, on which line, and what it says to write."""
+"""What `samara lint` reports about a ResourceDistribution."""
 
 from __future__ import annotations
 

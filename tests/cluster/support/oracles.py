@@ -1,4 +1,4 @@
-"""O1–O5 of the fault catalogue: they check every cluster test by the server and its audit log.
+"""The oracles O1–O5: they check every cluster test by the state of the server and its audit log.
 
 This module imports no decisions of the operator: it computes the expected state from the specification alone.
 """

@@ -1,4 +1,4 @@
-"""The control plane behaves as a real one: it authenticates, authorises, records, cleans up and comes back."""
+"""The local control plane authenticates, authorises, audits, collects garbage and restarts like a real one."""
 
 import json
 import os

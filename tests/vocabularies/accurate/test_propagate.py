@@ -74,7 +74,7 @@ def removed(writes: list[Write]) -> list[Ref]:
 
 
 def follow_events(world: World, act: Callable[[World], object]) -> None:
-    """Performs an act and the writes that its events cause. Nothing may be left to write then."""
+    """Makes a change and the writes that its events cause. Nothing may be left to write then."""
     follow(world, RULES, act)
     assert settled(world) == [], "the events of the act must cause every write"
 
@@ -1049,7 +1049,7 @@ def test_5_6_a_copy_of_a_generated_object_is_propagated_by_its_own_annotation() 
 
 
 def gate_closed(world: World, says: object, held: bool) -> None:
-    """Restarts with the setting off. The cache then holds only objects that match another metadata key."""
+    """Restarts with the setting off. The cache then holds only objects that have another metadata key."""
     world.registry = a_world(generated=False).registry
     world.outside[OwnerAnnotation(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
     if not held:
