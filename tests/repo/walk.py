@@ -1,8 +1,8 @@
 """Runs the blocks of a page in their order on a control plane.
 
 Manifests are applied and saved under their name, settings are saved as settings.yaml, and commands are run in the
-folder of those files. A command that fails, or prints something else than the page shows, is repeated for up to a minute,
-because a reader is slower than the operator.
+folder of those files. A command that fails, or prints something else than the page shows, is repeated for up to a
+minute, because a reader is slower than the operator.
 """
 
 import base64
