@@ -50,7 +50,9 @@ def deleted(engine: EngineHarness) -> list[str]:
     return [write.ref.namespace for write in engine.sent() if isinstance(write, Delete)]
 
 
-def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
+def plan_in_chunks(
+    engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None
+) -> None:
     """Plans a large source, and calls `meanwhile` after this number of chunks."""
     key = key or a_key()
     engine.plan(key)
@@ -68,12 +70,12 @@ def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1
 def test_a_copy_created_during_a_large_plan_is_not_deleted() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
-    def born() -> None:
+    def create_namespace() -> None:
         engine.cache.put(a_namespace("newborn"))
         engine.plan(a_key().in_namespace("newborn"))
         engine.cache.put(a_copy("newborn"))
 
-    grown(engine, born)
+    plan_in_chunks(engine, create_namespace)
 
     writes = engine.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
@@ -84,7 +86,7 @@ def test_a_copy_created_during_a_large_plan_is_not_deleted() -> None:
 def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
     engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
 
@@ -92,7 +94,7 @@ def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
 def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
 
@@ -109,10 +111,10 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_sou
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
     again = a_namespace("other", 2, annotations={ACCEPT: "team"})
-    grown(engine, lambda: engine.cache.put(again), 2, key)
+    plan_in_chunks(engine, lambda: engine.cache.put(again), 2, key)
     assert deleted(engine) == []
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
-    grown(engine, lambda: None, 2, key)
+    plan_in_chunks(engine, lambda: None, 2, key)
     assert deleted(engine) == ["other"]
 
 
@@ -141,7 +143,7 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
     engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
-    grown(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
+    plan_in_chunks(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
 
     assert deleted(engine) == []
 
@@ -151,7 +153,7 @@ def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     source = a_source(targets=",".join(listed))
     engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
     paused = a_namespace(others[0], 2, annotations={PAUSED: "true"})
-    grown(engine, lambda: engine.cache.put(paused), after=3)
+    plan_in_chunks(engine, lambda: engine.cache.put(paused), after=3)
 
     assert sorted(deleted(engine)) == others[1:]
 
@@ -163,7 +165,7 @@ def test_namespaces_deleted_during_a_large_plan_are_not_counted() -> None:
         for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
             engine.cache.remove(namespace_ref(name))
 
-    grown(engine, go)
+    plan_in_chunks(engine, go)
 
     counts = engine.counts[a_key()]
     assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
@@ -171,7 +173,7 @@ def test_namespaces_deleted_during_a_large_plan_are_not_counted() -> None:
 
 def test_the_counts_of_a_large_source_do_not_drop_while_it_is_planned_again() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
     for name in numbered(0, MANY):
         engine.counts[a_key()].mark_in_sync(at(name, "db"))
     engine.plan(a_key())
@@ -203,7 +205,7 @@ def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
             engine.cache.put(child(name, 2, of="elsewhere"))
             engine.plan(IN_TREE.in_namespace(name))
 
-    grown(engine, move, key=IN_TREE)
+    plan_in_chunks(engine, move, key=IN_TREE)
 
     assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
     assert engine.counts[IN_TREE].wanted == MANY - 2
@@ -218,7 +220,7 @@ def test_a_removal_planned_by_a_slice_also_counts_for_the_large_plan() -> None:
         namespaces=[*names, *others],
         holds=MassDeleteGuard(MassDeleteLimit(2, 0.1), 600.0, Clock()),
     )
-    grown(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
+    plan_in_chunks(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
 
     assert engine.holds.held[a_key()].count == 3
 
@@ -230,7 +232,7 @@ def test_namespaces_dropped_during_a_large_plan_are_planned_again() -> None:
         for name in (first, last):
             engine.cache.put(child(name, 2, of="elsewhere"))
 
-    grown(engine, move, key=IN_TREE)
+    plan_in_chunks(engine, move, key=IN_TREE)
 
     assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
@@ -342,7 +344,7 @@ def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
 # state that is dropped
 
 
-def held() -> EngineHarness:
+def engine_with_hold() -> EngineHarness:
     """Ten copies of a source that is gone: the brake holds their removal."""
     names = numbered(0, 10)
     engine = EngineHarness(
@@ -358,7 +360,7 @@ def held() -> EngineHarness:
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged: bool) -> None:
-    engine = held()
+    engine = engine_with_hold()
     name = numbered(0, 1)[0]
     if forged:
         engine.cache.put(replace(a_copy(name, version=2), managed_keys=frozenset()))
@@ -627,7 +629,7 @@ def planned(engine: EngineHarness) -> list[Write]:
     return engine.sent()
 
 
-def refused_for_long(engine: EngineHarness, key: Key) -> None:
+def refuse_repeatedly(engine: EngineHarness, key: Key) -> None:
     """Refuses the write of this key until its backoff is minutes long."""
     for _ in range(8):
         engine.clock.now += 1000.0
@@ -648,7 +650,7 @@ def a_tree(*more: Object, team: str = "one") -> EngineHarness:
 
 def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> None:
     engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
-    refused_for_long(engine, Key("accurate", at("n", "s")))
+    refuse_repeatedly(engine, Key("accurate", at("n", "s")))
     engine.observe(in_a_tree("r", 10, "good"))
     (hop,) = planned(engine)
     assert hop.ref == at("n", "s")
@@ -659,7 +661,7 @@ def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> 
 
 def test_a_refused_overlay_is_retried_when_the_parent_namespace_changes() -> None:
     engine = a_tree(team="bad")
-    refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
+    refuse_repeatedly(engine, Key("accurate:tree", namespace_ref("n")))
     engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
     assert namespace_ref("n") in [write.ref for write in planned(engine)]
 

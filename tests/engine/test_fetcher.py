@@ -40,7 +40,7 @@ class Stage:
         return [(key, message.delay) for message in self.posted for key in message.keys]
 
 
-def looking(scenario: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
+def fetch_with(scenario: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
     stages: list[Stage] = []
 
     async def run() -> None:
@@ -54,12 +54,12 @@ def looking(scenario: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], ans
     return stages[0]
 
 
-async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
+async def fetch_once(stage: Stage, group: asyncio.TaskGroup) -> None:
     stage.fetcher.fetch(PLACE, a_key())
 
 
 def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
-    stage = looking(look_once, says(theirs()))
+    stage = fetch_with(fetch_once, says(theirs()))
 
     cached = stage.cache.get(PLACE)
     assert cached is not None
@@ -69,14 +69,14 @@ def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
 
 
 def test_a_missing_object_is_no_longer_in_the_cache() -> None:
-    stage = looking(look_once, refuses(404, "NotFound"))
+    stage = fetch_with(fetch_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
     assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
-    stage = looking(look_once, refuses(500))
+    stage = fetch_with(fetch_once, refuses(500))
 
     assert stage.cache.exists_unread(PLACE)
     assert stage.planned == [(a_key().in_namespace("a"), 5.0)]
@@ -87,7 +87,7 @@ def test_keys_that_need_one_object_share_one_read() -> None:
         for name in ("x", "y", "x"):
             stage.fetcher.fetch(PLACE, a_key(name))
 
-    stage = looking(scenario, says(theirs()))
+    stage = fetch_with(scenario, says(theirs()))
     assert len(stage.script.seen) == 1
     assert {key for key, _ in stage.planned} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
@@ -96,13 +96,13 @@ def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
     """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
-        await look_once(stage, group)
+        await fetch_once(stage, group)
         await stage.script.until(lambda: len(stage.script.seen) == 1)
         stage.cache.remove(PLACE, 12)
         stage.cache.stores[SECRET].version = 12
         stage.script.gate.set()
 
-    stage = looking(scenario, gated(says(theirs(11))))
+    stage = fetch_with(scenario, gated(says(theirs(11))))
     assert stage.cache.get(PLACE) is None
     assert not stage.cache.exists_unread(PLACE)
 
@@ -113,9 +113,9 @@ def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.remove(PLACE)
         stage.cache.stores[SECRET].version = 10
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    stage = looking(scenario, says(theirs(11)))
+    stage = fetch_with(scenario, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
     assert stage.planned == [(a_key().in_namespace("a"), 0.1)]
 
@@ -125,9 +125,9 @@ def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
 
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(held)
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    cached = looking(scenario, says(theirs(11))).cache.get(PLACE)
+    cached = fetch_with(scenario, says(theirs(11))).cache.get(PLACE)
     assert cached is not None
     assert (cached.uid, cached.resource_version) == (held.uid, 20)
 
@@ -139,7 +139,7 @@ def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
         await stage.script.until(lambda: len(stage.planned) == 1)
         assert stage.planned == [(a_key("other").in_namespace("a"), 0.0)]
 
-    looking(scenario, says(theirs()))
+    fetch_with(scenario, says(theirs()))
 
 
 def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_before() -> None:
@@ -147,7 +147,7 @@ def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_befor
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.02)
         stage.fetcher.fetch(PLACE, a_key("other"))
 
-    stage = looking(scenario, says(theirs()))
+    stage = fetch_with(scenario, says(theirs()))
     assert sorted(stage.planned) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
@@ -164,7 +164,7 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
         seen.append(stage.fetcher.pending)
         stage.script.gate.set()
 
-    stage = looking(scenario, gated(says(theirs())))
+    stage = fetch_with(scenario, gated(says(theirs())))
     assert seen == [0, 1, 2]
     assert stage.fetcher.pending == 0
 
@@ -172,9 +172,9 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
 def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.stores[SECRET].version = 10
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    (message,) = looking(scenario, says(theirs(11))).posted
+    (message,) = fetch_with(scenario, says(theirs(11))).posted
     delay, change = message.delay, message.change
     assert change is not None
     assert change.new is not None
@@ -184,8 +184,8 @@ def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
 def test_a_read_of_a_missing_object_posts_its_deletion() -> None:
     async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(a_copy("a"))
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    (message,) = looking(scenario, refuses(404, "NotFound")).posted
+    (message,) = fetch_with(scenario, refuses(404, "NotFound")).posted
     assert message.change is not None
     assert (message.change.ref, message.change.new) == (PLACE, None)

@@ -17,7 +17,6 @@ from tests.support.samples import Clock, a_key, deletes, numbered
 
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key
-from samara.engine import hold_store
 from samara.engine.hold_store import HoldRecord, HoldStore, post_answer, record_name, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
@@ -90,10 +89,10 @@ def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard
     return holds
 
 
-async def turn(book: HoldStore) -> list[tuple[Key, Answer]]:
+async def run_once(hold_store: HoldStore) -> list[tuple[Key, Answer]]:
     """What the hold store does once a second."""
-    answers = await book._answers()
-    await book._write()
+    answers = await hold_store._answers()
+    await hold_store._write()
     return answers
 
 
@@ -104,14 +103,14 @@ def written(store: Store) -> dict[str, HoldRecord]:
 def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         assert [(record.key, record.count) for record in written(store).values()] == [(str(a_key()), 8)]
-        await turn(book)
-        await turn(book)
+        await run_once(hold_store)
+        await run_once(hold_store)
         assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store) == {}
 
     with_store(scenario)
@@ -120,7 +119,7 @@ def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
 def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
 
     with_store(scenario)
@@ -129,14 +128,14 @@ def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
 def test_a_set_that_is_held_again_has_new_times() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(clock := Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
         clock.now += 300.0
-        await turn(book)
+        await run_once(hold_store)
         before = written(store)[str(a_key())]
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         after = written(store)[str(a_key())]
         assert after.set == before.set
         assert after.until > before.until
@@ -147,14 +146,14 @@ def test_a_set_that_is_held_again_has_new_times() -> None:
 def test_an_answer_applies_to_its_own_set_only() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         answered = await post_answer(client, "samara", str(a_key()), "release")
         assert answered is not None
         assert answered.answer == f"release {holds.held[a_key()].digest}"
-        assert await book._answers() == [(a_key(), "release")]
+        assert await hold_store._answers() == [(a_key(), "release")]
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
-        assert await book._answers() == []
+        assert await hold_store._answers() == []
 
     with_store(scenario)
 
@@ -164,12 +163,12 @@ def test_an_answer_applies_to_the_rest_of_its_set() -> None:
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key().in_namespace(numbered(0, 1)[0]), [], 10, 10)
         assert holds.held[a_key()].count == 7
-        assert await book._answers() == [(a_key(), "release")]
+        assert await hold_store._answers() == [(a_key(), "release")]
 
     with_store(scenario)
 
@@ -177,29 +176,29 @@ def test_an_answer_applies_to_the_rest_of_its_set() -> None:
 def test_an_answer_to_an_older_set_is_ignored() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         first = holds.held[a_key()].digest
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         (entry,) = written(store).values()
         answered_record = json.dumps(asdict(entry) | {"answer": f"release {first}"})
         store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
-        assert await book._answers() == []
+        assert await hold_store._answers() == []
 
     with_store(scenario)
 
 
 def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
         answered = await post_answer(client, "samara", str(a_key()), "release")
         assert answered is not None
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
         assert written(store)[str(a_key())].answer == answered.answer
 
@@ -209,7 +208,7 @@ def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() ->
 def test_an_answer_to_a_key_that_is_not_held_is_not_posted() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         assert await post_answer(client, "samara", str(a_key()), "release") is None
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         assert await post_answer(client, "samara", "another/key", "release") is None
 
     with_store(scenario)
@@ -217,18 +216,18 @@ def test_an_answer_to_a_key_that_is_not_held_is_not_posted() -> None:
 
 def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
         assert holds.remembered == {str(a_key())}
-        await turn(book)
+        await run_once(hold_store)
         assert str(a_key()) in written(store)
         assert not holds.check(a_key(), deletes(["a"]), 100, 100)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store)[str(a_key())].count == 1
         holds.check(a_key(), [], 100, 100)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store) == {}
 
     with_store(scenario)
@@ -237,15 +236,15 @@ def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
 def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
         with pytest.raises(Conflict):
-            await book._write()
+            await hold_store._write()
         assert written(store)[str(a_key())].answer.startswith("release ")
-        assert await book._answers() == [(a_key(), "release")]
-        await book._write()
+        assert await hold_store._answers() == [(a_key(), "release")]
+        await hold_store._write()
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
 
     with_store(scenario)
@@ -253,17 +252,17 @@ def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
 
 def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
-        book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
-        await book.load()
-        await book._write()
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        hold_store = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
+        await hold_store.load()
+        await hold_store._write()
         assert [request.method for request in script.seen][-1] == "PUT"
         assert "resourceVersion" in script.seen[-1].json["metadata"]
 
     with_store(scenario)
 
 
-async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
+async def run_until(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
     """Lets the hold store run until a condition is true."""
     async with asyncio.timeout(8):
         while not true():
@@ -272,7 +271,7 @@ async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
 
 
 def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
@@ -283,19 +282,19 @@ def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.Mon
                 heard.append((message.key, message.answer))
                 holds.release(message.key)
 
-        book = HoldStore(client, "samara", holds, post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, post)
+        await run_once(hold_store)
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
 
-        async def in_between(request: web.Request) -> web.StreamResponse:
+        async def release_first(request: web.Request) -> web.StreamResponse:
             (entry,) = written(store).values()
             answered_record = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
             store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
             return await store(request)
 
-        script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: set(written(store)) == {str(a_key("x"))})
+        script.answers = [*[store] * len(script.seen), store, release_first, store]  # GET, PUT, and then as usual
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: set(written(store)) == {str(a_key("x"))})
         running.cancel()
 
     with_store(scenario)
@@ -306,21 +305,21 @@ def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.Mon
 def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         if gone:
             del store.objects[PATH]
         else:
             await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key(), [], 10, 10)
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: not book._written and not records(store.objects.get(PATH, {})))
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: not hold_store._written and not records(store.objects.get(PATH, {})))
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await soon(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
+        await run_until(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
         running.cancel()
 
     with_store(scenario)
@@ -329,14 +328,14 @@ def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
 def test_each_error_of_the_hold_store_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
+        hold_store = HoldStore(client, "samara", holding(Clock()), Inbox().post)
         refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
         script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is repeated
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: len(script.seen) > 20)
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: len(script.seen) > 20)
         running.cancel()
 
     with_store(scenario)
@@ -362,7 +361,7 @@ def test_unreadable_records_do_not_stop_the_start() -> None:
 
 def test_a_record_has_only_names_counts_and_times() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         (text,) = store.objects[PATH]["data"].values()
         assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
         assert "uid" not in text
@@ -376,15 +375,15 @@ def test_fault_38_records_of_another_version_stay() -> None:
         theirs = {"a-new-sort": "v2 {}", record_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
         assert holds.remembered == {"of tomorrow"}
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert store.objects[PATH]["data"].items() > theirs.items(), "with a field that we do not know"
         holds.settle([a_key()], lambda vocabulary: True)
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}
 
     with_store(scenario)

@@ -19,7 +19,7 @@ from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed
 
 
-def some(count: int) -> list[HoldsStored]:
+def messages_of(count: int) -> list[HoldsStored]:
     return [HoldsStored([a_key(f"s{number}")]) for number in range(count)]
 
 
@@ -30,7 +30,7 @@ def an_open_inbox() -> Inbox:
 
 
 def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
-    inbox, messages = an_open_inbox(), some(5)
+    inbox, messages = an_open_inbox(), messages_of(5)
     for message in messages:
         inbox.post(message)
 
@@ -40,7 +40,7 @@ def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
 def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
     async def run() -> None:
         inbox = Inbox()
-        for message in some(2 * ROOM):
+        for message in messages_of(2 * ROOM):
             inbox.post(message)
         async with asyncio.timeout(1):
             await inbox.room()
@@ -52,7 +52,7 @@ def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
 def test_a_reflector_waits_while_the_inbox_is_full_and_goes_on_when_one_message_is_taken() -> None:
     async def run() -> None:
         inbox = an_open_inbox()
-        for message in some(ROOM):
+        for message in messages_of(ROOM):
             inbox.post(message)
         waiting = asyncio.create_task(inbox.room())
         for _ in range(5):

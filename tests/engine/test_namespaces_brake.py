@@ -18,7 +18,6 @@ from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
-from samara.engine import hold_store
 from samara.engine.apply import Outcome, Result
 from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
@@ -120,24 +119,24 @@ def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate
 # over a restart
 
 
-async def book_of(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
+async def loaded_hold_store(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
     """The guard of a process that has just started."""
-    book = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
-    await book.load()
-    return book
+    hold_store = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
+    await hold_store.load()
+    return hold_store
 
 
-def some() -> MassDeleteGuard:
+def a_guard() -> MassDeleteGuard:
     return MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
 
 
 def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         posted = list[Message]()
-        book = await book_of(client, holds := some(), posted)
+        hold_store = await loaded_hold_store(client, holds := a_guard(), posted)
         engine = ending("a", "b", holds=holds)
         assert written(engine) == []
-        await book._write()
+        await hold_store._write()
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
         (stored,) = posted
         assert isinstance(stored, HoldsStored)
@@ -151,10 +150,10 @@ def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
 
 def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        first = await book_of(client, holds := some())
+        first = await loaded_hold_store(client, holds := a_guard())
         ending("a", "b", "c", holds=holds)
         await first._write()
-        second = await book_of(client, holds := some())
+        second = await loaded_hold_store(client, holds := a_guard())
         engine = ending("d", holds=holds)
         assert list(holds.held) == [a_key("d")]
         holds.check(a_key("d"), [], 0, 0)
@@ -169,15 +168,15 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
 def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
-        book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
+        hold_store = await loaded_hold_store(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
         ending("a", holds=holds)
-        await book._write()
-        await book._write()
+        await hold_store._write()
+        await hold_store._write()
         (text,) = store.objects[PATH]["data"].values()
         assert abs(datetime.fromisoformat(json.loads(text)["a"]).timestamp() - time.time()) < 60
         assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         clock.now += 601.0
-        await book._write()
+        await hold_store._write()
         assert store.objects[PATH]["data"] == {}
 
     with_store(scenario)
@@ -190,17 +189,17 @@ def test_unreadable_records_of_deleted_namespaces_are_left_out(text: str) -> Non
 
 
 def test_a_recorded_deletion_in_the_future_counts_from_now() -> None:
-    holds = some()
+    holds = a_guard()
     holds.restore((), {"a": -3600.0, "b": 599.0, "c": 601.0})
 
     assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
 def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 3600.0)
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        engine = ending(holds=some(), client=client)
+        engine = ending(holds=a_guard(), client=client)
         running = asyncio.create_task(engine.hold_store.run())
         await asyncio.sleep(0)
         for obj in (below("a"), a_sub("a")):

@@ -26,7 +26,7 @@ FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space excee
 HERE = at("a", "db")
 
 
-def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
+def try_writes(engine: EngineHarness, result: Result, times: int = 1) -> Write:
     """Plans and sends the write this number of times, each with this result."""
     for _ in range(times):
         engine.clock.now += 1000.0
@@ -40,7 +40,7 @@ def problems(tally: CopyCounts) -> dict[str, str]:
     return {reason: messages[HERE].shown(HERE) for reason, messages in tally.by_reason().items()}
 
 
-def begun() -> tuple[EngineHarness, CopyCounts]:
+def engine_with_failing_write() -> tuple[EngineHarness, CopyCounts]:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     engine.plan(a_key())
     engine.sent()
@@ -52,11 +52,11 @@ def due(engine: EngineHarness) -> bool:
 
 
 def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     engine.events._due.clear()
-    tried(engine, BROKEN, 2)
+    try_writes(engine, BROKEN, 2)
     assert (tally.pending, problems(tally)) == (1, {})
-    tried(engine, BROKEN)
+    try_writes(engine, BROKEN)
     assert (tally.pending, problems(tally)) == (0, {"refused": "a webhook fails"})
     assert due(engine)
 
@@ -64,8 +64,8 @@ def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> No
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
 def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times: int) -> None:
     """Otherwise a condition would change with every attempt."""
-    engine, tally = begun()
-    tried(engine, result, times)
+    engine, tally = engine_with_failing_write()
+    try_writes(engine, result, times)
     for key in (a_key(), a_key().in_namespace("a")):
         engine.clock.now += 1000.0
         engine.plan(key)
@@ -76,8 +76,8 @@ def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times
 
 
 def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
-    engine, tally = begun()
-    tried(engine, BROKEN, 3)
+    engine, tally = engine_with_failing_write()
+    try_writes(engine, BROKEN, 3)
     engine.observe(a_source(targets="a", version=2, generation=2))
     engine.plan(a_key())
     assert (tally.pending, problems(tally)) == (1, {})
@@ -85,7 +85,7 @@ def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
 
 def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -> None:
     engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
-    assert verb(tried(engine, REFUSED)) == "update"
+    assert verb(try_writes(engine, REFUSED)) == "update"
     engine.deliver(engine.cache.remove(HERE))
     engine.plan(a_key().in_namespace("a"))
     (write,) = engine.sent()
@@ -93,7 +93,7 @@ def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -
 
 
 def test_a_refusal_of_one_source_does_not_delay_another() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
     engine.plan(a_key())
     assert [write.ref for write in engine.sent()] == [HERE]
@@ -112,8 +112,8 @@ def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None
 
 
 def test_a_lasting_refusal_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    engine, _ = begun()
-    tried(engine, BROKEN, 6)
+    engine, _ = engine_with_failing_write()
+    try_writes(engine, BROKEN, 6)
     warned: list[Any] = [record for record in caplog.records if record.levelname == "WARNING"]
     assert [record.getMessage() for record in warned] == ["write.refused"]
 
@@ -162,9 +162,9 @@ def obstacle(engine: EngineHarness) -> str:
 
 
 def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_write() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     assert not obstacle(engine)
-    tried(engine, classify(FULL), 5)
+    try_writes(engine, classify(FULL), 5)
     assert (tally.pending, problems(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
     engine.finish(delete("b"))
@@ -174,7 +174,7 @@ def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_wri
 
 
 def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
-    engine, _ = begun()
+    engine, _ = engine_with_failing_write()
     engine.finish(create("a"), classify(FULL))
     assert obstacle(engine)
     engine.clock.now += 61.0
@@ -182,7 +182,7 @@ def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
 
 
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
-    engine, _ = begun()
+    engine, _ = engine_with_failing_write()
     for namespace in ("a", "b"):
         engine.finish(create(namespace), classify(FULL))
     assert engine.limiter.wait() > 0
@@ -209,7 +209,7 @@ def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message
 
 def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:
     """A status is written to the source itself, whose namespace may also have a copy."""
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     engine.finish(create("a"))
     status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})
     engine.finish(status, REFUSED)

@@ -22,55 +22,55 @@ STALE = Result(Outcome.STALE, "409")
 MOST = 900.0
 
 
-def holding(waits: RetryBackoff, ref: Ref) -> RetryState | None:
+def backoff_at(backoffs: RetryBackoff, ref: Ref) -> RetryState | None:
     """The backoff that still delays a write to this address."""
-    here = waits._by_namespace.get(ref.namespace or ref.name, {})
-    return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > waits._clock()), None)
+    here = backoffs._by_namespace.get(ref.namespace or ref.name, {})
+    return next((wait for (_, at_), wait in here.items() if at_ == ref and wait.until > backoffs._clock()), None)
 
 
-def delays(waits: RetryBackoff, clock: Clock, result: Result, times: int) -> list[float]:
+def waits_after(backoffs: RetryBackoff, clock: Clock, result: Result, times: int) -> list[float]:
     noted = []
     for _ in range(times):
-        noted.append(waits.note(create("a"), result))
+        noted.append(backoffs.note(create("a"), result))
         clock.now += noted[-1]
     return noted
 
 
 def test_the_wait_after_a_refusal_doubles_up_to_fifteen_minutes() -> None:
     clock = Clock()
-    waited = delays(RetryBackoff(MOST, clock), clock, REFUSED, 14)
+    waited = waits_after(RetryBackoff(MOST, clock), clock, REFUSED, 14)
 
     for number, delay in enumerate(waited):
         assert min(2.0 * 2**number, MOST) * 0.8 <= delay <= min(2.0 * 2**number, MOST) * 1.2 + 0.2
 
 
 def test_an_unreported_failure_counts_as_retrying_until_it_is_due() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
-    retrying = [waits.retrying]
-    delay = waits.note(create("a"), FAILED)
-    retrying.append(waits.retrying)
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    retrying = [backoffs.retrying]
+    delay = backoffs.note(create("a"), FAILED)
+    retrying.append(backoffs.retrying)
     clock.now += delay  # then it is queued, or in flight
-    retrying.append(waits.retrying)
+    retrying.append(backoffs.retrying)
     assert retrying == [False, True, False]
 
 
 def test_a_reported_failure_does_not_count_as_retrying() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for _ in range(3):
-        waits.note(create("a"), BROKEN)
-    waits.note(create("b"), REFUSED)
-    assert not waits.retrying
+        backoffs.note(create("a"), BROKEN)
+    backoffs.note(create("b"), REFUSED)
+    assert not backoffs.retrying
 
 
 def test_the_longest_wait_is_a_setting() -> None:
     clock = Clock()
 
-    assert max(delays(RetryBackoff(10.0, clock), clock, REFUSED, 12)) <= 12.2
+    assert max(waits_after(RetryBackoff(10.0, clock), clock, REFUSED, 12)) <= 12.2
 
 
 def test_the_wait_after_a_failure_grows_to_half_a_minute() -> None:
     clock = Clock()
-    waited = delays(RetryBackoff(MOST, clock), clock, FAILED, 100)
+    waited = waits_after(RetryBackoff(MOST, clock), clock, FAILED, 100)
 
     assert waited[0] <= 0.24
     assert 24.0 <= waited[-1] <= 36.0
@@ -78,29 +78,29 @@ def test_the_wait_after_a_failure_grows_to_half_a_minute() -> None:
 
 def test_a_stale_write_is_retried_at_once_and_then_with_backoff() -> None:
     clock = Clock()
-    waited = delays(RetryBackoff(MOST, clock), clock, STALE, 3)
+    waited = waits_after(RetryBackoff(MOST, clock), clock, STALE, 3)
 
     assert waited[0] == 0.0
     assert 0.0 < waited[1] < waited[2]
 
 
 def test_a_retry_waits_at_least_for_retry_after() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
 
-    assert waits.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
+    assert backoffs.note(create("a"), FAILED._replace(retry_after=17.0)) == 17.0
 
 
 def test_retry_after_is_limited_to_a_minute() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
 
-    assert waits.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
+    assert backoffs.note(create("a"), FAILED._replace(retry_after=86_400.0)) == 60.0
 
 
 def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
+    backoffs = RetryBackoff(MOST, clock := Clock())
     times = []
     for namespace in numbered(0, 400):
-        times.append(clock.now + waits.note(create(namespace), REFUSED))
+        times.append(clock.now + backoffs.note(create(namespace), REFUSED))
         clock.now += 0.001
     times.sort()
 
@@ -110,115 +110,115 @@ def test_all_refused_retries_together_are_at_most_five_per_second() -> None:
 
 def test_a_long_wait_at_one_address_does_not_delay_another() -> None:
     clock = Clock()
-    waits = RetryBackoff(MOST, clock)
-    delays(waits, clock, REFUSED, 10)
-    waits.note(create("a"), REFUSED)
+    backoffs = RetryBackoff(MOST, clock)
+    waits_after(backoffs, clock, REFUSED, 10)
+    backoffs.note(create("a"), REFUSED)
 
-    assert waits.note(create("b"), REFUSED) < 3.0
+    assert backoffs.note(create("b"), REFUSED) < 3.0
 
 
 def test_thousands_of_retries_are_spread_out_and_past_slots_forgotten() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
+    backoffs = RetryBackoff(MOST, clock := Clock())
     for round_ in range(6):
         for namespace in numbered(0, 1000):
-            waits.note(create(namespace, a_key(str(round_))), REFUSED)
-        assert waits.note(create("a"), REFUSED) > 195.0
+            backoffs.note(create(namespace, a_key(str(round_))), REFUSED)
+        assert backoffs.note(create("a"), REFUSED) > 195.0
         clock.now += 1000.0
 
-    assert len(waits._slots) < 3500
+    assert len(backoffs._slots) < 3500
 
 
 def test_only_the_address_that_failed_waits() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
-    delay = waits.note(create("a"), REFUSED)
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    delay = backoffs.note(create("a"), REFUSED)
 
-    held = holding(waits, at("a", "db"))
+    held = backoff_at(backoffs, at("a", "db"))
     assert held is not None
     assert (held.is_reported, held.message, held.attempts) == (True, "quota", 1)
-    assert holding(waits, at("b", "db")) is None
-    assert holding(waits, at("a", "other")) is None
+    assert backoff_at(backoffs, at("b", "db")) is None
+    assert backoff_at(backoffs, at("a", "other")) is None
     clock.now += delay
-    assert holding(waits, at("a", "db")) is None
+    assert backoff_at(backoffs, at("a", "db")) is None
 
 
 def test_each_address_counts_its_own_attempts() -> None:
     clock = Clock()
-    waits = RetryBackoff(MOST, clock)
-    delays(waits, clock, REFUSED, 6)
+    backoffs = RetryBackoff(MOST, clock)
+    waits_after(backoffs, clock, REFUSED, 6)
 
-    assert waits.note(create("a", name="other"), REFUSED) < 3.0
+    assert backoffs.note(create("a", name="other"), REFUSED) < 3.0
 
 
 def test_a_success_resets_the_backoff() -> None:
     clock = Clock()
-    waits = RetryBackoff(MOST, clock)
-    delays(waits, clock, REFUSED, 6)
-    waits.forget(a_key(), at("a", "db"))
+    backoffs = RetryBackoff(MOST, clock)
+    waits_after(backoffs, clock, REFUSED, 6)
+    backoffs.forget(a_key(), at("a", "db"))
 
-    assert holding(waits, at("a", "db")) is None
-    assert waits.note(create("a"), REFUSED) < 3.0
+    assert backoff_at(backoffs, at("a", "db")) is None
+    assert backoffs.note(create("a"), REFUSED) < 3.0
 
 
 def test_a_change_in_a_namespace_releases_its_writes() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
-        waits.note(create(namespace), REFUSED)
-        waits.note(create(namespace, a_key("other")), REFUSED)
+        backoffs.note(create(namespace), REFUSED)
+        backoffs.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(waits.release_namespace("a")) == {
+    assert set(backoffs.release_namespace("a")) == {
         (a_key().in_namespace("a"), 0.0),
         (a_key("other").in_namespace("a"), 0.0),
     }
-    assert waits.release_namespace("nobody") == []
-    assert holding(waits, at("a", "db")) is None
-    assert holding(waits, at("b", "db")) is not None
+    assert backoffs.release_namespace("nobody") == []
+    assert backoff_at(backoffs, at("a", "db")) is None
+    assert backoff_at(backoffs, at("b", "db")) is not None
 
 
 def test_a_released_write_that_is_refused_again_waits_longer() -> None:
     """A quota changes with every Pod, so a release must not reset the backoff."""
     clock = Clock()
-    waits = RetryBackoff(MOST, clock)
-    delays(waits, clock, REFUSED, 6)
-    waits.release_namespace("a")
+    backoffs = RetryBackoff(MOST, clock)
+    waits_after(backoffs, clock, REFUSED, 6)
+    backoffs.release_namespace("a")
 
-    assert waits.note(create("a"), REFUSED) > 100.0
+    assert backoffs.note(create("a"), REFUSED) > 100.0
 
 
 @pytest.mark.parametrize("ticks", [1, 2])
 def test_a_change_during_a_retry_causes_another_retry_a_second_later(ticks: int) -> None:
     """When a quota is raised its spec changes first. Its status, which admission reads, changes during the next try."""
-    waits = RetryBackoff(MOST, clock := Clock())
-    delays(waits, clock, REFUSED, 6)
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    waits_after(backoffs, clock, REFUSED, 6)
     clock.now += 0.01
     for _ in range(ticks):
-        waits.release_namespace("a")
+        backoffs.release_namespace("a")
         clock.now += 0.01
-    delay = waits.note(create("a"), REFUSED)
+    delay = backoffs.note(create("a"), REFUSED)
 
-    held = holding(waits, at("a", "db"))
+    held = backoff_at(backoffs, at("a", "db"))
     assert 0.9 < delay <= 1.0
     assert held is not None
     assert held.until == clock.now + delay
     clock.now += delay
-    assert waits.note(create("a"), REFUSED) > 100.0
+    assert backoffs.note(create("a"), REFUSED) > 100.0
 
 
 def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
-    waits.note(create("a"), REFUSED)
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    backoffs.note(create("a"), REFUSED)
     for _ in range(2):
-        waits.release_namespace("a")
+        backoffs.release_namespace("a")
         clock.now += 0.01
 
-    assert waits.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
+    assert backoffs.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
 
 
 def test_a_namespace_is_released_at_most_once_per_second() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
+    backoffs = RetryBackoff(MOST, clock := Clock())
     tries: set[float] = set()
     for _ in range(500):
-        waits.note(create("a"), REFUSED)
-        ((_, delay),) = waits.release_namespace("a")
+        backoffs.note(create("a"), REFUSED)
+        ((_, delay),) = backoffs.release_namespace("a")
         tries.add(round(clock.now + delay, 6))
         clock.now += 0.01
 
@@ -228,53 +228,53 @@ def test_a_namespace_is_released_at_most_once_per_second() -> None:
 
 
 def test_a_namespace_without_recent_changes_is_released_at_once() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
-    waits.note(create("a"), REFUSED)
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    backoffs.note(create("a"), REFUSED)
     for _ in range(200):
-        waits.release_namespace("a")
+        backoffs.release_namespace("a")
     clock.now += 3.0
-    waits.note(create("a"), REFUSED)
+    backoffs.note(create("a"), REFUSED)
 
-    assert waits.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
+    assert backoffs.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
 def test_a_write_due_before_the_next_release_keeps_its_time() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
-    waits.note(create("a"), FAILED)
-    waits.release_namespace("a")
-    soon = clock.now + waits.note(create("a", name="other"), FAILED)
-    waits.release_namespace("a")
+    backoffs = RetryBackoff(MOST, clock := Clock())
+    backoffs.note(create("a"), FAILED)
+    backoffs.release_namespace("a")
+    soon = clock.now + backoffs.note(create("a", name="other"), FAILED)
+    backoffs.release_namespace("a")
 
-    held = holding(waits, at("a", "other"))
+    held = backoff_at(backoffs, at("a", "other"))
     assert held is not None
     assert held.until == soon
 
 
 def test_a_changed_source_ends_its_own_backoffs_only() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
-        waits.note(create(namespace), REFUSED)
-        waits.note(create(namespace, a_key("other")), REFUSED)
-    waits.release_source(a_key().source)
+        backoffs.note(create(namespace), REFUSED)
+        backoffs.note(create(namespace, a_key("other")), REFUSED)
+    backoffs.release_source(a_key().source)
 
-    assert [holding(waits, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
-    assert all(holding(waits, at(namespace, "other")) for namespace in ("a", "b"))
+    assert [backoff_at(backoffs, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
+    assert all(backoff_at(backoffs, at(namespace, "other")) for namespace in ("a", "b"))
 
 
 def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
-    waits = RetryBackoff(MOST, clock := Clock())
+    backoffs = RetryBackoff(MOST, clock := Clock())
     one, two = create("a", name="same"), create("a", a_key("other"), "same")
     for _ in range(6):
-        waits.note(one, REFUSED)
-    assert waits.note(two, REFUSED) < 3.0
-    assert dict(waits.release_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
-    waits.forget(two.key, two.ref)
+        backoffs.note(one, REFUSED)
+    assert backoffs.note(two, REFUSED) < 3.0
+    assert dict(backoffs.release_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
+    backoffs.forget(two.key, two.ref)
     clock.now += 1.0
-    assert waits.note(one, REFUSED) > 100.0
-    waits.release_source(a_key("other").source)
-    assert waits.of(one) is not None
-    waits.release_source(a_key().source)
-    assert waits.of(one) is None
+    assert backoffs.note(one, REFUSED) > 100.0
+    backoffs.release_source(a_key("other").source)
+    assert backoffs.of(one) is not None
+    backoffs.release_source(a_key().source)
+    assert backoffs.of(one) is None
 
 
 class Unsearched(dict[str, Any]):
@@ -287,67 +287,67 @@ class Unsearched(dict[str, Any]):
 
 
 def test_releasing_a_source_does_not_search_all_backoffs() -> None:
-    waits = RetryBackoff(MOST, Clock())
-    waits._by_namespace = Unsearched()
-    waits.note(create("a"), REFUSED)
-    waits.note(create("b", a_key("other")), REFUSED)
-    waits.release_source(a_key().source)
+    backoffs = RetryBackoff(MOST, Clock())
+    backoffs._by_namespace = Unsearched()
+    backoffs.note(create("a"), REFUSED)
+    backoffs.note(create("b", a_key("other")), REFUSED)
+    backoffs.release_source(a_key().source)
 
-    assert holding(waits, at("a", "db")) is None
-    assert holding(waits, at("b", "db")) is None
-    assert holding(waits, at("b", "other")) is not None
+    assert backoff_at(backoffs, at("a", "db")) is None
+    assert backoff_at(backoffs, at("b", "db")) is None
+    assert backoff_at(backoffs, at("b", "other")) is not None
 
 
 def test_ended_backoffs_are_removed_from_the_indexes() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
-        waits.note(create(namespace), REFUSED)
-    waits.forget(a_key(), at("a", "db"))
-    waits.release_source(a_key().source)
+        backoffs.note(create(namespace), REFUSED)
+    backoffs.forget(a_key(), at("a", "db"))
+    backoffs.release_source(a_key().source)
 
-    assert (waits._by_namespace, waits._by_source) == ({}, {})
+    assert (backoffs._by_namespace, backoffs._by_source) == ({}, {})
 
 
 def test_a_deleted_namespace_ends_its_backoffs() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
-        waits.note(create(namespace), REFUSED)
-    waits.note(create("a", a_key("other")), REFUSED)
-    waits.gone(namespace_ref("a"))
-    waits.gone(namespace_ref("nobody"))
+        backoffs.note(create(namespace), REFUSED)
+    backoffs.note(create("a", a_key("other")), REFUSED)
+    backoffs.gone(namespace_ref("a"))
+    backoffs.gone(namespace_ref("nobody"))
 
-    assert waits._by_namespace.keys() == {"b"}
-    assert waits._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
+    assert backoffs._by_namespace.keys() == {"b"}
+    assert backoffs._by_source == {a_key().source: {(a_key(), at("b", "db"))}}
 
 
 def test_a_deleted_object_ends_its_backoffs() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for key in (a_key(), a_key("other")):
-        waits.note(create("a", key), REFUSED)
-    waits.gone(at("a", "db"))
+        backoffs.note(create("a", key), REFUSED)
+    backoffs.gone(at("a", "db"))
 
-    assert [ref.name for _, ref in waits._by_namespace["a"]] == ["other"]
+    assert [ref.name for _, ref in backoffs._by_namespace["a"]] == ["other"]
 
 
 def test_a_changed_namespace_releases_the_writes_to_the_namespace_itself() -> None:
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     for name in ("a", "b"):
         have = a_namespace(name)
-        waits.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
-    waits.note(create("a"), REFUSED)
+        backoffs.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
+    backoffs.note(create("a"), REFUSED)
 
-    assert waits.release_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
-    assert holding(waits, namespace_ref("a")) is None
-    assert holding(waits, namespace_ref("b")) is not None
+    assert backoffs.release_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
+    assert backoff_at(backoffs, namespace_ref("a")) is None
+    assert backoff_at(backoffs, namespace_ref("b")) is not None
 
 
 @pytest.mark.parametrize("namespace", ["a", "nobody"])
 def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
-    waits = RetryBackoff(MOST, Clock())
-    waits.note(create("a"), REFUSED)
-    waits.forget(a_key(), at(namespace, "unheard-of"))
+    backoffs = RetryBackoff(MOST, Clock())
+    backoffs.note(create("a"), REFUSED)
+    backoffs.forget(a_key(), at(namespace, "unheard-of"))
 
-    assert holding(waits, at("a", "db")) is not None
+    assert backoff_at(backoffs, at("a", "db")) is not None
 
 
 # faults of the server
@@ -355,11 +355,11 @@ def test_forgetting_an_unknown_write_does_nothing(namespace: str) -> None:
 
 def are_reported(*results: Result) -> list[bool]:
     """After each result: whether the failure is reported."""
-    waits = RetryBackoff(MOST, Clock())
+    backoffs = RetryBackoff(MOST, Clock())
     reported = []
     for result in results:
-        waits.note(create("a"), result)
-        wait = waits.of(create("a"))
+        backoffs.note(create("a"), result)
+        wait = backoffs.of(create("a"))
         assert wait is not None
         reported.append(wait.is_reported)
     return reported
@@ -380,10 +380,10 @@ def test_an_answer_that_is_no_fault_resets_the_number_of_faults() -> None:
 
 def test_a_reported_failure_stays_known_when_its_retry_is_due() -> None:
     clock = Clock()
-    waits = RetryBackoff(MOST, clock)
-    waits.note(create("a"), REFUSED)
+    backoffs = RetryBackoff(MOST, clock)
+    backoffs.note(create("a"), REFUSED)
     clock.now += MOST
-    wait = waits.of(create("a"))
-    assert holding(waits, at("a", "db")) is None
+    wait = backoffs.of(create("a"))
+    assert backoff_at(backoffs, at("a", "db")) is None
     assert wait is not None
     assert (wait.is_reported, wait.message) == (True, "quota")
