@@ -83,8 +83,8 @@ def test_a_cluster_scoped_object_gets_no_namespace() -> None:
 
 
 def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
-    asked_for = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
-    result = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
+    requested_kind = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
+    result = read(a_review(an_object(THING), kind=THING, requestKind=requested_kind))
 
     assert result.guarded is not None
     assert result.guarded.kind == THING
@@ -192,16 +192,16 @@ GRAVITY: list[tuple[tuple[str, ...], tuple[int, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("faults", "told"), GRAVITY)
-def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], told: tuple[int, str]) -> None:
+@pytest.mark.parametrize(("faults", "expected"), GRAVITY)
+def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], expected: tuple[int, str]) -> None:
     status = verdict("u", faults)["response"]["status"]
 
-    assert (status["code"], status["reason"]) == told
+    assert (status["code"], status["reason"]) == expected
 
 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
 def test_a_single_fault_keeps_its_text(text: str) -> None:
-    """Scripts compare the text, so it gets no full stop."""
+    """Scripts may compare the message, so no full stop is added."""
     sent = json.loads(encode(verdict("u", (Refused(text),))))
     assert sent["response"]["status"]["message"] == text
 

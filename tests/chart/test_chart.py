@@ -103,13 +103,13 @@ def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program
 
 
 def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: Path) -> None:
-    """No two of ours do, so one of them gets a twin with keys of its own."""
+    """No two of our vocabularies guard the same kind, so one gets a twin with other keys."""
     folder = tmp_path / "chart"
     shutil.copytree(CHART, folder)
     (folder / "values.schema.json").unlink()
     file = folder / "files" / "vocabularies.yaml"
     known = yaml.safe_load(file.read_text())["vocabularies"]
-    own = next(each for each in known if each["name"] == "sync-to")
+    own = next(vocabulary for vocabulary in known if vocabulary["name"] == "sync-to")
     twin = json.loads(json.dumps(own).replace("openkruise.io/", "toys.dev/")) | {"name": "twin"}
     file.write_text(json.dumps({"vocabularies": [*known, twin]}))
     values = helm.values({"settings": {"vocabularies": {"sync-to": {}, "twin": {"kinds": ["v1/Secret"]}}}})
@@ -118,7 +118,7 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: 
     (made,) = [document for document in documents(done.out) if document["kind"] == "ValidatingWebhookConfiguration"]
     hooks = {hook["name"]: hook for hook in made["webhooks"]}
     assert set(hooks) == {"configmaps.samara.dev", "secrets.samara.dev"}
-    parts = [each["kinds"]["validating"][0]["matchConditions"][0]["expression"] for each in (own, twin)]
+    parts = [vocabulary["kinds"]["validating"][0]["matchConditions"][0]["expression"] for vocabulary in (own, twin)]
     (condition,) = hooks["secrets.samara.dev"]["matchConditions"]
     assert condition["expression"] == " || ".join(parts)
     (rule,) = hooks["secrets.samara.dev"]["rules"]

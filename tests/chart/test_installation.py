@@ -56,14 +56,14 @@ class Installed:
         if "ValidatingWebhookConfiguration" in by_kind(self.objects):
             eventually(self._is_trusted)
         if "MutatingWebhookConfiguration" in by_kind(self.objects):
-            eventually(self._is_asked)
+            eventually(self._is_called)
 
     def _is_trusted(self) -> bool:
         """The operator has written the bundle into the chart's webhooks."""
         config = self.stage.api.get(f"{HOOKS}/validatingwebhookconfigurations/samara")
         return all(hook["clientConfig"].get("caBundle") for hook in config["webhooks"])
 
-    def _is_asked(self) -> bool:
+    def _is_called(self) -> bool:
         """The API server uses a new configuration with a delay, and may still call an earlier operator."""
         path = "/apis/accurate.cybozu.com/v2/namespaces/default/subnamespaces"
         sub = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}
@@ -230,7 +230,7 @@ NEEDED: Json = {"fishysecret": {"paths": [{"namespaces": ["default"], "allow": [
 
 
 def settings_for(vocabulary: str) -> Json:
-    """The settings of the examples, else the vocabulary alone. Copying a Role needs the rights that it grants."""
+    """The settings of the examples, or else only the vocabulary. Copying a Role needs the rights that it grants."""
     file = EXAMPLES / vocabulary / "settings.yaml"
     given: Json = (
         yaml.safe_load(file.read_text()) if file.exists() else {"vocabularies": {vocabulary: NEEDED.get(vocabulary)}}
@@ -300,7 +300,7 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
     by_kind = {(obj["kind"], is_hook(obj)): obj for obj in helm.template({}, NAMESPACE)}
     for kind in (("Deployment", False), ("Job", True)):
         spec = by_kind[kind]["spec"]["template"]["spec"]
-        # The classes and accounts are the installation's; here it is about the pod alone.
+        # The priority class and the account belong to the installation. This test is about the pod only.
         spec = {**spec, "serviceAccountName": "default", "automountServiceAccountToken": False}
         spec.pop("priorityClassName", None)
         pod = {"metadata": {"name": "tried"}, "spec": spec}
@@ -314,11 +314,11 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
 
 @contextmanager
 def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
-    """Like `installed`, but by helm itself."""
+    """Like `installed`, but installed by helm."""
     made = Installed(stage, helm, settings)
     admin = f"--kubeconfig={stage.cluster.kubeconfig}"
     values = f"--values={helm.values(made.values)}"
-    # The definitions of other tests are still there, as those of an original may be.
+    # CRDs of other tests are still installed, as those of an original controller may be.
     flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
     done = helm.run("install", "samara", CHART, *flags)
     assert done.code == 0, done.err
@@ -384,7 +384,7 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
 
 
 def test_without_the_uninstall_job_namespaces_of_trees_cannot_be_written(stage: Stage, helm: Helm) -> None:
-    """The reason for the uninstall job."""
+    """This is why the chart has an uninstall job."""
     with installed(stage, helm, settings_for("accurate")) as running:
         apply(stage, "accurate", "namespaces", "sub-namespaces")
         eventually(lambda: stage.api.find(f"{SPACES}/acme-shop"))

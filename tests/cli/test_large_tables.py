@@ -47,7 +47,7 @@ def test_items_are_grouped_by_the_first_grouping_with_few_enough_rows() -> None:
 
 
 def creates(sources: int) -> PlannedWrites:
-    """Each of the sources wants some of the copies, or the one source all of them."""
+    """Copies that several sources share equally, or of one source."""
     steps = []
     for number, name in enumerate(names()):
         ref = at(name, "db")

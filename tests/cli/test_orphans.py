@@ -111,7 +111,7 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
-    """No settings file can name no vocabulary; the settings as a value can."""
+    """A settings file must serve a vocabulary; a `Settings` value need not."""
     settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
@@ -275,7 +275,7 @@ def test_nothing_is_deleted_while_the_held_deletions_cannot_be_read(
     assert stage.secret("a", "db") is not None
 
 
-# what the settings name no more
+# kinds and vocabularies that the settings no longer name
 
 POLICY = "networking.k8s.io/v1/NetworkPolicy"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"

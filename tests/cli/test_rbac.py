@@ -1,4 +1,4 @@
-"""`samara rbac`: no more than is needed, and enough to run."""
+"""`samara rbac` prints the rights that the operator needs, and no others."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def token(stage: Stage, shell: Shell) -> Iterator[Path]:
     only = stage.folder / "secret-copy.yaml"
     only.write_text("vocabularies: {secret-copy: {}}")
     manifests = samara("rbac", "-n", "samara-system", f"--config={only}").out
-    # The fixture's own roles go by the same names; they are for another user.
+    # The roles of the fixture have the same names and are bound to another user.
     stage.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "samara", "--ignore-not-found")
     stage.cluster.kubectl("apply", "-f", "-", input=manifests)
     yield stage.cluster.kubeconfig_with_token(stage.cluster.service_account_token("samara-system", "samara"))

@@ -46,7 +46,7 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
     "rbac": {(): ["rules"], ("rules",): ["role", "apiGroups", "resources", "verbs", "why"]},
 }
-"""What is promised of the commands, by the way that leads there."""
+"""The promised fields of the commands, by path."""
 
 
 def at(command: str, way: tuple[str, ...]) -> dict[str, Any]:

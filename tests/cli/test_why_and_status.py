@@ -246,7 +246,7 @@ def test_held_deletions_are_listed_and_released(stage: Stage, shell: Shell) -> N
     assert (held["key"], held["count"]) == ("secret-copy/Secret/admin/db", 7)
     assert held["since"] < held["until"]
     assert "secret-copy/Secret/admin/db" in shell("status").out
-    for where in ((), ("-n", "n1")):  # as the operator holds it, whatever we would do and wherever our manifests go
+    for where in ((), ("-n", "n1")):  # the hold of the operator counts, whatever flags the command has
         assert shell("plan", "-o", "json", *where).json["summary"]["delete"] == 0
     done = shell("release", "secret-copy/Secret/admin/db")
     assert (done.code, "7 held removals" in done.out) == (0, True)

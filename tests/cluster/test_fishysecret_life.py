@@ -213,7 +213,7 @@ def test_a_path_rule_allows_some_namespaces_some_paths_and_no_other_path_is_read
     fishy.until("fine")
     calls = fishy.calls(operator)
     fishy.ask("mixed", {"A": "/team/a", "R": "root"})
-    fishy.ask("bare", {"A": "team/a"})  # to some managers another one
+    fishy.ask("bare", {"A": "team/a"})  # some secret managers would read another path
     fishy.ask("stranger", {"A": "/team/a"}, namespace="other")
     assert "root" in fishy.until("mixed", "PathNotAllowed")
     fishy.until("bare", "PathNotAllowed")

@@ -42,7 +42,7 @@ def inspected(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list
 
 @contextmanager
 def out_of_reach(fishy: Fishy) -> Iterator[None]:
-    """The operator is elsewhere; here is no such folder."""
+    """The folder exists only on the machine of the operator."""
     fishy.folder.go_down()
     try:
         yield

@@ -161,7 +161,7 @@ class Distributor:
     def writes(self, mark: int = 0) -> list[Event]:
         """All writes of the operator except Events and dry runs."""
         ours = [event for event in self.stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
-        return [each for each in ours if each.resource not in ("events", "leases")]
+        return [request for request in ours if request.resource not in ("events", "leases")]
 
 
 @pytest.fixture
@@ -828,7 +828,7 @@ def test_another_kind_is_compared_in_its_stored_form_and_causes_no_write_at_a_re
     live = stage.api.get(f"{POLICIES.format('a')}/dns")
     assert live["spec"]["ingress"] == [{"ports": [{"port": 53, "protocol": "TCP"}]}]
     tried = [event for event in stage.audit.events() if event.ours and event.dry_run]
-    assert [(each.resource, each.namespace) for each in tried] == [("networkpolicies", "default")]
+    assert [(request.resource, request.namespace) for request in tried] == [("networkpolicies", "default")]
     mark = stage.audit.mark()
     never(lambda: distributor.writes(mark), 2.0)
     first.stop()

@@ -22,7 +22,7 @@ class Fault(NamedTuple):
 
 def without_rule(table: str, name: str, when: str, by: str) -> Fault:
     """The rule of this name never applies, as if its row were missing."""
-    return Fault(f"no rule {name} for {table}", "rules", f'"{name}", {when},', f'"{name}", lambda each: False,', by)
+    return Fault(f"no rule {name} for {table}", "rules", f'"{name}", {when},', f'"{name}", lambda _: False,', by)
 
 
 DESIRED = tuple(
@@ -707,7 +707,7 @@ DECISIONS = (
         "model",
         "annotations: Mapping[str, str] = field(default_factory=lambda: NO_METADATA, repr=False)",
         "annotations: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)",
-        by="core/test_rules.py::test_no_value_is_shown",
+        by="core/test_rules.py::test_no_secret_value_is_in_the_repr_of_a_plan",
     ),
     Fault(
         "a label gets a value that no server accepts",
@@ -1381,14 +1381,14 @@ ENGINE = (
         "engine/deletions",
         "if leftovers and (remaining := self._remaining_grace(key, self._leftover_since)) > 0:",
         "if False:",
-        by="engine/test_holds_and_removals.py::test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit",
+        by="engine/test_deletions.py::test_leftovers_of_an_earlier_source_are_deleted_after_the_grace_period_without_a_limit",
     ),
     Fault(
         "short-lived answers never expire",
         "engine/fetcher",
         "if _is_short_lived(query):",
         "if False:",
-        by="engine/test_questions.py::test_a_short_lived_answer_expires_soon",
+        by="engine/test_queries.py::test_a_short_lived_answer_expires_soon",
     ),
     Fault(
         "the changes that admission made are not recorded",
@@ -1493,7 +1493,7 @@ ENGINE = (
         "engine/events",
         "if not ref.namespace or not paused_at(ref, self._cache):",
         "if True:",
-        by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_what_lasts_is_reported_after_the_pause",
+        by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_reported_after_the_pause",
     ),
     Fault(
         "a copy that is about to be deleted takes over what is below it",
@@ -1521,14 +1521,14 @@ ENGINE = (
         "engine/retry",
         " = write.key, write.ref",
         " = None, write.ref",
-        by="engine/test_waits.py::test_two_sources_at_one_address_have_backoffs_of_their_own",
+        by="engine/test_retry.py::test_two_sources_at_one_address_have_backoffs_of_their_own",
     ),
     Fault(
         "a failed question counts as answered",
         "engine/fetcher",
         "delay = _RETRY\n        self._post(Fetched(self._queries",
         "delay = 0.0\n        self._post(Fetched(self._queries",
-        by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
+        by="engine/test_queries.py::test_a_failed_dry_run_is_repeated_later",
     ),
     Fault(
         "a pause ends a hold",
@@ -1605,14 +1605,14 @@ ENGINE = (
         "engine/limiter",
         "last[0] == namespace or ",
         "",
-        by="engine/test_limiter.py::test_one_namespace_alone_delays_no_other_however_often_it_fails",
+        by="engine/test_limiter.py::test_repeated_failures_in_one_namespace_do_not_change_the_limit",
     ),
     Fault(
         "the limit climbs beyond the knee",
         "engine/limiter",
         "_MAX_GRADIENT = 0.9",
         "_MAX_GRADIENT = 1.2",
-        by="engine/test_limiter.py::test_the_limit_converges_at_the_knee_of_a_server_with_so_many_workers",
+        by="engine/test_limiter.py::test_the_limit_converges_to_about_the_number_of_workers_of_the_server",
     ),
     Fault(
         "the limit stops climbing while the rate still grows",
@@ -1626,7 +1626,7 @@ ENGINE = (
         "engine/limiter",
         "_FASTEST_SHARE = 0.9",
         "_FASTEST_SHARE = 1.0",
-        by="engine/test_limiter.py::test_a_few_very_slow_writes_do_not_move_the_limit",
+        by="engine/test_limiter.py::test_a_few_very_slow_writes_do_not_change_the_limit",
     ),
     Fault(
         "a short sample is enough",
@@ -1654,14 +1654,14 @@ ENGINE = (
         "engine/limiter",
         "max(self._next_slot, self._clock()) + self._gap",
         "self._next_slot + self._gap",
-        by="engine/test_limiter.py::test_time_that_was_not_used_is_not_saved_up",
+        by="engine/test_limiter.py::test_unused_write_rate_does_not_accumulate",
     ),
     Fault(
         "the limiter never learns that a write filled the limit",
         "engine/writer",
         "self.limiter.note_sent(self._running)",
         "self.limiter.note_sent(self._running - 1)",
-        by="engine/test_limiter.py::test_the_writer_tells_the_limiter_when_a_write_fills_the_limit",
+        by="engine/test_limiter.py::test_the_writer_reports_to_the_limiter_when_a_write_fills_the_limit",
     ),
 )
 

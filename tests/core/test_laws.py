@@ -26,12 +26,12 @@ KEY = Key("secret-copy", SOURCE)
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-x"}, "annotations": {ORIGIN: "admin/x"}}
 
 
-def a_world(asked: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
+def a_world(targets: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
     world = World(registry or toys.registry(gone))
     for name in ("admin", "a", "b", "c"):
         world.namespace(name)
-    if asked is not None:
-        world.put(SOURCE, secret("one"), annotations={TARGETS: asked})
+    if targets is not None:
+        world.put(SOURCE, secret("one"), annotations={TARGETS: targets})
     return world
 
 
@@ -84,7 +84,7 @@ def test_law_1_among_sources_of_the_same_age_the_first_by_namespace_wins() -> No
 def test_law_1_two_source_types_that_tie_in_everything_else_do_not_both_win() -> None:
     """Source types of one vocabulary have one rank."""
     for name in ("secret-copy:aaa", "secret-copy:zzz"):
-        twins = [replace(secret_copy.source_type(), name=each) for each in ("secret-copy:mmm", name)]
+        twins = [replace(secret_copy.source_type(), name=twin_name) for twin_name in ("secret-copy:mmm", name)]
         world = a_world("b", registry=Registry(tuple(twins)))
         keys = [Key(twin.name, SOURCE) for twin in twins]
         blocked = [bool(plan_of(key, world, RULES).blocked) for key in keys]

@@ -73,7 +73,7 @@ def an_object(
         labels={**marked.get("labels", {}), **(labels or {})},
         annotations={**marked.get("annotations", {}), **(annotations or {})},
     )
-    world.look([PLACE])
+    world.fetch([PLACE])
     return live
 
 
@@ -419,7 +419,7 @@ def test_an_object_that_is_no_longer_a_source_does_not_keep_its_copy() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.edit(COPY.source, annotations={})
-    world.look([COPY.source])
+    world.fetch([COPY.source])
     keep(world, COPY)
     assert target(world, SYNC).winner is None
 

@@ -1,4 +1,4 @@
-"""May this source have a copy there?"""
+"""Whether the policy allows a source to have a copy at an address."""
 
 import pytest
 from tests.support.world import Words, World, at, secret

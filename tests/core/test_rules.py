@@ -262,7 +262,7 @@ def test_a_different_object_is_a_conflict(adopt: Adopt) -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_never_adopts_no_object_even_if_identical() -> None:
+def test_with_adopt_never_an_identical_object_is_a_conflict() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.NEVER)))
     theirs(world)
     assert blocked_by(world) == "conflict"
@@ -539,7 +539,7 @@ def test_a_released_object_is_treated_as_foreign() -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_no_value_is_shown() -> None:
+def test_no_secret_value_is_in_the_repr_of_a_plan() -> None:
     world = a_world()
     ours(world, secret("canary"), annotations={MARK: "home", "note": "canary"})
     planned = plan_of(KEY, world, RULES)
@@ -597,7 +597,7 @@ def rule_at(world: World, policy: ClusterPolicy = RULES, ref: Ref = A, key: Key 
 
 
 def read(world: World) -> None:
-    world.look([A])
+    world.fetch([A])
 
 
 def pause(world: World) -> None:
@@ -699,10 +699,10 @@ OCCUPIED: list[tuple[str, Adopt, Callable[[World], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "adopt", "deed"), OCCUPIED)
-def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, deed: Callable[[World], object]) -> None:
+@pytest.mark.parametrize(("name", "adopt", "prepare"), OCCUPIED)
+def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, prepare: Callable[[World], object]) -> None:
     world = a_world(a_source_type(a_copy(adopt=adopt)))
-    deed(world)
+    prepare(world)
     read(world)
     assert rule_at(world) == name
 

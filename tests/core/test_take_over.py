@@ -476,7 +476,7 @@ def test_a_distribution_with_an_invalid_spec_keeps_its_copies(adopt: Adopt) -> N
 @pytest.mark.parametrize("finalizers", [(), (fishysecret.FINALIZER,)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_copy_is_kept_until_the_next_source_has_read_its_values(finalizers: tuple[str, ...], backwards: bool) -> None:
-    """Else the application would be without a Secret for a while, and the metadata that others set would be lost."""
+    """Otherwise the application would have no Secret for a while, and metadata of others would be lost."""
     world = a_world()
     world.outside[path("/p")] = SecretReading(b"one", "2026-11-15T10:00:00Z")
     spec = {"target": {"namespace": "b", "name": "x"}, "data": [{"secretPath": "/p", "secretKeyName": "key"}]}

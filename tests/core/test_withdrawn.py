@@ -19,7 +19,7 @@ from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 RULES = ClusterPolicy()
 FETCH = at("a", "x", toys.FETCH)
 KEY = Key("fetch", FETCH)
-ASKED = CrdExists(toys.FETCH)
+DEFINITION_QUERY = CrdExists(toys.FETCH)
 COPIES = {at("a", "x"), at("b", "x")}
 
 
@@ -43,13 +43,13 @@ def done(world: World) -> list[Write]:
 def test_the_definition_is_read_before_a_deleted_custom_resource_has_an_effect() -> None:
     world = a_world()
     world.delete(FETCH)
-    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
+    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=(DEFINITION_QUERY,))
 
 
 def test_a_plan_of_one_namespace_reads_the_definition_too() -> None:
     world = a_world()
     world.delete(FETCH)
-    assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
+    assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(DEFINITION_QUERY,))
 
 
 def test_an_existing_custom_resource_needs_no_read_of_its_definition() -> None:

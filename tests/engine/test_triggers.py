@@ -1,11 +1,11 @@
-"""What a change leads to."""
+"""The keys that a change queues."""
 
 from __future__ import annotations
 
 import pytest
-from tests.engine.parts import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import at
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
@@ -20,13 +20,13 @@ def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
 
 
 REF = at("a", "x", toys.FETCH)
-ASKED = CrdExists(toys.FETCH)
+DEFINITION_QUERY = CrdExists(toys.FETCH)
 WORDS = {toys.PATH: "p", toys.INTO: "b"}
 BEFORE = an_object(REF, annotations=WORDS, finalizers=(toys.GUARD,))
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "answer"),
     [
         (None, UNREAD),
         (an_object(REF, 2, annotations=WORDS, finalizers=(toys.GUARD,), deleting=True), UNREAD),
@@ -34,14 +34,14 @@ BEFORE = an_object(REF, annotations=WORDS, finalizers=(toys.GUARD,))
     ],
     ids=["gone", "going", "changed"],
 )
-def test_an_answer_from_before_the_end_of_a_custom_resource_says_nothing_about_it(
-    after: Object | None, told: object
+def test_the_end_of_a_custom_resource_drops_the_answer_about_its_definition(
+    after: Object | None, answer: object
 ) -> None:
-    """The definition may have begun to go in between, and have taken the resource with it."""
+    """The CRD may have been deleted in between, and the resource with it."""
     engine = EngineHarness(registry=toys.full_registry())
-    engine.cache.answers.keep(ASKED, True)
+    engine.cache.answers.keep(DEFINITION_QUERY, True)
     engine.deliver(Change(REF, BEFORE, after))
-    assert engine.cache.answer(ASKED) is told
+    assert engine.cache.answer(DEFINITION_QUERY) is answer
 
 
 def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> None:
@@ -57,16 +57,16 @@ def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> No
 
 
 @pytest.mark.parametrize("word", [{PAUSED: "true"}, {ACCEPT: "team"}], ids=["paused", "accepting"])
-def test_a_consent_change_triggers_all_copies_in_the_namespace(
+def test_a_changed_pause_or_consent_triggers_all_copies_in_the_namespace(
     word: dict[str, str],
 ) -> None:
     cache = a_cache()
     cache.put(a_source(targets="b"))
     cache.put(a_copy("a"))
-    said, silent = a_namespace("a", 2, annotations=word), a_namespace("a")
-    assert a_key().in_namespace("a") in concerned(Change(said.ref, silent, said), cache)
-    assert a_key().in_namespace("a") in concerned(Change(said.ref, said, silent), cache)
-    assert a_key().in_namespace("a") not in concerned(Change(said.ref, silent, silent), cache)
+    annotated, plain = a_namespace("a", 2, annotations=word), a_namespace("a")
+    assert a_key().in_namespace("a") in concerned(Change(annotated.ref, plain, annotated), cache)
+    assert a_key().in_namespace("a") in concerned(Change(annotated.ref, annotated, plain), cache)
+    assert a_key().in_namespace("a") not in concerned(Change(annotated.ref, plain, plain), cache)
 
 
 def test_pausing_a_namespace_triggers_its_custom_resources() -> None:

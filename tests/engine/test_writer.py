@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_source
 from tests.kube.scripted import Seen, access, says, serving
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_copy, a_key, a_source
 from tests.support.world import secret
 
 from samara.core.copy_counts import CopyCounts

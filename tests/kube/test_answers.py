@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.engine.parts import a_namespace, an_object
 from tests.support import toys
 from tests.support.caches import a_plain_cache, some_answers
+from tests.support.samples import a_namespace, an_object
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Field, Key, Kind, OwnerReference

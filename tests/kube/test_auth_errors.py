@@ -63,7 +63,7 @@ def test_the_docstring_shows_the_tree_of_errors() -> None:
 
     assert errors.__doc__
     for kind in tree:
-        if kind.__module__ == errors.__name__:  # other modules add leaves of their own
+        if kind.__module__ == errors.__name__:  # other modules add subclasses
             assert kind.__name__ in errors.__doc__
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import World, at, secret
 
 from samara.core.metadata_keys import ADOPTED
@@ -52,7 +52,7 @@ class Naive:
     tombs: dict[Ref, str] = field(default_factory=dict)
     listed: set[Kind] = field(default_factory=set)
 
-    # the questions of a plan, answered by scanning
+    # the methods of a View, which scan all objects
 
     def get(self, ref: Ref) -> Object | None:
         return self.known_of.get(ref)
@@ -215,15 +215,15 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             managed_keys=ours,
         )
         old, new = self.naive.get(ref), self.naive.put(obj)
-        self._told(self.cache.put(obj), ref, old, new)
+        self._check_change(self.cache.put(obj), ref, old, new)
 
     @rule(ref=st.sampled_from(REFS), back=st.sampled_from([None, 0, 0, 2]))
     def drop(self, ref: Ref, back: int | None) -> None:
         version = None if back is None else self._version(back)
         old, new = self.naive.get(ref), self.naive.remove(ref, version)
-        self._told(self.cache.remove(ref, version), ref, old, new)
+        self._check_change(self.cache.remove(ref, version), ref, old, new)
 
-    def _told(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
+    def _check_change(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
         assert (change is not None) == is_news
         if change is not None:
             assert (change.ref, change.new) == (ref, self.cache.get(ref))
@@ -341,7 +341,7 @@ def test_the_cache_agrees_with_the_reference_view(order: list[int]) -> None:
     assert all(ids(cache.objects_of(kind)) == ids(world.objects_of(kind)) for kind in KINDS)
 
 
-# single rules, by name
+# single rules
 
 
 def test_an_older_version_changes_nothing() -> None:

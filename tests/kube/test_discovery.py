@@ -1,4 +1,4 @@
-"""Which kinds the server has."""
+"""Discovery of the kinds that the server has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated files of the chart, without helm."""
+"""The generated files of the chart, checked without helm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts and dashboard speak of metrics and labels that exist, and every alert is explained."""
+"""Alerts and dashboard use metrics and labels that exist, and every alert is explained."""
 
 import json
 import re

@@ -7,15 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.cluster.support.waiting import eventually
 from tests.devtools.devcluster.test_lifetime import children_of, none_runs
-from tests.devtools.devcluster.waiting import eventually
 from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
@@ -41,13 +40,6 @@ def cluster() -> Iterator[Devcluster]:
         running.kubectl("apply", "--filename=-", input="---\n".join(map(crds.text, crds.shipped())))
         running.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         yield running
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", LINTED)
@@ -77,7 +69,7 @@ def test_the_server_accepts_every_example_manifest(name: str, cluster: Devcluste
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
     there = cluster.kubectl("get", "namespaces", "--output=name").split()
     for namespace in {str(document["metadata"].get("namespace", "default")) for document in documents}:
-        if f"namespace/{namespace}" not in there:  # as a sub-namespace, which an operator would have made
+        if f"namespace/{namespace}" not in there:  # a sub-namespace, which an operator would create
             cluster.kubectl("create", "namespace", namespace)
     # Namespaces first, and for real: a dry run in a namespace that does not exist is refused.
     for document in sorted(documents, key=lambda document: str(document["kind"]) != "Namespace"):
@@ -103,7 +95,7 @@ def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.cluster
 def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
-    # As the pages say it. The environment that runs the tests is the one that make would set up.
+    # As on the pages. `make` uses the environment that runs the tests.
     installed = f"{sys.prefix}/.installed"
     command = ("make", "--directory", str(ROOT), f"--old-file={installed}", f"VENV={sys.prefix}", "demo")
     done = finished(command)
@@ -134,12 +126,12 @@ def test_an_interrupted_demo_leaves_nothing(
         mark = "export KUBECONFIG=" if flags else "in sync"
         line = next(line for line in demo.stdout if mark in line)
         started = children_of(demo.pid)
-        assert len(started) >= 4  # the cluster's three and the operator; a walking demo may also run kubectl
+        assert len(started) >= 4  # three of the cluster and the operator; the demo may also run kubectl
         if flags:
             assert Path(line.strip().removeprefix("export KUBECONFIG=")).exists()
         demo.send_signal(number)
         assert demo.wait(60) == code
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert list(temporary.iterdir()) == []
 
 
@@ -151,7 +143,7 @@ def test_a_killed_demo_ends_its_cluster_and_its_operator(temporary: Path) -> Non
         started = children_of(demo.pid)
         demo.kill()
         demo.wait()
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert len(started) == 4
 
 

@@ -1,4 +1,4 @@
-"""The SBOM and the licence list match the lock file and have a licence for every package."""
+"""The SBOM and the licence list match the lock file, and every package has a licence."""
 
 import json
 import re

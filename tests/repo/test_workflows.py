@@ -29,7 +29,7 @@ NEEDS = {
     "helm": "actions/setup-go@",
     "rusty-vault": "rustup toolchain install",
 }
-"""By prerequisite of a make target: the step that installs what it is made with."""
+"""The step that installs the tools for a prerequisite of a make target."""
 
 
 def needs(target: str) -> set[str]:
@@ -46,7 +46,7 @@ def test_prerequisites_of_a_make_target_are_set_up_before_it(path: Path) -> None
     for step in steps(path):
         for run in re.findall(r"^make ([a-z -]+)", step.get("run", "")):
             wanted = {NEEDS[need] for target in run.split() for need in needs(target) if need in NEEDS}
-            assert [each for each in wanted if each not in ready] == [], run
+            assert [prerequisite for prerequisite in wanted if prerequisite not in ready] == [], run
         ready += f"{step.get('uses', '')} {step.get('run', '')}\n"
 
 

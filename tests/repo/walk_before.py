@@ -157,7 +157,7 @@ metadata: {name: db, namespace: reports}
 stringData: {password: somebody else's}
 """
 
-ASKED = """
+NEW_SOURCE = """
 apiVersion: v1
 kind: Secret
 metadata:

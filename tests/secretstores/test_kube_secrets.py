@@ -1,4 +1,4 @@
-"""`kube://`: Secrets of a namespace here, and those that are never read."""
+"""`kube://` reads Secrets of one namespace of this cluster, except for those that are never read."""
 
 import asyncio
 from urllib.parse import urlsplit

@@ -18,7 +18,7 @@ from samara.vocabularies.sync_to import SyncToSettings
 
 SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
-WHOLE = """
+COMPLETE = """
 vocabularies:
   secret-copy: {home: vault, onSourceGone: delete, conflicts: overwrite, takeover: true, managers: [old, older]}
   sync-to: {kinds: [v1/Secret, apps/v1/Deployment], crossNamespace: allow, conflicts: refuse}
@@ -51,7 +51,7 @@ def test_every_key_is_read_into_its_field() -> None:
     policy = KindName("networking.k8s.io", "v1", "NetworkPolicy")
     secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
-    assert parse(WHOLE, "whole.yaml") == Settings(
+    assert parse(COMPLETE, "whole.yaml") == Settings(
         vocabularies={
             "secret-copy": SecretCopySettings("vault", "delete", "overwrite", True, ("old", "older")),
             "sync-to": SyncToSettings((secret, deployment), "allow", "refuse"),
@@ -178,8 +178,8 @@ def test_strict_tenants_are_served_when_sync_to_itself_refuses_conflicts() -> No
 
 def test_a_file_is_read_as_its_text(tmp_path: Path) -> None:
     file = tmp_path / "samara.yaml"
-    file.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
-    assert load(str(file)) == parse(WHOLE, "whole.yaml")
+    file.write_bytes(b"\xef\xbb\xbf" + COMPLETE.encode())
+    assert load(str(file)) == parse(COMPLETE, "whole.yaml")
 
 
 def test_the_manual_read_as_settings_gives_the_defaults() -> None:

@@ -1,4 +1,4 @@
-"""Parts of `kube` in their simplest form: no secret manager, and nobody who waits for progress."""
+"""Parts of `kube` without a secret manager and without a display of progress."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_registry, an_access
+from tests.support.samples import HOME, Clock, a_cache, a_namespace, a_registry, an_access
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import QUOTA, Key, Object, Ref
@@ -37,7 +37,7 @@ DONE = Result(Outcome.DONE)
 
 
 class EngineHarness:
-    """A controller that leads over the objects of its cache. Nothing has been planned yet."""
+    """A controller that leads, with these objects in its cache. Nothing has been planned yet."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class EngineHarness:
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)
 
-    # what happens
+    # input
 
     def post(self, message: Message) -> None:
         """The controller handles this message, and all that waited before it."""
@@ -115,12 +115,12 @@ class EngineHarness:
         self.post(QuotaChanged(quota))
 
     def fetched(self, change: Change | None, delay: float) -> None:
-        """A single read has changed the cache before the watch did."""
+        """A single read has changed the cache, before the watch reports the change."""
         assert change is not None
         self.post(Fetched((), delay, change))
 
     def answered(self, change: Change | None) -> None:
-        """The answer to a write of ours, to the status of this object, has changed the cache."""
+        """The answer to our status write on this object has changed the cache."""
         assert change is not None
         obj = change.old or change.new
         assert obj is not None
@@ -130,7 +130,7 @@ class EngineHarness:
     def hold_answered(self, key: Key, answer: Answer) -> None:
         self.post(HoldAnswered(key, answer))
 
-    # what the controller does about it
+    # steps of the controller
 
     async def run(self) -> None:
         """The real loop, until cancelled."""
@@ -165,10 +165,10 @@ class EngineHarness:
         return key in self.controller.chunked
 
     def fail_next_chunk(self, key: Key) -> None:
-        """The next step of a large plan raises an error that no code expects."""
+        """The next step of a large plan raises an unexpected error."""
         self.controller.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
 
-    # what comes of it
+    # results
 
     def sent(self) -> list[Write]:
         """All writes that wait, taken out of the outbox. Their addresses are not locked."""
@@ -194,7 +194,7 @@ class EngineHarness:
         return list(iter(self.queue.take, None))
 
     def status(self, key: Key) -> WriteStatus | None:
-        """The status write of a source, unless its status is right."""
+        """The status write of a source; None if its status is up to date."""
         return self.controller.status.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
@@ -210,7 +210,7 @@ class EngineHarness:
 
     @property
     def synced(self) -> bool:
-        """True if all that was listed has been planned and written."""
+        """True if everything in the cache has been planned and written."""
         self.controller.note_sync()
         return self.controller.synced
 

@@ -184,7 +184,7 @@ def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Re
 
 
 def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
-    """Accurate's objects alone, beside no other vocabulary."""
+    """The source type that propagates objects along trees, without the other two of Accurate."""
     alone = propagate.Propagation(
         accurate_config.Config(), kinds, lambda where, metadata: dict(metadata), Adopt.IDENTICAL, generated=generated
     )

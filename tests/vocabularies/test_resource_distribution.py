@@ -112,8 +112,8 @@ UNIONS: list[tuple[Json, set[str]]] = [
         {"b", "c"},
     ),
     *(
-        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, found)
-        for key, operator, values, found in (
+        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, selected)
+        for key, operator, values, selected in (
             ("team", "In", {"values": ["red", "green"]}, {"a", "c"}),
             ("team", "NotIn", {"values": ["red"]}, {"b"}),
             ("stage", "NotIn", {"values": ["test"]}, {"a", "b", "c"}),
@@ -195,9 +195,9 @@ def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
     world = a_world(
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
-    whole = {write.ref for write in planned(world).writes}
+    complete = {write.ref for write in planned(world).writes}
     slices = {write.ref for name in "abc" for write in plan_of(KEY.in_namespace(name), world, RULES).writes}
-    assert slices | {at("kube-system", "db")} == whole
+    assert slices | {at("kube-system", "db")} == complete
     assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
 
@@ -297,7 +297,7 @@ def test_removed_annotations_are_restored_while_the_owner_reference_is_there() -
     world = a_world()
     settle(world, RULES)
     world.strip(copy(world).ref)
-    world.look([copy(world).ref])
+    world.fetch([copy(world).ref])
     settle(world, RULES)
     assert copy(world).annotations[FROM] == "dist"
 
@@ -842,6 +842,6 @@ def test_a_spec_that_is_nested_too_deep_is_a_fault(levels: int, read: bool) -> N
     """The spec and the resource add two levels."""
     nested = b"[" * levels + b"]" * levels
     raw = b'{"resource":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"data":%s}}' % nested
-    found = specs.read(raw)
+    parsed = specs.read(raw)
     expected = [] if read else ["spec: a mapping, nested at most 200 deep, was expected"]
-    assert [fault.message for fault in found.faults] == expected
+    assert [fault.message for fault in parsed.faults] == expected

@@ -676,11 +676,11 @@ def test_a_kind_that_grants_access_is_never_copied_and_reported() -> None:
 
 def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() -> None:
     world = a_world(to("a", "zz", "Bad_Name"))
-    whole = desired_by(world)
+    complete = desired_by(world)
     for name in ("a", "b", "zz", "team"):
         part = world.registry["sync-to"].desired(SOURCE, NamespaceView(world, name))
-        assert part.copies == tuple(copy for copy in whole.copies if copy.ref.namespace == name)
-        assert (part.prune, part.faults) == (whole.prune, whole.faults)
+        assert part.copies == tuple(copy for copy in complete.copies if copy.ref.namespace == name)
+        assert (part.prune, part.faults) == (complete.prune, complete.faults)
 
 
 def test_the_names_of_a_list_keep_their_order() -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from tests.engine.parts import an_access
 from tests.support.caches import a_plain_cache, unread
+from tests.support.samples import an_access
 from tests.support.world import content, secret
 
 from samara.assembly import WELL_KNOWN

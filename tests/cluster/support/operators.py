@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import http.client
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -45,12 +46,12 @@ STARTED = ("-m", "samara.cli.main")
 
 def settings(changes: Mapping[str, Any]) -> Json:
     """FAST merged with these changes, mapping by mapping. None removes the default of a key."""
-    return _laid(copy.deepcopy(FAST), changes)
+    return _merged(copy.deepcopy(FAST), changes)
 
 
-def _laid(under: Json, over: Mapping[str, Any]) -> Json:
+def _merged(under: Json, over: Mapping[str, Any]) -> Json:
     for key, value in over.items():
-        under[key] = _laid(under[key], value) if isinstance(value, Mapping) and key in under else value
+        under[key] = _merged(under[key], value) if isinstance(value, Mapping) and key in under else value
     return under
 
 
@@ -167,6 +168,13 @@ class Operator:
             return 0, b""
         finally:
             connection.close()
+
+    def waiting(self) -> dict[str, str]:
+        """The kinds that /readyz names as waiting, with their reasons. The status is 200, because others are served."""
+        status, body = self.answer("/readyz")
+        assert status == 200, body
+        kinds: dict[str, str] = json.loads(body)["waiting"]
+        return kinds
 
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""

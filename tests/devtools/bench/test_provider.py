@@ -18,7 +18,7 @@ async def ask(made: Provider, *documents: str) -> list[str]:
         return list(await asyncio.gather(*(one(session, document) for document in documents)))
 
 
-def test_it_counts_reads_by_document_and_concurrent_ones() -> None:
+def test_the_provider_counts_reads_by_document_and_concurrent_reads() -> None:
     async def run() -> None:
         async with provider() as made:
             assert await ask(made, "a", "b", "a") == ["a 0", "b 0", "a 0"]

@@ -1,4 +1,4 @@
-"""Questions to the API server, such as dry runs. Keys with the same question share one request."""
+"""Queries that the fetcher answers: dry runs, definitions, namespaces, absent objects and owners."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from tests.engine.parts import a_cache, a_key
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
+from tests.support.samples import a_cache, a_key
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Key, Kind, OwnerReference
@@ -37,12 +37,12 @@ STORED = {
 }
 
 STORES = says(encode(STORED))
-"""In the server's own spelling: what is compared are bytes."""
+"""As the server serializes it, because contents are compared byte by byte."""
 
 
 @dataclass
-class Told:
-    """The result of some reads: requests, kept answers, and the keys planned again, with delays."""
+class Reads:
+    """The outcome of some queries: the requests, the answers in the cache, and the keys to plan again, with delays."""
 
     seen: list[Seen] = field(default_factory=list)
     values: dict[Query, object] = field(default_factory=dict)
@@ -53,13 +53,13 @@ class Told:
         self.again += [(key, message.delay) for key in message.keys]
 
 
-def asked(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), TRIAL),), times: int = 1) -> Told:
-    """Starts all reads at once, so many times one after the other."""
+def fetch_all(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), TRIAL),), times: int = 1) -> Reads:
+    """Runs all queries concurrently, `times` times one after the other."""
 
-    async def run() -> Told:
+    async def run() -> Reads:
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
-            told, codec, cache = Told(), Codec(frozenset()), a_cache()
-            fetcher = Fetcher(client, codec, cache, "operator", told.post)
+            reads, codec, cache = Reads(), Codec(frozenset()), a_cache()
+            fetcher = Fetcher(client, codec, cache, "operator", reads.post)
             for _ in range(times):
                 async with asyncio.TaskGroup() as group:
                     fetcher.start(group)
@@ -67,15 +67,15 @@ def asked(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), TRIAL
                         fetcher.ask((trial,), key)
                     assert fetcher.pending == len({trial for _, trial in by})
                 assert fetcher.pending == 0
-            told.seen, told.stored = script.seen, codec.content({"spec": STORED["spec"]})
-            told.values = {trial: cache.answer(trial) for _, trial in by}
-            return told
+            reads.seen, reads.stored = script.seen, codec.content({"spec": STORED["spec"]})
+            reads.values = {trial: cache.answer(trial) for _, trial in by}
+            return reads
 
     return asyncio.run(run())
 
 
-def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
-    (seen,) = asked(STORES).seen
+def test_a_dry_run_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
+    (seen,) = fetch_all(STORES).seen
 
     assert (seen.method, seen.path) == ("POST", "/apis/toys.dev/v1/namespaces/operator/queues")
     assert seen.query == {**OUR_WRITES, "dryRun": "All"}
@@ -83,24 +83,24 @@ def test_a_trial_is_a_create_in_our_own_namespace_that_stores_nothing() -> None:
     assert seen.json == {"apiVersion": "toys.dev/v1", "kind": "Queue", "metadata": named, "spec": {"depth": 1}}
 
 
-def test_a_trial_that_has_a_name_is_judged_by_it_and_a_name_that_is_taken_is_a_good_one() -> None:
+def test_a_dry_run_with_a_name_that_exists_is_repeated_with_a_generated_one() -> None:
     named = DryRunCreate(
         QUEUE, b'{"apiVersion":"toys.dev/v1","kind":"Queue","metadata":{"name":"q"},"spec":{"depth":1}}'
     )
 
-    told = asked(refuses(409, "AlreadyExists"), STORES, by=((a_key(), named),))
+    reads = fetch_all(refuses(409, "AlreadyExists"), STORES, by=((a_key(), named),))
 
-    first, second = (seen.json["metadata"] for seen in told.seen)
+    first, second = (seen.json["metadata"] for seen in reads.seen)
     assert first == {"name": "q", "generateName": "samara-trial-", "namespace": "operator"}
     assert second == {"generateName": "samara-trial-", "namespace": "operator"}
-    assert told.values == {named: told.stored}
+    assert reads.values == {named: reads.stored}
 
 
 def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
-    told = asked(STORES)
+    reads = fetch_all(STORES)
 
-    assert told.values == {TRIAL: told.stored}
-    assert told.again == [(a_key(), 0.0)]
+    assert reads.values == {TRIAL: reads.stored}
+    assert reads.again == [(a_key(), 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_dry_run_yields_the_stored_form_and_plans_its_keys_at_once() -> None:
         refuses(400, "BadRequest", "depth must not be negative"),
     ],
 )
-def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
-    told = asked(refusal)
+def test_a_refused_dry_run_is_kept_as_an_answer(refusal: Answer) -> None:
+    reads = fetch_all(refusal)
 
-    (value,) = told.values.values()
+    (value,) = reads.values.values()
     assert isinstance(value, Rejected)
     assert "depth must not be negative" in value.message
-    assert told.again == [(a_key(), 0.0)]
+    assert reads.again == [(a_key(), 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -133,48 +133,48 @@ def test_a_refused_dry_run_is_an_answer_too(refusal: Answer) -> None:
         says({"metadata": "odd"}),
     ],
 )
-def test_a_question_that_fails_is_asked_again_later(failure: Answer) -> None:
-    told = asked(failure)
+def test_a_failed_dry_run_is_repeated_later(failure: Answer) -> None:
+    reads = fetch_all(failure)
 
-    assert told.values == {TRIAL: UNREAD}
-    assert told.again == [(a_key(), 5.0)]
+    assert reads.values == {TRIAL: UNREAD}
+    assert reads.again == [(a_key(), 5.0)]
 
 
 def test_after_a_failure_the_next_key_gets_an_answer() -> None:
-    told = asked(refuses(500), STORES, times=2)
+    reads = fetch_all(refuses(500), STORES, times=2)
 
-    assert told.values == {TRIAL: told.stored}
-    assert told.again == [(a_key(), 5.0), (a_key(), 0.0)]
+    assert reads.values == {TRIAL: reads.stored}
+    assert reads.again == [(a_key(), 5.0), (a_key(), 0.0)]
 
 
-def test_one_question_is_asked_once_however_many_want_to_know() -> None:
+def test_keys_with_the_same_query_share_one_request() -> None:
     one, two, part = a_key("one"), a_key("two"), a_key("two").in_namespace("a")
-    told = asked(STORES, by=((one, TRIAL), (two, TRIAL), (part, TRIAL), (two, TRIAL)))
+    reads = fetch_all(STORES, by=((one, TRIAL), (two, TRIAL), (part, TRIAL), (two, TRIAL)))
 
-    assert len(told.seen) == 1
-    assert sorted(told.again, key=str) == sorted([(one, 0.0), (two, 0.0), (part, 0.0)], key=str)
+    assert len(reads.seen) == 1
+    assert sorted(reads.again, key=str) == sorted([(one, 0.0), (two, 0.0), (part, 0.0)], key=str)
 
 
-def test_two_questions_are_asked_side_by_side_and_one_that_fails_leaves_the_other_alone() -> None:
-    told = asked(refuses(500), STORES, by=((a_key("one"), TRIAL), (a_key("two"), OTHER)))
+def test_of_two_concurrent_queries_one_can_fail_alone() -> None:
+    reads = fetch_all(refuses(500), STORES, by=((a_key("one"), TRIAL), (a_key("two"), OTHER)))
 
-    assert sorted(map(str, (delay for _, delay in told.again))) == ["0.0", "5.0"]
-    assert sorted(value is UNREAD for value in told.values.values()) == [False, True]
+    assert sorted(map(str, (delay for _, delay in reads.again))) == ["0.0", "5.0"]
+    assert sorted(value is UNREAD for value in reads.values.values()) == [False, True]
 
 
 def test_the_content_of_a_dry_run_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    asked(refuses(500, "InternalError"), by=((a_key(), DryRunCreate(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
+    fetch_all(refuses(500, "InternalError"), by=((a_key(), DryRunCreate(QUEUE, b'{"spec":{"depth":"canary-7f3a9"}}')),))
 
     captured = capsys.readouterr()
     assert "canary-7f3a9" not in captured.out + captured.err
     assert "canary-7f3a9" not in repr(DryRunCreate(QUEUE, b"canary-7f3a9"))
 
 
-# Does a definition stand?
+# Does a definition exist?
 
 
-STANDS = CrdExists(QUEUE)
-ABOUT = ((a_key(), STANDS),)
+DEFINITION = CrdExists(QUEUE)
+BY_DEFINITION = ((a_key(), DEFINITION),)
 
 
 def definition(**meta: str) -> Answer:
@@ -182,55 +182,55 @@ def definition(**meta: str) -> Answer:
 
 
 def test_a_definition_is_read_from_the_server_by_its_name() -> None:
-    told = asked(definition(), by=ABOUT)
+    reads = fetch_all(definition(), by=BY_DEFINITION)
 
-    (seen,) = told.seen
+    (seen,) = reads.seen
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.toys.dev"
     assert (seen.method, seen.path, seen.query) == ("GET", path, {})
-    assert told.values == {STANDS: True}
-    assert told.again == [(a_key(), 0.0)]
+    assert reads.values == {DEFINITION: True}
+    assert reads.again == [(a_key(), 0.0)]
 
 
 @pytest.mark.parametrize("answer", [definition(deletionTimestamp="2026-11-15T00:00:00Z"), refuses(404, "NotFound")])
 def test_a_terminating_or_missing_crd_does_not_exist(answer: Answer) -> None:
-    told = asked(answer, by=ABOUT)
+    reads = fetch_all(answer, by=BY_DEFINITION)
 
-    assert told.values == {STANDS: False}
-    assert told.again == [(a_key(), 0.0)]
+    assert reads.values == {DEFINITION: False}
+    assert reads.again == [(a_key(), 0.0)]
 
 
 @pytest.mark.parametrize(
     "failure", [refuses(500, "InternalError"), refuses(403, "Forbidden"), cuts, says(b"no JSON"), says({"odd": 1})]
 )
-def test_a_definition_that_could_not_be_read_is_asked_for_again_later(failure: Answer) -> None:
-    told = asked(failure, by=ABOUT)
+def test_a_failed_read_of_a_definition_is_repeated_later(failure: Answer) -> None:
+    reads = fetch_all(failure, by=BY_DEFINITION)
 
-    assert told.values == {STANDS: UNREAD}
-    assert told.again == [(a_key(), 5.0)]
+    assert reads.values == {DEFINITION: UNREAD}
+    assert reads.again == [(a_key(), 5.0)]
 
 
-# Does a Namespace stand?
+# Is a Namespace active?
 
 TOP = NamespaceIsActive("top")
 
 
 @pytest.mark.parametrize(
-    ("items", "stands"),
+    ("items", "active"),
     [
         ([{"metadata": {"name": "top"}}], True),
         ([{"metadata": {"name": "top", "deletionTimestamp": "2026-11-15T00:00:00Z"}}], False),
         ([], False),
         (None, False),
     ],
-    ids=["there", "on its way out", "gone", "gone, as some servers say it"],
+    ids=["active", "terminating", "gone", "gone, with null instead of a list"],
 )
-def test_whether_a_namespace_stands_is_read_with_the_right_to_list_them(items: object, stands: bool) -> None:
-    told = asked(says({"kind": "NamespaceList", "items": items}), by=((a_key(), TOP),))
+def test_whether_a_namespace_is_active_is_read_with_a_list(items: object, active: bool) -> None:
+    reads = fetch_all(says({"kind": "NamespaceList", "items": items}), by=((a_key(), TOP),))
 
-    (seen,) = told.seen
+    (seen,) = reads.seen
     assert (seen.method, seen.path, seen.query) == ("GET", "/api/v1/namespaces", {"fieldSelector": "metadata.name=top"})
-    assert told.values == {TOP: stands}
-    assert told.again == [(a_key(), 0.0)]
+    assert reads.values == {TOP: active}
+    assert reads.again == [(a_key(), 0.0)]
 
 
 # Is an object gone?
@@ -239,7 +239,7 @@ GONE = IsGone(at("a", "x"))
 
 
 @pytest.mark.parametrize(("doubted_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
-def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt(
+def test_an_absent_object_counts_as_gone_only_if_it_is_absent_after_the_doubt(
     doubted_for: float, answers: list[bool]
 ) -> None:
     async def run() -> list[object]:
@@ -247,8 +247,8 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
             serving(*[refuses(404, "NotFound")] * 2) as script,
             Client(access(script), may_write=unrestricted) as client,
         ):
-            cache, told = a_cache(), asyncio.Event()
-            found: list[object] = []
+            cache, gone = a_cache(), asyncio.Event()
+            answered: list[object] = []
             loop = asyncio.get_running_loop()
             cache.stores[SECRET].absence_unproven_until = loop.time() + doubted_for
 
@@ -258,22 +258,22 @@ def test_absence_is_not_deletion_it_counts_when_it_is_seen_again_after_the_doubt
                 if value is UNREAD:
                     fetcher.ask((GONE,), a_key())
                 else:
-                    found.append(value)
+                    answered.append(value)
                 if value is True:
-                    told.set()
+                    gone.set()
 
             fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", planned_again)
             async with asyncio.TaskGroup() as group:
                 fetcher.start(group)
                 fetcher.ask((GONE,), a_key())
-                await told.wait()
+                await gone.wait()
             assert loop.time() >= cache.stores[SECRET].absence_unproven_until
-            return found
+            return answered
 
     assert asyncio.run(run()) == answers
 
 
-# What does the owner of an object say?
+# Which annotation has the owner of an object?
 
 SAYS = "toys.dev/says"
 ITSELF = OwnerAnnotation(at("a", "x", QUEUE), "a", SAYS)
@@ -286,14 +286,14 @@ def thing(uid: str = "u", **meta: object) -> Answer:
     return says({"kind": "PartialObjectMetadata", "metadata": {"uid": uid, **meta}})
 
 
-def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
-    told = asked(thing(ownerReferences=[MAKER]), SERVES, thing("u-m", annotations={SAYS: "so"}), by=BY_ITS_OWNER)
+def test_the_owner_of_an_uncached_object_is_looked_up_and_then_read() -> None:
+    reads = fetch_all(thing(ownerReferences=[MAKER]), SERVES, thing("u-m", annotations={SAYS: "so"}), by=BY_ITS_OWNER)
 
     home = "/apis/toys.dev/v1"
     here = f"{home}/namespaces/a"
-    assert [seen.path for seen in told.seen] == [f"{here}/queues/x", home, f"{here}/makers/m"]
-    assert told.values == {ITSELF: "so"}
-    assert told.again == [(a_key(), 0.0)]
+    assert [seen.path for seen in reads.seen] == [f"{here}/queues/x", home, f"{here}/makers/m"]
+    assert reads.values == {ITSELF: "so"}
+    assert reads.again == [(a_key(), 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -307,18 +307,18 @@ def test_the_owner_of_what_is_not_held_is_found_first_and_then_asked() -> None:
     ids=["gone", "none", "empty", "no controller"],
 )
 def test_a_missing_object_or_one_without_controller_has_no_owner_annotation(answer: Answer) -> None:
-    told = asked(answer, by=BY_ITS_OWNER)
+    reads = fetch_all(answer, by=BY_ITS_OWNER)
 
-    assert (len(told.seen), told.values) == (1, {ITSELF: ""})
+    assert (len(reads.seen), reads.values) == (1, {ITSELF: ""})
 
 
-# For how long an answer counts
+# For how long an answer is valid
 
 
 @pytest.mark.parametrize(
     ("read", "answer", "later"),
     [
-        (STANDS, definition(), UNREAD),
+        (DEFINITION, definition(), UNREAD),
         (TOP, says({"items": [{"metadata": {"name": "top"}}]}), UNREAD),
         (ITSELF, thing(), UNREAD),
         (OwnerAnnotation(OwnerReference("toys.dev/v1", "Other", "m", "u-m"), "a", SAYS), SERVES, ""),
@@ -334,11 +334,11 @@ def test_a_short_lived_answer_expires_soon(
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             cache = a_cache()
             async with asyncio.TaskGroup() as group:
-                fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", Told().post)
+                fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", Reads().post)
                 fetcher.start(group)
                 fetcher.ask((read,), a_key())
             for _ in range(3):
-                await asyncio.sleep(0)  # the loop goes round
+                await asyncio.sleep(0)  # lets the loop run the timer that drops the answer
             return cache.answer(read)
 
     assert asyncio.run(run()) == later

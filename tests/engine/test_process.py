@@ -1,4 +1,4 @@
-"""Ways in which the process ends itself: a loop that stands still, and the crash points of tests."""
+"""The process ends itself if its event loop is blocked, and at the crash points of tests."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import sys
 
 import pytest
 
-STANDS_STILL = """
+BLOCKED = """
 import asyncio, time
 from samara.engine.process import Watchdog
 
 async def main():
     asyncio.get_running_loop().create_task(Watchdog(0.4).heartbeat())
     await asyncio.sleep(0.01)
-    def stands_still():
+    def block():
         time.sleep(30)
-    stands_still()
+    block()
 
 asyncio.run(main())
 """
 
-GOES_ROUND = """
+RUNNING = """
 import asyncio
 from samara.engine.process import Watchdog
 
@@ -30,7 +30,7 @@ async def main():
     dog = Watchdog(0.6)
     beating = asyncio.create_task(dog.heartbeat())
     await asyncio.sleep(1.2)
-    assert dog.longest_stall < 0.5, dog.longest
+    assert dog.longest_stall < 0.5, dog.longest_stall
     beating.cancel()
 
 asyncio.run(main())
@@ -53,16 +53,16 @@ def run(program: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_loop_that_stands_still_ends_the_process_and_says_where() -> None:
-    ended = run(STANDS_STILL)
+def test_a_blocked_loop_ends_the_process_and_its_stack_is_printed() -> None:
+    ended = run(BLOCKED)
 
     assert ended.returncode == 70
     assert ended.stderr.startswith("samara: the event loop stood still for 0.4 s")
-    assert "in stands_still" in ended.stderr
+    assert "in block" in ended.stderr
 
 
 def test_a_running_loop_is_left_alone() -> None:
-    ended = run(GOES_ROUND)
+    ended = run(RUNNING)
 
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -71,12 +71,12 @@ def test_a_running_loop_is_left_alone() -> None:
     ("point", "writes"),
     [("before-write:1", 0), ("before-write", 0), ("after-write:1", 1), ("before-write:3", 2), ("after-write:3", 3)],
 )
-def test_a_crash_point_ends_the_process_at_its_number_without_a_word(point: str, writes: int) -> None:
+def test_a_crash_point_ends_the_process_at_its_number_without_output(point: str, writes: int) -> None:
     ended = run(PASSES, SAMARA_CRASH_AT=point)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (137, "write\n" * writes, "")
 
 
 @pytest.mark.parametrize("point", ["", "within-recreate:1", "after-write:9"])
-def test_a_point_that_is_not_reached_does_nothing(point: str) -> None:
+def test_a_crash_point_that_is_not_reached_has_no_effect(point: str) -> None:
     assert run(PASSES, SAMARA_CRASH_AT=point).stdout == "write\n" * 4

@@ -1,4 +1,4 @@
-"""Runs the program with a wrong wall clock: `python -m tests.cluster.support.askew FILE run …`.
+"""Runs the program with a wrong wall clock: `python -m tests.cluster.support.clocks FILE run …`.
 
 FILE contains the offset in seconds and the rate of the clock. Every call for the time reads it, so the clock can jump
 while the process runs. Monotonic clocks are unchanged.
@@ -33,7 +33,7 @@ class Clock:
 
     @property
     def program(self) -> tuple[str, ...]:
-        return "-m", "tests.cluster.support.askew", str(self.file)
+        return "-m", "tests.cluster.support.clocks", str(self.file)
 
 
 def clock_of(file: Path) -> Callable[[], float]:

@@ -35,15 +35,15 @@ PLURAL = {
     "apps.kruise.io/v1beta1/ResourceDistribution": "resourcedistributions",
 }
 REQUEST = {"create": "create", "update": "update", "delete": "delete", "overlay": "patch", "guard": "patch"}
-"""By verb of a plan: how the server sees it. A report is a patch of the status."""
+"""The verb of the request, by the verb of a plan. A report is a patch of the status."""
 
 
 def plan(stage: Stage, config: Json, *manifests: Json) -> Json:
     file, settings = stage.folder / "laid.yaml", stage.folder / "plan-settings.yaml"
     file.write_text(yaml.safe_dump_all(manifests))
     settings.write_text(yaml.safe_dump(config))
-    laid = ("-f", file) if manifests else ()
-    done = ask(stage, "plan", *laid, f"--config={settings}", "-o", "json")
+    files = ("-f", file) if manifests else ()
+    done = ask(stage, "plan", *files, f"--config={settings}", "-o", "json")
     assert done.code == 0, done.err
     check("plan", done.json)
     return done.json
@@ -66,15 +66,15 @@ def planned(answer: Json) -> Sent:
 def sent(stage: Stage, mark: int) -> Sent:
     """A status may be written more than once while work continues."""
 
-    def request(each: Event) -> tuple[str, str, str]:
-        namespace, name = each.address
-        resource = f"{each.resource}/{each.subresource}" if each.subresource else each.resource
-        whole = each.resource in ("namespaces", "resourcedistributions")
-        return each.verb, resource, name if whole or not namespace else f"{namespace}/{name}"
+    def request(event: Event) -> tuple[str, str, str]:
+        namespace, name = event.address
+        resource = f"{event.resource}/{event.subresource}" if event.subresource else event.resource
+        is_cluster_scoped = event.resource in ("namespaces", "resourcedistributions")
+        return event.verb, resource, name if is_cluster_scoped or not namespace else f"{namespace}/{name}"
 
     apart = ("events", "leases", "selfsubjectaccessreviews", "configmaps")
     ours = [event for event in stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
-    return {request(each) for each in ours if each.resource not in apart}
+    return {request(event) for event in ours if event.resource not in apart}
 
 
 def verbs(answer: Json) -> list[str]:
@@ -105,7 +105,7 @@ def test_the_plan_of_a_sub_namespace_equals_its_writes(trees: Trees, stage: Stag
     for name in names:
         trees.until_well(name, "root")
         trees.until_copied("db", "root", name)
-        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get("team") == "a")  # type: ignore[misc]
     assert planned(answer) == {
         request
         for name in names

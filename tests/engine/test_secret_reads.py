@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from tests.engine.parts import Clock, an_object
 from tests.secretstores.test_poller import Manager
 from tests.support import toys
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, an_object
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -25,14 +25,16 @@ EVERY = 300.0
 
 
 def a_source_type() -> SourceType:
-    """A Fetch wants one Secret of the value at its path."""
+    """A Fetch wants one Secret with the values at its paths."""
 
     def desired(source: Ref, view: View) -> Desired:
         live = view.get(source)
         paths = live.annotations[toys.PATH].split() if live is not None else []
         reads = tuple(SecretPath(path, EVERY) for path in paths)
         readings = [view.answer(read) for read in reads]
-        values = [each.value for each in readings if isinstance(each, SecretReading) and each.value is not None]
+        values = [
+            reading.value for reading in readings if isinstance(reading, SecretReading) and reading.value is not None
+        ]
         content = secret(b" ".join(values).decode()) if len(values) == len(readings) else UNAVAILABLE
         template = Template(content, annotations={toys.FETCHED: source.namespace})
         return Desired((Copy(at("a", source.name), template),), reads=reads)
@@ -56,7 +58,7 @@ def key(name: str) -> Key:
 
 
 class Stage:
-    """An engine that leads, over a store that a test hands to it."""
+    """An engine with a secret manager whose documents the test sets."""
 
     def __init__(self, *sources: Object) -> None:
         self.clock = Clock()
@@ -71,8 +73,11 @@ class Stage:
         self.stores = self.engine.secrets
         self.manager = Manager()
 
-    def asked(self) -> dict[str, set[str]]:
-        return {path: {each.source.name for each in who} for path, who in self.stores.readings.subscribers.items()}
+    def subscribers(self) -> dict[str, set[str]]:
+        return {
+            path: {subscriber.source.name for subscriber in keys}
+            for path, keys in self.stores.readings.subscribers.items()
+        }
 
     def plan(self, name: str) -> None:
         self.engine.plan(key(name))
@@ -81,7 +86,7 @@ class Stage:
         return self.engine.requeued()
 
     async def read(self) -> None:
-        """All that is due is read from the store."""
+        """Reads everything that is due."""
         async with asyncio.TaskGroup() as group:
             self.stores.begin(group)
             if self.stores._store is None:
@@ -95,7 +100,7 @@ def test_a_plan_subscribes_to_the_paths_of_its_source_and_waits_for_them() -> No
     stage = Stage(a_source("f", "one two"))
     stage.plan("f")
 
-    assert stage.asked() == {"one": {"f"}, "two": {"f"}}
+    assert stage.subscribers() == {"one": {"f"}, "two": {"f"}}
     assert key("f") not in stage.engine.counts
     assert not len(stage.engine.outbox)
     assert stage.engine.pending_reads == 2
@@ -113,7 +118,7 @@ def test_values_that_were_read_are_planned_and_written() -> None:
     assert write.copy.template.content == secret("whole whole")
 
 
-def test_a_path_that_cannot_be_read_is_an_answer_too() -> None:
+def test_a_source_is_planned_when_its_path_cannot_be_read() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.stores.fail(ReadError("TokenError", "no")))
@@ -130,7 +135,7 @@ def test_a_source_without_missing_paths_is_subscribed_too() -> None:
     asyncio.run(stage.read())
     stage.plan("g")
 
-    assert stage.asked() == {"one": {"f", "g"}}
+    assert stage.subscribers() == {"one": {"f", "g"}}
     assert key("g") in stage.engine.counts  # it had its answer in the same plan
     assert stage.manager.reads == ["one"]
 
@@ -141,7 +146,7 @@ def test_a_source_that_names_other_paths_unsubscribes_from_the_old_ones() -> Non
     stage.engine.cache.put(a_source("f", "two", version=2))
     stage.plan("f")
 
-    assert stage.asked() == {"two": {"f"}}
+    assert stage.subscribers() == {"two": {"f"}}
 
 
 def test_an_edited_source_reads_failed_paths_again() -> None:
@@ -165,18 +170,18 @@ def test_a_deleted_source_is_unsubscribed() -> None:
         stage.plan(name)
     stage.engine.cache.remove(key("f").source)
     stage.plan("f")
-    assert stage.asked() == {"one": {"g"}}
+    assert stage.subscribers() == {"one": {"g"}}
     stage.engine.cache.remove(key("g").source)
-    stage.engine.plan(key("g").in_namespace("a"))  # a slice knows it as well
-    assert stage.asked() == {}
+    stage.engine.plan(key("g").in_namespace("a"))  # a plan of a slice unsubscribes too
+    assert stage.subscribers() == {}
 
 
-def test_source_types_that_do_not_read_it_are_not_asked() -> None:
+def test_sources_of_other_source_types_are_not_subscribed() -> None:
     stage = Stage(a_source("f", "one"))
     stage.stores.vocabularies = frozenset()
     stage.plan("f")
 
-    assert stage.asked() == {}
+    assert stage.subscribers() == {}
 
 
 def test_a_plan_sees_a_path_whatever_its_interval() -> None:
@@ -188,7 +193,7 @@ def test_a_plan_sees_a_path_whatever_its_interval() -> None:
     assert stage.engine.cache.answer(SecretPath("one", 7.0)) == SecretReading(b"whole", "now")
 
 
-def test_in_sync_means_that_every_path_has_an_answer() -> None:
+def test_the_engine_is_synced_once_every_path_has_an_answer() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     assert not stage.engine.synced
@@ -217,7 +222,7 @@ def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
 
 
 def slow(count: int, seconds: float) -> EngineHarness:
-    """Sources whose status is due, each of which takes so long to compute."""
+    """Sources whose status is due. Computing each one takes this many seconds."""
     clock = Clock()
 
     def report(obj: Object, view: View, counts: CopyCounts) -> dict[str, object]:
@@ -234,7 +239,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     return engine
 
 
-def test_thousands_of_statuses_leave_room_for_others() -> None:
+def test_thousands_of_due_statuses_are_written_in_many_turns() -> None:
     """The secret manager was read again, and thousands of statuses change."""
     engine, turns, written = slow(1000, 0.001), 0, 0
     while engine.controller.work():
@@ -263,7 +268,7 @@ def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None
 # when a copy was written
 
 
-def test_the_counts_say_when_a_copy_was_last_written() -> None:
+def test_the_counts_hold_the_time_of_the_last_written_copy() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
     asyncio.run(stage.read())

@@ -1,4 +1,4 @@
-"""A clock that stands still, and keys, writes and caches for the tests of the engine."""
+"""A clock that a test moves, and keys, objects, writes and caches that need few arguments."""
 
 from __future__ import annotations
 
