@@ -39,7 +39,7 @@ def _set_debug(context: click.Context, parameter: click.Parameter, wanted: bool)
 
 
 def debug_flag() -> click.Option:
-    about = "Show the traceback of an unexpected fault."
+    about = "Show the traceback of an unexpected error."
     return click.Option(["--debug"], is_flag=True, expose_value=False, callback=_set_debug, is_eager=True, help=about)
 
 
@@ -112,13 +112,15 @@ def _name_variable(option: click.Option) -> None:
 
 
 def config_flag(command: F) -> F:
-    about = "The settings; without it those of the operator in the cluster, else the defaults."
+    about = "The settings. Default: those of the operator in the cluster, else the defaults."
     return click.option("--config", metavar="FILE", help=about)(command)
 
 
 def output_flag(*forms: str) -> Callable[[F], F]:
     choice = click.Choice(forms or ("table", "json", "yaml"))
-    return click.option("-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The form.")
+    return click.option(
+        "-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The output format."
+    )
 
 
 def wait_for(answer: Coroutine[Any, Any, T]) -> T:
@@ -150,7 +152,7 @@ def _text(flag: str, *names: str, metavar: str, about: str, **more: Any) -> Call
 _COMMON_FLAGS = (
     _text("--kubeconfig", metavar="FILE", about="Path of the kubeconfig file."),
     _text("--context", metavar="NAME", about="The kubeconfig context to use."),
-    _text("-n", "--namespace", metavar="NAME", about="The namespace, where the command has one."),
+    _text("-n", "--namespace", metavar="NAME", about="The namespace, if the command needs one."),
     _text("--as", "as_user", metavar="USER", about="Act as this user."),
     _text(
         "--request-timeout", metavar="DURATION", about="How long a request may take.", default="30s", show_default=True

@@ -25,7 +25,7 @@ PAUSE_FACTOR = 9.0
 
 
 def watch_flag(command: F) -> F:
-    about = "Look again and again, and show what has changed, until Ctrl-C."
+    about = "Repeat until Ctrl-C, and show every change."
     return click.option("-w", "--watch", is_flag=True, help=about)(command)
 
 

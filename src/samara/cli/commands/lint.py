@@ -21,7 +21,7 @@ FOUND = 1
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
-    """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
+    """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
     settings, _ = wait_for(settings_if_any(cluster, config))
     found = findings(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [_shape(each) for each in found]}, output, lambda: _show(found))
