@@ -75,13 +75,13 @@ class Settings(Struct, frozen=True):
     vocabularies: Annotated[
         Mapping[str, VocabularySettings], _VOCABULARIES, about("the served ones; without this key all of them")
     ] = msgspec.field(default_factory=_all_vocabularies)
-    tenancy: Annotated[
-        Literal["open", "strict"], about("strict: a namespace must accept copies from other namespaces")
-    ] = "open"
+    tenancy: Annotated[Literal["open", "strict"], about("open if tenants trust each other, strict if they do not")] = (
+        "open"
+    )
     conflicts: Annotated[Conflicts, about("what to do if another client's object has the name of a copy")] = "refuse"
-    recreate: Annotated[
-        Literal["allow", "refuse"], about("whether a copy with another immutable field is deleted and created")
-    ] = "allow"
+    recreate: Annotated[Literal["allow", "refuse"], about("delete and create copies whose immutable fields differ")] = (
+        "allow"
+    )
     protected_namespaces: Annotated[
         tuple[NamespaceGlob, ...], about("no targets of a source that asks for every namespace or selects by label")
     ] = (
