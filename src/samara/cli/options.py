@@ -112,7 +112,7 @@ def _name_variable(option: click.Option) -> None:
 
 
 def config_flag(command: F) -> F:
-    about = "The settings. Default: those of the operator in the cluster, else the defaults."
+    about = "The settings. Default: those of the operator in the cluster, else the built-in ones."
     return click.option("--config", metavar="FILE", help=about)(command)
 
 
