@@ -341,14 +341,14 @@ DurationOrForever = Annotated[float, _duration(forever=True)]
 
 
 # Settings that mean the same in every vocabulary that has them.
-Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]
-Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original, whose marks count as ours")]
+Takeover = Annotated[bool, about("serve even if the original controller runs in this cluster")]
+Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original; their marks count as Samara's")]
 OwnConflicts = Annotated[Conflicts | None, about("null: as the general `conflicts` says")]
 OwnCrossNamespace = Annotated[
     CrossNamespace | None,
     about(
-        "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
-        "a word written here comes before tenancy: allow asks nobody, under strict, too"
+        "consent: a target namespace must accept copies; null: allow with tenancy open, consent with strict; "
+        "a value here overrides tenancy"
     ),
 ]
 SECRETS_AND_CONFIG_MAPS = tuple(KindName(kind.group, kind.version, kind.name) for kind in (SECRET, CONFIG_MAP))

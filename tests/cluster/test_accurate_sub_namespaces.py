@@ -76,10 +76,10 @@ def test_kubectl_explains_every_field(trees: Trees) -> None:
     def explained(path: str) -> str:
         return trees.stage.explained(path, f"{GROUP}/v2")
 
-    assert "makes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
-    assert "They win over inherited ones" in explained("subnamespaces.spec.labels")
-    assert "They win over inherited ones" in explained("subnamespaces.spec.annotations")
-    assert "What became of it" in explained("subnamespaces.status")
+    assert "describes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
+    assert "They override inherited ones" in explained("subnamespaces.spec.labels")
+    assert "They override inherited ones" in explained("subnamespaces.spec.annotations")
+    assert "The observed state" in explained("subnamespaces.status")
 
 
 def test_labels_and_annotations_of_a_sub_namespace_are_applied_if_the_settings_allow_their_keys(trees: Trees) -> None:

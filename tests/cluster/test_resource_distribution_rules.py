@@ -936,11 +936,11 @@ def test_kubectl_explains_every_field(stage: Stage) -> None:
         return stage.explained(path, f"apps.kruise.io/{version}")
 
     stage.cluster.kubectl("api-resources", "--api-group=apps.kruise.io")  # the cache of kubectl may be older
-    assert "copies one object into many namespaces" in explained("distributor")
+    assert "contains one object" in explained("distributor")
     assert "selects nothing" in explained("distributor.spec.targets.namespaceLabelSelector")
     assert "complete object that is copied" in explained("distributor.spec.resource")
-    assert "how many more there are" in explained("distributor.status.conditions.failedNamespaces")
-    assert "how many more there are" in explained("distributor.status.conditions.failedNamespace", "v1alpha1")
+    assert "says how many more" in explained("distributor.status.conditions.failedNamespaces")
+    assert "says how many more" in explained("distributor.status.conditions.failedNamespace", "v1alpha1")
 
 
 def test_the_columns_are_total_succeed_and_failed(stage: Stage, distributor: Distributor) -> None:

@@ -188,7 +188,7 @@ def test_removing_the_finalizer_is_allowed_and_it_is_not_added_again(stage: Stag
 
 
 def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks) -> None:
-    assert "They win over inherited ones" in stage.explained("subnamespaces.spec.labels", "accurate.cybozu.com/v2")
+    assert "They override inherited ones" in stage.explained("subnamespaces.spec.labels", "accurate.cybozu.com/v2")
     meta = {"name": "lost", "labels": {PARENT: "nowhere"}}
     manifest = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     with pytest.raises(DevclusterError, match="namespace does not exist: nowhere"):

@@ -197,7 +197,7 @@ def test_every_line_of_the_manual_has_a_comment() -> None:
 
 
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
-    line = "    onSourceGone: keep             # keep | delete; copies whose source is gone"
+    line = "    onSourceGone: keep             # keep | delete; what happens to copies whose source is gone"
     assert line in help_text().splitlines()
 
 

@@ -24,10 +24,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("demo", cls=Command)
-@click.option("--keep", is_flag=True, help="Skip the walk; keep cluster and operator up until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Show no steps; keep the cluster and the operator running until Ctrl-C.")
 @click.pass_context
 def command(context: click.Context, keep: bool) -> None:
-    """Start a cluster of its own, the operator and the examples; walk through them; remove it all."""
+    """Start a local API server, the operator and the examples, show each step, and remove everything."""
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     screen = Screen()

@@ -39,7 +39,7 @@ EVENT_REASONS = {
         "the target namespace does not accept copies from the source's namespace; not with Secret copy",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
-    "Held": EventReason("Warning", "the brake holds deletions, or the source or a namespace is paused"),
+    "Held": EventReason("Warning", "deletions are held, or the source or a namespace is paused"),
     "Fought": EventReason(
         "Warning",
         "another client keeps changing copies, or labels and annotations that a Namespace inherits; they are restored "

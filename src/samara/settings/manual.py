@@ -8,10 +8,10 @@ from samara.setting_types import Inline, Leaf, ListOf, Named, Nullable, Record, 
 from samara.settings.model import Settings
 
 HEADER = (
-    "# The settings of samara, with their defaults. Every key is optional; an unknown one stops the start.",
-    "# A comment gives what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
-    f"# Labels and annotations that never travel: {', '.join(NEVER_COPIED)}, and all marks and asks.",
-    "# Also left behind, unless the author wrote them for the copies themselves:",
+    "# The settings of samara, with their defaults. Every key is optional. An unknown key prevents the start.",
+    "# A comment says what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
+    f"# Labels and annotations that are never copied: {', '.join(NEVER_COPIED)}, and the keys of all vocabularies.",
+    "# Not copied either, unless their author wrote them for the copies, as in a ResourceDistribution:",
     *(f"#   {pattern}" for pattern in NOT_COPIED_BY_DEFAULT),
 )
 COLUMN = 34

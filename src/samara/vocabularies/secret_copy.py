@@ -24,7 +24,7 @@ REQUESTS, MARKS = frozenset({TARGETS}), frozenset({ORIGIN, FROM})
 
 class SecretCopySettings(Struct, frozen=True):
     home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
-    on_source_gone: Annotated[Literal["keep", "delete"], about("copies whose source is gone")] = "keep"
+    on_source_gone: Annotated[Literal["keep", "delete"], about("what happens to copies whose source is gone")] = "keep"
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = ()

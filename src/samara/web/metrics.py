@@ -56,7 +56,7 @@ class CopyMetrics(Collector):
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["vocabulary"])
         orphans = GaugeMetricFamily(
             "samara_orphans",
-            "Marked copies whose source is no source any more, of the kinds that are watched; namespaces do not count",
+            "Marked copies without a source, of the watched kinds; namespaces do not count",
             labels=["vocabulary"],
         )
         for vocabulary, names in self._source_types.items():
@@ -77,7 +77,7 @@ class QueueMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._queue))
-        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._oldest_pending())
+        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest waiting work", self._oldest_pending())
 
 
 class WatchMetrics(Collector):
@@ -89,9 +89,11 @@ class WatchMetrics(Collector):
         self._unserved = unserved
 
     def collect(self) -> Iterable[Metric]:
-        quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
+        quiet = GaugeMetricFamily(
+            "samara_watch_last_event_seconds", "Time since the API server last sent something", labels=["kind"]
+        )
         restarts = CounterMetricFamily("samara_watch_restarts", "Watches reopened", labels=["kind", "reason"])
-        about = "1 where a kind, or the vocabulary of that name, cannot be served yet"
+        about = "1 if a kind, or the vocabulary of that name, cannot be served yet"
         waiting = GaugeMetricFamily("samara_kind_waiting", about, labels=["kind"])
         now = asyncio.get_running_loop().time()
         for reflector in self._reflectors:
@@ -121,18 +123,18 @@ class ProcessMetrics(Collector):
         self._longest_stall = longest_stall
 
     def collect(self) -> Iterable[Metric]:
-        yield _gauge("samara_leader", "1 where this process leads", float(self._is_leading()))
+        yield _gauge("samara_leader", "1 if this process leads", float(self._is_leading()))
         synced, _ = self._health.synced()
         yield _gauge(
             "samara_synced",
-            "1 where `/syncz` is true: ready, and everything listed has been planned and written",
+            "1 if `/syncz` is true: ready, and everything listed has been planned and written",
             float(synced),
         )
         held = sum(held_set.count for held_set in self._guard.held.values())
-        yield _gauge("samara_mass_delete_held", "Removals held by the brake", held)
+        yield _gauge("samara_mass_delete_held", "Deletions held by the limit on mass deletion", held)
         yield _gauge(
             "samara_loop_stall_seconds",
-            "The longest time for which the event loop stood still, not counting waits for a processor",
+            "The longest time for which the event loop was blocked, not counting waits for a processor",
             self._longest_stall(),
         )
 

@@ -19,7 +19,7 @@ EXIT_FINDINGS = 1
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
-    """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
+    """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
     settings, _ = wait_for(settings_or_defaults(cluster, config))
     findings = lint_files(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [finding._asdict() for finding in findings]}, output, lambda: _show(findings))

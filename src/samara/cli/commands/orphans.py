@@ -20,17 +20,17 @@ from samara.core.writes import Plan
 
 
 @click.command("orphans", cls=Command)
-@click.option("--all", "show_all", is_flag=True, help="One row per copy, however many there are.")
-@click.option("--delete", is_flag=True, help="Delete those that we made, under the brake.")
+@click.option("--all", "show_all", is_flag=True, help="One row per copy, even if there are many.")
+@click.option("--delete", is_flag=True, help="Delete those that Samara created, within the limit on mass deletion.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @config_flag
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
-    """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
+    """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
 
-    Objects of all kinds are looked at, also of those that the settings name no more.
-    --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
+    It reads all kinds, also those that the settings do not name any more. --delete deletes copies whose marks
+    Samara set, by uid and version. Adopted objects only lose the marks.
     """
 
     def show(orphans: list[Orphan]) -> None:

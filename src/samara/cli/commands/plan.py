@@ -42,10 +42,19 @@ class _Line(NamedTuple):
 
 
 @click.command("plan", cls=Command)
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Lay this over first; - is stdin.")
-@click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
-@click.option("--all", "show_all", is_flag=True, help="One row per object in place of one per source.")
-@click.option("--exit-code", is_flag=True, help=f"Exit {EXIT_WOULD_WRITE} when something would be written.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Plan as if this manifest were applied; - is stdin.",
+)
+@click.option(
+    "--diff", is_flag=True, help="For each object: which keys are added, changed and removed, and their sizes."
+)
+@click.option("--all", "show_all", is_flag=True, help="One row per object instead of one per source.")
+@click.option("--exit-code", is_flag=True, help=f"Exit with {EXIT_WOULD_WRITE} if something would be written.")
 @watch_flag
 @config_flag
 @output_flag()
@@ -62,10 +71,10 @@ def command(
     config: str | None,
     output: str,
 ) -> None:
-    """What the operator would write now, without writing, with all that follows from it.
+    """Show what the operator would write now, and what follows from each write. Nothing is written.
 
-    With -f the manifests are laid over the cluster first: what if I applied this? Those that name no namespace
-    belong to the one of -n. Of an object that is given twice the last manifest stays.
+    With -f it plans as if the manifests were applied. A manifest without a namespace gets that of -n. If an object
+    is given twice, the last manifest counts.
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")

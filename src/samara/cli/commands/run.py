@@ -34,15 +34,19 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
     "--vocabulary", "vocabularies", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable."
 )
 @click.option("--dialect", metavar="NAME", hidden=True, expose_value=False, callback=_refuse_old_name)
-@click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
-@click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
-@click.option("--webhook-address", default=":9443", show_default=True, help="Of the webhook server.")
-@click.option("--no-webhook", is_flag=True, help="No webhook server: the reconciler alone guards.")
+@click.option("--observe", is_flag=True, help="Plan, log and count; write only the Lease.")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=None, help="Elect a leader with a Lease. Default: in a cluster only."
+)
+@click.option(
+    "--http-address", default=":8080", show_default=True, help="Address of /healthz, /readyz, /syncz and /metrics."
+)
+@click.option("--webhook-address", default=":9443", show_default=True, help="Address of the webhook server.")
+@click.option("--no-webhook", is_flag=True, help="Run no webhook server.")
 @click.option(
     "--webhook-url",
     metavar="URL",
-    help="Outside a cluster: where the API server finds it, e.g. https://127.0.0.1:9443.",
+    help="Outside a cluster: where the API server finds the webhook, such as https://127.0.0.1:9443.",
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -55,7 +59,7 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
     is_eager=True,
     expose_value=False,
     callback=_print_settings,
-    help="Print every setting with its default and end.",
+    help="Print every setting with its default, and exit.",
 )
 @kubectl_flags
 def command(
@@ -72,7 +76,7 @@ def command(
     no_webhook: bool,
     webhook_url: str | None,
 ) -> None:
-    """Run the operator until a signal."""
+    """Run the operator until SIGTERM or Ctrl-C."""
     with without_public_authorities():
         from samara import app
 

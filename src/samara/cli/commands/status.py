@@ -29,13 +29,13 @@ _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
 @click.command("status", cls=Command)
-@click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, even if there are many.")
 @watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, show_all: bool, watch: bool, config: str | None, output: str) -> None:
-    """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
+    """Show each source: how many copies are wanted, right and blocked, and why. Show held deletions."""
 
     def show(answer: Json) -> None:
         emit(lambda: answer, output, lambda: _show(answer, show_all))

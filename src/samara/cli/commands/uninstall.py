@@ -20,15 +20,15 @@ from samara.kube.errors import ConfigError, ServerFault
 
 
 @click.command("uninstall", cls=Command)
-@click.option("--copies", is_flag=True, help="Delete the marked copies that we made, too.")
+@click.option("--copies", is_flag=True, help="Also delete the copies that Samara created.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @config_flag
 @kubectl_flags
 def command(cluster: Cluster, copies: bool, yes: bool, config: str | None) -> None:
-    """Remove, in this order, webhook configurations, CRD conversions, our finalizers, and with --copies the copies.
+    """Remove webhook configurations, CRD conversions, Samara's finalizers, and with --copies the copies, in this order.
 
-    Before that the operator's Deployment is stopped, in the namespace -n (else where its settings are). Custom
-    resources and their definitions stay. Shows it all first, and asks.
+    It stops the operator's Deployment first, in the namespace -n (else where its settings are). Custom resources and
+    their definitions stay. It shows everything and asks before it begins.
     """
     wait_for(_with_copies(cluster, config, yes) if copies else _without_copies(cluster, yes))
 

@@ -19,7 +19,7 @@ from samara.settings import STRUCTS
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, output: str) -> None:
-    """The version, the vocabularies, and the server's version if it can be reached."""
+    """Show the version, the vocabularies, and the version of the API server if it can be reached."""
     answer = {"version": __version__, "vocabularies": list(STRUCTS), "server": wait_for(_server(cluster))}
     emit(lambda: answer, output, lambda: _show(answer))
 

@@ -61,9 +61,9 @@ BUILT_IN_SHORT_NAMES = {
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
-    """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
+    """Show why an object is, or is not, in the namespace -n: which source, which rule, what blocks it.
 
-    Where its sources may not be read, the answer comes from the copy's marks and Events.
+    If you may not read its sources, the answer comes from the marks and Events of the copy.
     """
     if "/" not in address.strip("/"):
         raise click.UsageError(f"expected KIND/NAME such as secret/db, found {address!r}")

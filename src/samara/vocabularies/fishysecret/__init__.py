@@ -65,9 +65,9 @@ class FishySecretSettings(Struct, frozen=True):
     namespace: Annotated[NamespaceName | None, about("where fishysecret-config is; null = the operator's own")] = None
     cross_namespace: OwnCrossNamespace = None
     paths: Annotated[
-        tuple[PathRule, ...] | None, about("who may read which paths; null = any under tenancy open, none if strict")
+        tuple[PathRule, ...] | None, about("who may read which paths; null = any with tenancy open, none with strict")
     ] = None
-    refresh_interval: Annotated[Duration, about("how often the store is read, where the object does not say")] = 300.0
+    refresh_interval: Annotated[Duration, about("how often paths are read if the FishySecret does not say")] = 300.0
     last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
     takeover: Takeover = False
     managers: Managers = ()
