@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,11 +10,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Annotated, NamedTuple
 
-import msgspec
-
 from samara import setting_types
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Template
+from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, matches_any_glob, quoted
 from samara.core.selectors import NamespaceSelector, Requirement, Selector, parse_selector
@@ -61,7 +60,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
     def template(obj: Object) -> Template:
         has_labels = not context.is_strict and STRIP_LABELS not in obj.annotations
         content = obj.content.pick(*FIELDS[obj.ref.kind])
-        data = [msgspec.json.decode(field.raw or b"{}") or () for field in content.without("type").fields]
+        data = [json.loads(field.raw or b"{}") or () for field in content.without("type").fields]
         return Template(
             content,
             labels=context.copyable(LABELS, obj.labels) if has_labels else {},
@@ -123,10 +122,11 @@ def parse(to: str | None, matching: str | None) -> CopyRequest:
         try:
             patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
         except RegexpError as fault:
-            faults.append(Fault("Invalid", f"{TO}: {quoted(item)} is not a regular expression: {fault}", TO))
+            faults.append(mismatch(TO, "a regular expression", f"{quoted(item)} ({fault})"))
     compared = [_Comparison(key, sign, frozenset({bound})) for key, sign, bound in _COMPARISON.findall(matching or "")]
     selector, wrong = parse_selector(_COMPARISON.sub("", matching or ""))
-    faults += [Fault("Invalid", f"{MATCHING}: {fault.message}", MATCHING) for fault in wrong]
+    if wrong:
+        faults.append(mismatch(MATCHING, "a label selector such as a=b, c in (d, e)", quoted(matching or "")))
     selectors = () if matching is None or wrong else (Selector((*selector.requirements, *compared)),)
     return CopyRequest(NamespaceSelector(names, patterns=tuple(patterns), selectors=selectors), tuple(faults))
 
