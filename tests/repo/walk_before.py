@@ -187,6 +187,7 @@ BEFORE = {
     "docs/guides/namespace-trees.md": Before(("acme-legacy",)),
     "docs/guides/pull-secrets.md": Before(("shop",), commands="samara run"),
     "docs/guides/quotas.md": Before(("shop",), _PULL_SECRET, "samara run"),
+    "docs/guides/replicator.md": Before(("shop", "billing")),
     "docs/guides/secret-copy.md": Before(TEAMS),
     "docs/guides/sync-to.md": Before(TEAMS),
     "docs/guides/tenants.md": Before(("shop", "platform")),

@@ -10,6 +10,7 @@ from samara.core.model import KindName
 from samara.core.vocabulary import VocabularySettings
 from samara.setting_types import Leaf, settings_of
 from samara.settings import STRUCTS, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
+from samara.vocabularies import VOCABULARIES
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
 from samara.vocabularies.resource_distribution import ResourceDistributionSettings
@@ -103,8 +104,9 @@ def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
     assert parse(text, "f").vocabularies == {"secret-copy": SecretCopySettings()}
 
 
-def test_without_vocabularies_every_vocabulary_is_served() -> None:
-    assert list(parse("tenancy: strict", "f").vocabularies) == list(STRUCTS)
+def test_without_vocabularies_every_vocabulary_but_those_off_until_named_is_served() -> None:
+    default = [vocabulary.name for vocabulary in VOCABULARIES if not vocabulary.is_off_until_named]
+    assert list(parse("tenancy: strict", "f").vocabularies) == default
 
 
 def test_with_vocabularies_only_those_named_are_served_in_the_order_of_rank() -> None:
@@ -193,7 +195,7 @@ def test_the_manual_names_the_keys_that_are_never_copied() -> None:
 
 def test_every_line_of_the_manual_has_a_comment() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
-    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in STRUCTS]
+    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in Settings().vocabularies]
 
 
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
@@ -205,3 +207,12 @@ def test_the_types_of_settings_can_be_hashed() -> None:
     """Python 3.11 and 3.12 hash them to evaluate an annotation such as `FilePath | None`."""
     shapes = [setting.shape for struct in (Settings, *STRUCTS.values()) for setting in settings_of(struct)]
     assert len({hash(shape) for shape in shapes if isinstance(shape, Leaf)}) > 1
+
+
+def test_a_vocabulary_that_is_off_until_named_is_served_only_by_its_name() -> None:
+    off = {vocabulary.name for vocabulary in VOCABULARIES if vocabulary.is_off_until_named}
+    assert off
+    assert not off & Settings().vocabularies.keys()
+    for name in off:
+        assert parse(f"vocabularies: {{{name}: }}", "test").vocabularies.keys() == {name}
+        assert f"  # {name}:" in help_text()

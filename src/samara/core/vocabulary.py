@@ -121,6 +121,8 @@ class Vocabulary(Generic[S]):
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
+    is_off_until_named: bool = False
+    """True if it is served only if the settings name it: its annotations may be in use by their original controller."""
     is_written_by_tenants: bool = False
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = lambda settings: settings.kinds

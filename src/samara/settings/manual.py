@@ -34,6 +34,10 @@ def _setting(setting: Setting, value: Any, indent: str) -> Iterator[str]:
             for name, own in value.items():
                 yield f"{indent}  {name}:"
                 yield from _record(own, indent + "    ")
+            for name, struct in shape.structs().items():
+                if name not in value:
+                    yield _line(f"{indent}  # {name}:", "off until it is named")
+                    yield from _record(struct(), f"{indent}  #   ")
         case Record():
             yield _line(f"{indent}{setting.key}:", setting.about)
             yield from _record(value, indent + "  ")

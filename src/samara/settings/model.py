@@ -60,21 +60,29 @@ class Timers(Struct, frozen=True):
     backoff_most: Annotated[Duration, about("the longest wait before a refused write is tried again")] = 900.0
 
 
-def _all_vocabularies() -> Mapping[str, VocabularySettings]:
-    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in VOCABULARIES})
+_SERVED_BY_DEFAULT = tuple(vocabulary for vocabulary in VOCABULARIES if not vocabulary.is_off_until_named)
+SERVED_BY_DEFAULT = tuple(vocabulary.name for vocabulary in _SERVED_BY_DEFAULT)
+"""The vocabularies that are served if the settings name none."""
 
 
+def _default_vocabularies() -> Mapping[str, VocabularySettings]:
+    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in _SERVED_BY_DEFAULT})
+
+
+_OFF_UNTIL_NAMED = ", ".join(name for name in STRUCTS if name not in SERVED_BY_DEFAULT)
 _VOCABULARIES = Named(
     lambda: STRUCTS,
     "{name: settings}",
-    "a mapping that names at least one vocabulary (leave it out for all)",
+    f"a mapping that names at least one vocabulary (leave it out for all but {_OFF_UNTIL_NAMED})",
 )
 
 
 class Settings(Struct, frozen=True):
     vocabularies: Annotated[
-        Mapping[str, VocabularySettings], _VOCABULARIES, about("the served ones; without this key all of them")
-    ] = msgspec.field(default_factory=_all_vocabularies)
+        Mapping[str, VocabularySettings],
+        _VOCABULARIES,
+        about(f"the served ones; without this key all but {_OFF_UNTIL_NAMED}"),
+    ] = msgspec.field(default_factory=_default_vocabularies)
     tenancy: Annotated[Literal["open", "strict"], about("open if tenants trust each other, strict if they do not")] = (
         "open"
     )
