@@ -1,19 +1,19 @@
-"""Measures a controller in sync: the latency for a new namespace, requests at rest, and a restart."""
+"""Measures a controller in sync: the latency of a new namespace, requests at rest, and a restart."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 
-from samara_devtools.bench.audit import Counts, by, count, created, first_writes
+from samara_devtools.bench.audit import Counts, count, creations, first_writes, of_user
+from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.figures import delays
 from samara_devtools.bench.lab import ADMIN, CONTROLLER, Lab, say
 from samara_devtools.bench.secrets import Source, source_of
-from samara_devtools.bench.turns import fan
 
-BREATH = 0.05
-"""Seconds between two new namespaces when idle. Kubernetes' own controllers must finish, too."""
-PACE = 0.1
+IDLE_PAUSE = 0.05
+"""Seconds between two new namespaces when idle, in which Kubernetes' own controllers finish as well."""
+BUSY_PAUSE = 0.1
 """Seconds between two new namespaces during a fan-out."""
 BUSY_SAMPLES = 50
 BUSY_FANS = 5
@@ -36,9 +36,9 @@ class Latency:
 
 
 @dataclass(slots=True)
-class Calm:
+class InSync:
     ready: float | None = None
-    """Seconds from the start, with every namespace there and no copy yet."""
+    """Seconds from the start of a controller when all namespaces exist and no copy does."""
     idle: Latency = field(default_factory=lambda: Latency())
     busy: Latency = field(default_factory=lambda: Latency())
     rest: Counts | None = None
@@ -47,30 +47,30 @@ class Calm:
     restart_synced: float | None = None
 
 
-async def stay_calm(lab: Lab) -> Calm:
-    calm, source = Calm(), source_of(lab.options, "first")
+async def measure_in_sync(lab: Lab) -> InSync:
+    in_sync, source = InSync(), source_of(lab.options, "first")
     with lab.running() as controller:
-        calm.ready = await lab.up(controller)
-        await lab.settled()
-        await fan(lab, controller, source)
+        in_sync.ready = await lab.wait_ready(controller)
+        await lab.wait_settled()
+        await run_fan_out(lab, controller, source)
         if lab.options.wants("latency"):
-            await _latency(lab, calm, source)
+            await _latency(lab, in_sync, source)
         if lab.options.wants("rest"):
-            calm.rest = await _rest(lab)
+            in_sync.rest = await _rest(lab)
     if lab.options.wants("restart"):
-        await _restart(lab, calm)
-    return calm
+        await _restart(lab, in_sync)
+    return in_sync
 
 
-async def _latency(lab: Lab, calm: Calm, source: Source) -> None:
-    calm.idle = await _idle(lab, source)
-    say(f"new namespaces when idle: {len(calm.idle.copied)} served")
+async def _latency(lab: Lab, in_sync: InSync, source: Source) -> None:
+    in_sync.idle = await _idle(lab, source)
+    say(f"new namespaces when idle: {len(in_sync.idle.copied)} served")
     for _ in range(BUSY_FANS):
         source = source.changed()
-        calm.busy += await _busy(lab, source)
-        if len(calm.busy.copied) >= BUSY_SAMPLES:
+        in_sync.busy += await _busy(lab, source)
+        if len(in_sync.busy.copied) >= BUSY_SAMPLES:
             break
-    say(f"new namespaces during a fan-out: {len(calm.busy.copied)} served")
+    say(f"new namespaces during a fan-out: {len(in_sync.busy.copied)} served")
 
 
 async def _idle(lab: Lab, source: Source) -> Latency:
@@ -79,8 +79,8 @@ async def _idle(lab: Lab, source: Source) -> Latency:
         at = lab.log.catch_up()
         name = f"n-{len(lab.namespaces):05}"
         await lab.add_namespace(name)
-        await lab.copied(source, at, {name})
-        await asyncio.sleep(BREATH)
+        await lab.wait_copied(source, at, {name})
+        await asyncio.sleep(IDLE_PAUSE)
     return _latency_of(lab, source, mark)
 
 
@@ -88,42 +88,42 @@ async def _busy(lab: Lab, source: Source) -> Latency:
     """Creates namespaces while a change is copied to all others."""
     mark = lab.log.catch_up()
     await lab.write(source)
-    fan_out = asyncio.create_task(lab.copied(source, mark))
+    fan_out = asyncio.create_task(lab.wait_copied(source, mark))
     while not fan_out.done():
-        await asyncio.sleep(PACE)
+        await asyncio.sleep(BUSY_PAUSE)
         await lab.add_namespace(f"n-{len(lab.namespaces):05}")
     await fan_out
-    await lab.settled()
+    await lab.wait_settled()
     await lab.verify(source)
     return _latency_of(lab, source, mark)
 
 
 def _latency_of(lab: Lab, source: Source, mark: int) -> Latency:
     entries = lab.log.since(mark)
-    made, mine = created(by(entries, ADMIN), "namespaces"), by(entries, CONTROLLER)
-    first = first_writes(mine, source.name)
+    created, requests = creations(of_user(entries, ADMIN), "namespaces"), of_user(entries, CONTROLLER)
+    first = first_writes(requests, source.name)
     return Latency(
-        delays(made, {name: entry.ended for name, entry in first.items()}),
-        delays(made, {name: entry.began for name, entry in first.items()}),
-        count(mine).failed,
+        delays(created, {name: entry.ended for name, entry in first.items()}),
+        delays(created, {name: entry.began for name, entry in first.items()}),
+        count(requests).failed,
     )
 
 
 async def _rest(lab: Lab) -> Counts:
-    await lab.settled()
+    await lab.wait_settled()
     say(f"{lab.options.rest:.0f} s at rest")
     mark = lab.log.catch_up()
     await asyncio.sleep(lab.options.rest)
-    return count(by(lab.log.since(mark), CONTROLLER))
+    return count(of_user(lab.log.since(mark), CONTROLLER))
 
 
-async def _restart(lab: Lab, calm: Calm) -> None:
+async def _restart(lab: Lab, in_sync: InSync) -> None:
     mark = lab.log.catch_up()
     with lab.running() as controller:
-        calm.restart_ready = await lab.up(controller)
-        calm.restart_synced = await controller.synced()
-        await lab.settled()
+        in_sync.restart_ready = await lab.wait_ready(controller)
+        in_sync.restart_synced = await controller.synced()
+        await lab.wait_settled()
         await asyncio.sleep(2.0)
         controller.check()
-    calm.restart = count(by(lab.log.since(mark), CONTROLLER))
-    say(f"restart in sync: {calm.restart}")
+    in_sync.restart = count(of_user(lab.log.since(mark), CONTROLLER))
+    say(f"restart in sync: {in_sync.restart}")
