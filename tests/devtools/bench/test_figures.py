@@ -3,7 +3,10 @@
 import math
 
 import pytest
+from tests.support import toys
 
+from samara.vocabularies import VOCABULARIES
+from samara_devtools.bench import options
 from samara_devtools.bench.audit import Counts, Entry
 from samara_devtools.bench.controller import stall_in
 from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
@@ -108,6 +111,20 @@ def test_the_large_run_is_done_on_request_only() -> None:
     assert parse(["--full"]).namespaces == 10_000
 
 
+def test_a_vocabulary_without_a_workload_is_measured_with_an_annotation_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(options, "VOCABULARIES", (*VOCABULARIES, toys.CHAINS))
+    asked = ["--vocabulary", toys.CHAINS.name]
+    assert parse([*asked, "--source-annotation", "toys.dev/chain=all"]).annotations == {"toys.dev/chain": "all"}
+    with pytest.raises(SystemExit):
+        parse(asked)
+
+
+def test_every_workload_is_one_of_a_vocabulary() -> None:
+    assert options.WORKLOADS.keys() <= {vocabulary.name for vocabulary in VOCABULARIES}
+
+
 def test_options_name_labels_and_annotations_of_another_controller() -> None:
-    options = parse(["--controller", "x {kubeconfig}", "--source-annotation", "replicate=true"])
-    assert (options.controller, options.annotations) == ("x {kubeconfig}", {"replicate": "true"})
+    given = parse(["--controller", "x {kubeconfig}", "--source-annotation", "replicate=true"])
+    assert (given.controller, given.annotations) == ("x {kubeconfig}", {"replicate": "true"})
