@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from samara.cli.options import Command
-from samara_devtools.demo.screen import Screen, spoken
+from samara_devtools.demo.screen import Screen, duration_text
 from samara_devtools.demo.stage import DemoError, Stage
 from samara_devtools.demo.steps import timed
 from samara_devtools.demo.walks import walks
@@ -47,7 +47,7 @@ def show(screen: Screen, keep: bool) -> None:
         began = time.monotonic()
         for vocabulary, walk in walks().items():
             walk(vocabulary, stage, screen).all()
-        screen.title(f"That was all of it, in {spoken(time.monotonic() - began)}.")
+        screen.title(f"That was all of it, in {duration_text(time.monotonic() - began)}.")
 
 
 def _keep(stage: Stage, screen: Screen) -> None:

@@ -9,7 +9,7 @@ import click
 _COLUMN = 72
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration with the unit that suits it."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -42,7 +42,7 @@ class Screen:
             self._line(click.style(f"    {line}", dim=True))
 
     def took(self, result: str, seconds: float) -> None:
-        check, duration = click.style("  ✓ ", fg="green"), click.style(spoken(seconds), fg="green", bold=True)
+        check, duration = click.style("  ✓ ", fg="green"), click.style(duration_text(seconds), fg="green", bold=True)
         self._line(f"{check}{result:<{_COLUMN}} {duration}")
 
     def _line(self, text: str) -> None:

@@ -18,7 +18,7 @@ from samara.core.metadata_keys import APP
 from samara.kube.errors import SamaraError
 from samara.vocabularies import VOCABULARIES
 from samara_devtools.devcluster import Binaries, Devcluster
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 from samara_devtools.devcluster.wire import answers, free_port
 
 HOME = "samara"
@@ -52,7 +52,7 @@ class Operator:
         arguments = ("run", *access, f"--config={settings}", f"--http-address={self._address}")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                leashed(*_SAMARA, *arguments),
+                killed_with_parent(*_SAMARA, *arguments),
                 cwd=data,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
