@@ -16,17 +16,18 @@ IDLE_PAUSE = 0.05
 BUSY_PAUSE = 0.1
 """Seconds between two new namespaces during a fan-out."""
 BUSY_SAMPLES = 50
-BUSY_FANS = 5
+MAX_FAN_OUTS = 5
+"""Fan-outs are repeated until there are enough samples, but not more often than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From the answer to the creation of a namespace: milliseconds, each list in order."""
+    """Milliseconds from the answer to the creation of each new namespace, in ascending order."""
 
     copied: list[float] = field(default_factory=list)
-    """To the answer to the write of its copy."""
+    """Until the answer to the write of its copy."""
     requested: list[float] = field(default_factory=list)
-    """To the arrival of that write at the server: the controller's own share."""
+    """Until that write arrives at the server. This part is the controller's own."""
     refused: int = 0
     """Writes that the server refused meanwhile."""
 
@@ -65,7 +66,7 @@ async def measure_in_sync(lab: Lab) -> InSync:
 async def _latency(lab: Lab, in_sync: InSync, source: Source) -> None:
     in_sync.idle = await _idle(lab, source)
     say(f"new namespaces when idle: {len(in_sync.idle.copied)} served")
-    for _ in range(BUSY_FANS):
+    for _ in range(MAX_FAN_OUTS):
         source = source.changed()
         in_sync.busy += await _busy(lab, source)
         if len(in_sync.busy.copied) >= BUSY_SAMPLES:

@@ -136,7 +136,7 @@ def config_unreadable(config: Ref, fault: Exception) -> ReadError:
 
 
 def _message(fault: Exception) -> str:
-    return str(fault) if isinstance(fault, kube.SamaraError) else f"it is odd ({type(fault).__name__})"
+    return str(fault) if isinstance(fault, kube.SamaraError) else f"it cannot be decoded ({type(fault).__name__})"
 
 
 def secret_reader(client: Client) -> ReadSecret:
@@ -156,7 +156,7 @@ def secret_reader(client: Client) -> ReadSecret:
         except kube.SamaraError as fault:
             raise Unavailable(f"{secret} could not be read: {fault}", getattr(fault, "retry_after", None)) from None
         except MALFORMED:
-            raise Unusable(f"{secret} is odd") from None
+            raise Unusable(f"{secret} cannot be decoded") from None
 
     return read
 
