@@ -15,13 +15,14 @@ import yaml
 from click.testing import CliRunner
 from tests.cluster.support.waiting import eventually
 from tests.devtools.devcluster.test_lifetime import children_of, none_runs
+from tests.support import toys
 from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
 from samara.cli.main import samara
-from samara.settings import load
-from samara_devtools.demo import stage
-from samara_devtools.demo.command import WALKS
+from samara.settings import load, parse
+from samara.vocabularies import VOCABULARIES
+from samara_devtools.demo import stage, walks
 from samara_devtools.devcluster import Devcluster
 
 SHOWN = {str(path.relative_to(ROOT)): path.read_text() for path in MANIFESTS}
@@ -50,9 +51,23 @@ def test_every_example_manifest_passes_lint(name: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-def test_the_example_settings_are_accepted() -> None:
-    (served,) = [load(str(path)).vocabularies.keys() for path in SETTINGS]
-    assert served >= {walk.vocabulary for walk in WALKS}, "the demo runs under these settings"
+def test_the_demo_serves_every_vocabulary_with_the_settings_of_its_example() -> None:
+    settings = parse(stage.settings_text(), "demo")
+    assert settings.vocabularies.keys() == {vocabulary.name for vocabulary in VOCABULARIES}
+    for path in SETTINGS:
+        name = path.parent.name
+        assert settings.vocabularies[name] == load(str(path)).vocabularies[name]
+
+
+def test_every_module_in_the_folder_of_walks_is_the_walk_of_a_vocabulary() -> None:
+    modules = {path.stem for path in Path(walks.__file__).parent.glob("[a-z]*.py")}
+    assert modules == {name.replace("-", "_") for name in walks.walks()}
+
+
+def test_a_new_vocabulary_needs_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = walks.walks()
+    monkeypatch.setattr(walks, "VOCABULARIES", (*VOCABULARIES, toys.CHAINS))
+    assert walks.walks() == before
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))

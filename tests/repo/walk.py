@@ -21,7 +21,7 @@ from tests.support.pages import ROOT, Fence
 from tests.support.ports import free_port
 
 from samara_devtools.devcluster import Devcluster
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 from samara_devtools.devcluster.wire import answers
 
 PATIENCE = 60.0
@@ -160,7 +160,7 @@ class Walk:
         self.stop()
         with self._log.open("ab") as log:
             self._operator = subprocess.Popen(
-                leashed("/bin/bash", "-c", f"exec {command}"),
+                killed_with_parent("/bin/bash", "-c", f"exec {command}"),
                 cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.DEVNULL,

@@ -84,12 +84,12 @@ def _build(folder: Path, progress: Progress, heartbeat: float) -> None:
 
 
 def _compile(cargo: str, work: Path, progress: Progress, heartbeat: float) -> None:
-    from samara_devtools.devcluster.process import leashed
+    from samara_devtools.devcluster.process import killed_with_parent
 
     log = work / "log"
     with log.open("wb") as output:
         child = subprocess.Popen(
-            leashed(cargo, *COMMAND, "--root", str(work)),
+            killed_with_parent(cargo, *COMMAND, "--root", str(work)),
             env=os.environ | SETTINGS | {"CARGO_TARGET_DIR": str(work / "target")},
             cwd=work,
             stdin=subprocess.DEVNULL,

@@ -210,7 +210,7 @@ async def nobody(namespace: str, name: str) -> KubeSecret:
 
 def fault(url: str, **config: bytes) -> StoreConfigError:
     with pytest.raises(StoreConfigError) as caught:
-        asyncio.run(open_store({"url": url.encode(), **config}, nobody))
+        asyncio.run(open_store({"url": url.encode(), **config}, nobody, ()))
     assert CANARY not in str(caught.value)
     return caught.value
 
@@ -249,7 +249,7 @@ def test_a_url_that_is_no_region_or_no_safe_endpoint_is_refused(url: str) -> Non
 )
 def test_a_store_opens_without_a_request(url: str) -> None:
     async def main() -> str:
-        store = await open_store({"url": url.encode()}, nobody)
+        store = await open_store({"url": url.encode()}, nobody, ())
         await store.close()
         return store.scheme
 

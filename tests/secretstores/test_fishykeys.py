@@ -322,7 +322,7 @@ async def nobody(namespace: str, name: str) -> KubeSecret:
 
 def fault(url: str, **config: bytes) -> StoreConfigError:
     async def main() -> None:
-        await open_store({"url": url.encode(), **config}, nobody)
+        await open_store({"url": url.encode(), **config}, nobody, ())
 
     with pytest.raises(StoreConfigError) as caught:
         asyncio.run(main())
@@ -338,7 +338,7 @@ def test_plain_text_leaves_this_machine_only_with_insecure_true(prefix: str) -> 
 
     async def main() -> None:
         for url in (f"{prefix}fishykeys.example:8090?insecure=true", f"{prefix}localhost:8090", f"{prefix}[::1]:8090"):
-            store = await open_store({"url": url.encode(), "token": b"t"}, nobody)
+            store = await open_store({"url": url.encode(), "token": b"t"}, nobody, ())
             assert store.scheme == "fishykeys"
             await store.close()
 

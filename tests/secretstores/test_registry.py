@@ -40,7 +40,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> list[StoreArguments]:
     def missing(given: StoreArguments) -> Store:
         raise ModuleNotFoundError("No module named 'grpc'", name="grpc")
 
-    more = {"fishykeys": Scheme(make, plain=True), "safe+tls": Scheme(make), "rare": Scheme(missing)}
+    more = {"fishykeys": Scheme(make, is_plain_text=True), "safe+tls": Scheme(make), "rare": Scheme(missing)}
     monkeypatch.setattr(registry, "SCHEMES", {**registry.SCHEMES, **more})
     return seen
 
@@ -115,7 +115,7 @@ def test_an_invalid_url_is_refused(toys: list[StoreArguments], url: str) -> None
 @pytest.mark.parametrize("config", [{}, {"url": b""}, {"url": b" \n"}, {"url": b"\xff"}])
 def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
     with pytest.raises(StoreConfigError) as caught:
-        asyncio.run(open_store(config, nobody))
+        asyncio.run(open_store(config, nobody, ()))
     assert caught.value.reason == "TokenError"
     assert "url" in str(caught.value)
 
@@ -126,7 +126,7 @@ def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("token", [{}, {"token": b" \n"}])
 def test_a_missing_token_is_reported_before_faults_of_the_url(url: str, token: dict[str, bytes]) -> None:
     with pytest.raises(StoreConfigError, match="has no token") as caught:
-        asyncio.run(open_store({"url": url.encode(), **token}, nobody))
+        asyncio.run(open_store({"url": url.encode(), **token}, nobody, ()))
     assert caught.value.reason == "TokenError"
 
 

@@ -1,6 +1,6 @@
 {{/*
 The vocabularies that the settings name, or those that are served by default, as JSON. Each has its settings in `own`.
-Everything else about it is in files/vocabularies.yaml, which `make chart` generates from the program.
+Everything else about a vocabulary is in files/vocabularies.yaml, which `make chart` generates from the program.
 */}}
 {{- define "samara.vocabularies" -}}
 {{- $given := .Values.settings.vocabularies | default dict -}}
@@ -14,9 +14,9 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- toJson $served -}}
 {{- end -}}
 
-{{/* The kinds that the settings of a vocabulary list, as JSON, with their plurals as `samara rbac` guesses them. */}}
+{{/* The kinds that the settings of a vocabulary list, as JSON, with the plurals that `samara rbac` guesses as well. */}}
 {{- define "samara.kinds" -}}
-{{- $found := list -}}
+{{- $kinds := list -}}
 {{- with .kinds -}}
 {{- range get $.own .key | default .default -}}
 {{- $kind := . -}}
@@ -33,17 +33,17 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $found) -}}
 {{- end -}}
 {{- end -}}
-{{- $low := lower $kind.kind -}}
-{{- $plural := printf "%ss" $low -}}
-{{- if regexMatch "(^|[^aeiou])y$" $low -}}
-{{- $plural = printf "%sies" (trimSuffix "y" $low) -}}
-{{- else if regexMatch "(s|x|ch|sh)$" $low -}}
-{{- $plural = printf "%ses" $low -}}
+{{- $singular := lower $kind.kind -}}
+{{- $plural := printf "%ss" $singular -}}
+{{- if regexMatch "(^|[^aeiou])y$" $singular -}}
+{{- $plural = printf "%sies" (trimSuffix "y" $singular) -}}
+{{- else if regexMatch "(s|x|ch|sh)$" $singular -}}
+{{- $plural = printf "%ses" $singular -}}
 {{- end -}}
-{{- $found = append $found (dict "group" $group "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
+{{- $kinds = append $kinds (dict "group" $group "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $found -}}
+{{- toJson $kinds -}}
 {{- end -}}
 
 {{/* The rules of the ClusterRole: those that `samara rbac` prints, and rbac.extraRules. */}}
@@ -99,7 +99,7 @@ either does. Takes a list of the two.
 
 {{/* The webhooks of one configuration, sorted by name, as JSON. Takes root, type (validating or mutating) and path. */}}
 {{- define "samara.webhooks" -}}
-{{- $found := dict -}}
+{{- $webhookByName := dict -}}
 {{- $type := .type -}}
 {{- range include "samara.vocabularies" .root | fromJsonArray -}}
 {{- $own := dict -}}
@@ -119,10 +119,10 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 {{- range $name, $webhook := $own -}}
-{{- if hasKey $found $name -}}
-{{- $webhook = include "samara.joinedWebhooks" (list (get $found $name) $webhook) | fromJson -}}
+{{- if hasKey $webhookByName $name -}}
+{{- $webhook = include "samara.joinedWebhooks" (list (get $webhookByName $name) $webhook) | fromJson -}}
 {{- end -}}
-{{- $_ := set $found $name $webhook -}}
+{{- $_ := set $webhookByName $name $webhook -}}
 {{- end -}}
 {{- end -}}
 {{- $client := dict -}}
@@ -133,7 +133,7 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- $otherNamespaces := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list .root.Release.Namespace) -}}
 {{- $webhooks := list -}}
-{{- range $found -}}
+{{- range $webhookByName -}}
 {{- $webhooks = append $webhooks (merge (dict "clientConfig" $client "namespaceSelector" (dict "matchExpressions" (list $otherNamespaces))) .) -}}
 {{- end -}}
 {{- toJson $webhooks -}}
@@ -148,7 +148,7 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 
-{{/* Fails on keys that had another name before, and on values that are valid alone but not together. */}}
+{{/* Fails if the values have a key that was renamed, or values that are valid alone but not together. */}}
 {{- define "samara.check" -}}
 {{- range $old, $new := (.Files.Get "files/vocabularies.yaml" | fromYaml).renamed -}}
 {{- if hasKey $.Values.settings $old -}}

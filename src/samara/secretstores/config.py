@@ -29,17 +29,17 @@ from samara.secretstores.readings import Readings
 from samara.secretstores.registry import open_store
 
 _REOPEN_AFTER = 60.0
-"""Seconds. The reason why no store could be opened may lie outside its configuration."""
+"""Seconds. A store that could not be opened is tried again, because the cause may lie outside its configuration."""
 _IDENTITY = ("url", "namespace", "access-key-id")
 """The keys that identify a store: the same url may serve another tenant or another account."""
 
-Open = Callable[[Mapping[str, bytes], ReadSecret, Collection[tuple[str, str]]], Awaitable[Store]]
+OpenStore = Callable[[Mapping[str, bytes], ReadSecret, Collection[tuple[str, str]]], Awaitable[Store]]
 
 
 class StoreConfigWatcher:
     """Runs the poller on the leader. Until a source subscribes to a path, it watches nothing and opens nothing."""
 
-    def __init__(self, client: Client, config: Ref, poller: SecretPoller, open_: Open = open_store) -> None:
+    def __init__(self, client: Client, config: Ref, poller: SecretPoller, open_: OpenStore = open_store) -> None:
         self._ref = config
         self._poller = poller
         self._opener = _Opener(client, config, open_)
@@ -48,9 +48,9 @@ class StoreConfigWatcher:
         self._seen = False
         """True once the API server has answered whether the Secret exists."""
         self._identity: tuple[bytes, ...] | None = None
-        """Of the last store. Values of another store are dropped."""
+        """The identity of the last store. Values are dropped when the configuration names another one."""
         self._reported = ""
-        """The last error that was logged; the read is retried every second."""
+        """The last error that was logged. The read is retried every second, and logs it once."""
         self._unread: ReadError | None = None
         self._problem: ReadError | None = None
         self._changed = asyncio.Event()
@@ -111,7 +111,7 @@ class StoreConfigWatcher:
 class _Opener:
     """Opens the store of a configuration, or returns the reason for a condition if that fails."""
 
-    def __init__(self, client: Client, config: Ref, open_: Open) -> None:
+    def __init__(self, client: Client, config: Ref, open_: OpenStore) -> None:
         self._ref = config
         self._open = open_
         self._read_secret = secret_reader(client)
@@ -136,11 +136,11 @@ def config_unreadable(config: Ref, fault: Exception) -> ReadError:
 
 
 def _message(fault: Exception) -> str:
-    return str(fault) if isinstance(fault, kube.SamaraError) else f"it is odd ({type(fault).__name__})"
+    return str(fault) if isinstance(fault, kube.SamaraError) else f"it cannot be decoded ({type(fault).__name__})"
 
 
 def secret_reader(client: Client) -> ReadSecret:
-    """Reads Secrets of this cluster, and raises the errors of a store."""
+    """A function that reads Secrets of this cluster and raises the errors of a store."""
 
     async def read(namespace: str, name: str) -> KubeSecret:
         secret = f"Secret {namespace}/{name}"
@@ -152,11 +152,11 @@ def secret_reader(client: Client) -> ReadSecret:
             message = f"{secret} may not be read; give the operator that right in namespace {namespace}"
             raise Forbidden(message) from None
         except kube.Unauthorized:
-            raise Unauthenticated("the API server does not know us any more") from None
+            raise Unauthenticated("the API server no longer accepts our credentials") from None
         except kube.SamaraError as fault:
             raise Unavailable(f"{secret} could not be read: {fault}", getattr(fault, "retry_after", None)) from None
         except MALFORMED:
-            raise Unusable(f"{secret} is odd") from None
+            raise Unusable(f"{secret} cannot be decoded") from None
 
     return read
 
@@ -164,7 +164,7 @@ def secret_reader(client: Client) -> ReadSecret:
 async def read_once(
     client: Client, config: Ref, paths: Collection[SecretPath], now: Callable[[], str]
 ) -> dict[str, SecretReading]:
-    """Reads these paths once, with the rights of the caller. A path that cannot be read has a fault."""
+    """Reads these paths once, with the rights of the caller. The reading of a path that cannot be read has a fault."""
     clock = asyncio.get_running_loop().time
     readings = Readings(clock)
     timings = PollTimings(clock, now)

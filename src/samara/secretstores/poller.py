@@ -21,7 +21,7 @@ READ_DEADLINE = 5.0
 _FIRST_RETRY = 10.0
 """Seconds until a document that was refused or not found is read again, unless its refresh is shorter."""
 _SLICE = 500
-"""Documents or paths that are handled before other tasks may run."""
+"""How many documents or paths are handled before other tasks may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class PollTimings:
 
 
 class SecretPoller:
-    """One per process, for the store that the configuration names now. It alone changes `readings`.
+    """One per process, for the store that the configuration names at present. Only it changes `readings`.
 
-    `post` takes a message whenever what plans know has changed. `count_call` takes the store and the result of each
-    read, for the metrics.
+    `post` is called when a reading that plans use has changed. `count_call` is called with the scheme of the store and
+    the result of each read, for the metrics.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class SecretPoller:
         self._schedule = PollSchedule()
         self._backoff = StoreBackoff(timings.clock, timings.jitter)
         self._outage: StoreError = Unavailable("")
+        """The last error that says that no document can be read."""
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._wake = asyncio.Event()
@@ -101,8 +102,8 @@ class SecretPoller:
         return True
 
     def _place(self, path: str) -> bool:
-        """Assigns a path to its document, and records the last result of the document for the path. True if that
-        changed the reading of the path."""
+        """Adds a path to its document, and records what the document's last reads mean for it. True if that changed the
+        reading of the path."""
         if self._store is None:
             return self._fault is not None and self.readings.record_unreadable(path, self._fault)
         try:
@@ -129,7 +130,7 @@ class SecretPoller:
             self._schedule.put(document.name, wanted, tried=True)
 
     def _drop(self, path: str) -> None:
-        """Forgets a path, and its document with the last path."""
+        """Forgets a path, and with its last path the document."""
         location = self._locations.pop(path, None)
         if location is None:
             return
@@ -212,6 +213,7 @@ class SecretPoller:
                     await asyncio.wait(self._in_flight.values(), return_when=asyncio.FIRST_COMPLETED)
 
     def begin(self, group: asyncio.TaskGroup) -> None:
+        """Sets the task group in which reads run."""
         self._group = group
 
     def _idle_time(self) -> float | None:
@@ -233,12 +235,12 @@ class SecretPoller:
         if self._backoff.remaining():
             self._postpone(self._store.scheme)
             return
-        # The round of now: another read may have failed by the time the task starts.
+        # The present round, because another read may have failed by the time the task starts.
         now, round_ = self._timings.clock(), self._backoff.round
         while len(self._in_flight) < self._concurrency and (name := self._schedule.take(now)) is not None:
             self._in_flight[name] = self._group.create_task(self._read(self._documents[name], self._store, round_))
 
-    def _postpone(self, store: str) -> None:
+    def _postpone(self, scheme: str) -> None:
         """Treats documents that are due while the store does not answer as failed, without a request."""
         for _ in range(_SLICE):
             name = self._schedule.take(self._timings.clock())
@@ -247,7 +249,7 @@ class SecretPoller:
             document = self._documents[name]
             if document.content is None or self._backoff.is_confirmed:
                 document.fault = self._outage
-                self._record(document, self._outage, store)
+                self._record(document, self._outage, scheme)
             self._schedule.put(name, self._backoff.until, document.tried)
         self._wake.set()
 
@@ -276,12 +278,12 @@ class SecretPoller:
         self._count_call(store.scheme, label)
         return result
 
-    def _handle(self, document: Document, result: ReadResult, round_: int, store: str) -> None:
+    def _handle(self, document: Document, result: ReadResult, round_: int, scheme: str) -> None:
         document.tried, document.requested_at = True, self._timings.clock()
         before = document.fault
         document.fault = result if isinstance(result, StoreError) else None
         if isinstance(result, Unavailable | Unauthenticated):
-            self._handle_outage(document, result, round_, store)
+            self._handle_outage(document, result, round_, scheme)
             return
         self._backoff.succeeded(round_)
         document.outages = 0
@@ -289,8 +291,8 @@ class SecretPoller:
         if not isinstance(result, StoreError):
             document.content, document.read_at = result, self._timings.now()
         elif not document.failures and type(result) is not type(before):
-            log.warning("store.refused", store=store, document=document.name, fault=one_line(result))
-        self._record(document, result, store)
+            log.warning("store.refused", store=scheme, document=document.name, fault=one_line(result))
+        self._record(document, result, scheme)
         served = self.readings.all_served(document)
         document.failures = 0 if served else document.failures + 1
         # Jitter spreads the first refresh only. Later ones keep their distance, so that no source waits longer than its
@@ -299,22 +301,22 @@ class SecretPoller:
         delay = min(self.readings.next_refresh(document), self._retry_delay(document, _FIRST_RETRY, document.failures))
         self._schedule.put(document.name, document.requested_at + delay * jitter, tried=True)
 
-    def _handle_outage(self, document: Document, fault: StoreError, round_: int, store: str) -> None:
+    def _handle_outage(self, document: Document, fault: StoreError, round_: int, scheme: str) -> None:
         self._outage = fault
         document.outages += 1
-        self._record(document, fault, store)
+        self._record(document, fault, scheme)
         if self._backoff.failed(round_, getattr(fault, "retry_after", None), repeated=document.outages > 1):
             again_in = f"{self._backoff.remaining():.0f}s"
-            log.warning("store.unreachable", store=store, fault=one_line(fault), again_in=again_in)
+            log.warning("store.unreachable", store=scheme, fault=one_line(fault), again_in=again_in)
         if self._backoff.remaining():
-            # Before this document gets its new time, so that another one is the next probe: if only this document
+            # Before this document gets its new time, so that the next probe reads another one. If only this document
             # fails, it must not stop all others.
-            self._postpone(store)
-        own = document.requested_at + self._retry_delay(document, FIRST_WAIT, document.outages) * self._timings.jitter()
-        self._schedule.put(document.name, max(own, self._backoff.until), tried=True)
+            self._postpone(scheme)
+        due = document.requested_at + self._retry_delay(document, FIRST_WAIT, document.outages) * self._timings.jitter()
+        self._schedule.put(document.name, max(due, self._backoff.until), tried=True)
 
-    def _record(self, document: Document, result: ReadResult, store: str) -> None:
-        updated = self.readings.record(document, result, store)
+    def _record(self, document: Document, result: ReadResult, scheme: str) -> None:
+        updated = self.readings.record(document, result, scheme)
         if updated.changed or updated.refreshed:
             self._post(SecretValues(updated.changed, updated.refreshed))
 

@@ -1,4 +1,4 @@
-"""Keeps which sources read which paths of the secret manager, and the reading of each path."""
+"""Holds the paths of the secret manager that each source reads, and the reading of each path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Document:
 
     name: str
     fields: dict[str, str] = field(default_factory=dict)
-    """By path: the field of the document that it names."""
+    """By path: which field of the document it names."""
     content: Content | None = field(default=None, repr=False)
     """As last read. A source that subscribes to another field gets its value from here."""
     read_at: str = ""
@@ -43,7 +43,7 @@ class Document:
     """How often in a row the store did not answer."""
     tried: bool = False
     not_found_since: dict[str, float] = field(default_factory=dict)
-    """By path: since when the store has answered nothing but that it does not exist."""
+    """By path: since when the store has answered every read with "not found"."""
 
 
 class SubscriptionChange(NamedTuple):
@@ -86,9 +86,9 @@ class Readings:
         """Replaces all paths that a source reads. None if this edition of the source had the same ones before."""
         new: dict[str, SecretPath] = {}
         for read in reads:
-            other = new.get(read.path, read)
-            every = max(MIN_REFRESH, min(read.every, other.every))
-            new[read.path] = SecretPath(read.path, every, read.optional and other.optional)
+            earlier = new.get(read.path, read)
+            every = max(MIN_REFRESH, min(read.every, earlier.every))
+            new[read.path] = SecretPath(read.path, every, read.optional and earlier.optional)
         old, old_edition = self._subscriptions.get(key, (_NO_PATHS, edition))
         if (new, edition) == (old, old_edition):
             return None
@@ -144,43 +144,43 @@ class Readings:
     def is_faulty(self, path: str) -> bool:
         return self.known.get(path, _NO_READING).fault is not None
 
-    # results
+    # the results of reads
 
-    def record(self, document: Document, result: ReadResult, store: str) -> Updated:
-        """Takes the result of a read for every path of its document."""
+    def record(self, document: Document, result: ReadResult, scheme: str) -> Updated:
+        """Records the result of a read for every path of its document."""
         changed: dict[Key, None] = {}
         refreshed: dict[Key, None] = {}
         for path in document.fields:
             before = self.known.get(path, _NO_READING).read_at
-            if self.record_path(path, document, result, store):
+            if self.record_path(path, document, result, scheme):
                 changed |= dict.fromkeys(self.subscribers[path])
             if self.known[path].read_at != before:
                 refreshed |= dict.fromkeys(self.subscribers[path])
         return Updated(tuple(changed), tuple(refreshed))
 
-    def record_path(self, path: str, document: Document, result: ReadResult, store: str) -> bool:
-        """Takes the result for one path. True if its reading has changed."""
+    def record_path(self, path: str, document: Document, result: ReadResult, scheme: str) -> bool:
+        """Records the result for one path. True if its reading has changed."""
         if isinstance(result, StoreError):
-            return self.record_fault(path, result, store, self._missing_for(path, document, result))
+            return self.record_fault(path, result, scheme, self._missing_for(path, document, result))
         try:
             value = result.value(document.fields[path])
         except StoreError as fault:
-            return self.record_fault(path, fault, store, self._missing_for(path, document, fault))
+            return self.record_fault(path, fault, scheme, self._missing_for(path, document, fault))
         document.not_found_since.pop(path, None)
         return self._set(path, SecretReading(value, document.read_at))
 
     def _missing_for(self, path: str, document: Document, fault: StoreError) -> float:
-        """For how many seconds the store has answered nothing but that the path does not exist."""
+        """For how many seconds the store has answered every read of the path with "not found"."""
         if not isinstance(fault, NotFound):
             document.not_found_since.pop(path, None)
             return 0.0
         now = self._clock()
         return now - document.not_found_since.setdefault(path, now)
 
-    def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
-        """Takes a failed read. The last value is kept, and so is the time for which the path was missing."""
+    def record_fault(self, path: str, fault: StoreError, scheme: str, missing: float = 0.0) -> bool:
+        """Records a failed read. The last value is kept, and so is the time for which the path was missing."""
         not_found = isinstance(fault, NotFound)
-        message = f"cannot read {quoted(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
+        message = f"cannot read {quoted(path)} from the {scheme} store: {one_line(fault)}{_ADVICE if not_found else ''}"
         return self.record_unreadable(path, ReadError("FetchError", message), not_found, missing)
 
     def record_unreadable(self, path: str, fault: ReadError, not_found: bool = False, missing: float = 0.0) -> bool:
@@ -193,7 +193,7 @@ class Readings:
         return old is None or (old.value, old.fault) != (new.value, new.fault) or self._became_absent(path, old, new)
 
     def _became_absent(self, path: str, old: SecretReading, new: SecretReading) -> bool:
-        """True if a subscriber now has the second answer that the path does not exist, and so believes it."""
+        """True if the path has now been missing for so long that a subscriber counts it as absent."""
         if old.absent_for >= new.absent_for:
             return False
         reads = self.subscribers[path].values()

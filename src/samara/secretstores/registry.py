@@ -1,4 +1,4 @@
-"""Opens the store that a configuration names. A new secret manager needs one function and one line of the table."""
+"""Opens the store that a configuration names. A new secret manager needs one function and one line in `SCHEMES`."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Scheme(NamedTuple):
     open: Callable[[StoreArguments], Store]
     """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because packages that the module
     needs may not be installed."""
-    plain: bool = False
-    """True if values travel unencrypted. The host must then be this machine, or the url must say `insecure=true`."""
-    needs: str = ""
+    is_plain_text: bool = False
+    """True if values travel unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
+    required_key: str = ""
     """A key that the configuration must have. A store with several ways to log in checks its keys itself."""
     extra: str = ""
-    """The extra of our package that installs what the store needs, and the name of the store's module."""
+    """The extra of our package that installs what the store needs. The module of the store has the same name."""
 
 
 def _file(arguments: StoreArguments) -> Store:
@@ -71,8 +71,8 @@ def _aws(arguments: StoreArguments) -> Store:
 
 
 SCHEMES: Mapping[str, Scheme] = {
-    "fishykeys": Scheme(_fishykeys, plain=True, needs="token", extra="fishykeys"),
-    "fishykeys+tls": Scheme(_fishykeys, needs="token", extra="fishykeys"),
+    "fishykeys": Scheme(_fishykeys, is_plain_text=True, required_key="token", extra="fishykeys"),
+    "fishykeys+tls": Scheme(_fishykeys, required_key="token", extra="fishykeys"),
     "aws-sm": Scheme(_aws, extra="aws"),
     "file": Scheme(_file),
     "kube": Scheme(_kube),
@@ -82,7 +82,7 @@ SCHEMES: Mapping[str, Scheme] = {
 
 
 async def open_store(
-    config: Mapping[str, bytes], read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]] = ()
+    config: Mapping[str, bytes], read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]]
 ) -> Store:
     """Opens the store that the data of a configuration Secret names. Connects to nothing. Raises `StoreConfigError`."""
     url = parse_url(_required(config, "url"))
@@ -90,9 +90,9 @@ async def open_store(
     if scheme is None:
         given = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
         raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {given}")
-    if scheme.needs:
-        _required(config, scheme.needs)
-    if scheme.plain:
+    if scheme.required_key:
+        _required(config, scheme.required_key)
+    if scheme.is_plain_text:
         refuse_plain_text(url, url.hostname or "")
     try:
         if scheme.extra:  # in a thread: the first import takes up to a second
@@ -126,7 +126,7 @@ def parse_url(text: str) -> SplitResult:
 def _split(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
-        _ = url.port  # urlsplit checks the port only when it is read
+        _ = url.port  # the port is checked only when it is read
     except ValueError:
         raise bad_url("expected scheme://host:port/path, found a host or port that cannot be one") from None
     return url

@@ -1,4 +1,4 @@
-"""Schedules the reads of documents: new ones first, and none while the store does not answer."""
+"""Schedules the reads of documents: new documents first, and no reads while the store does not answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from itertools import count
 from math import inf
 
 FIRST_WAIT, MAX_WAIT = 1.0, 300.0
-"""Seconds without requests after the first failure of a store, and at most.
+"""Seconds without requests after the first failure of a store, and after many.
 
-`MAX_WAIT` also limits the retries of one document, unless that is read less often anyway.
+`MAX_WAIT` also limits the time between retries of one document, unless its refresh interval is longer.
 """
 MAX_RETRY_AFTER = 3600.0
 """Seconds. A store that asks for a longer wait gets this one."""
 
 
 def retry_delay(first: float, failures: int, every: float) -> float:
-    """Seconds until a document that failed this often in a row is read again. `every` is how often it should be read.
+    """Seconds until a document that failed this often in a row is read again. `every` is its refresh interval.
 
     The delay grows beyond `every`: a source with a refresh of one second must not send a request every second.
     """
@@ -25,7 +25,7 @@ def retry_delay(first: float, failures: int, every: float) -> float:
 
 
 class PollSchedule:
-    """Names of documents by when they are due. Those that were never tried come before all others."""
+    """The times at which documents are due. Documents that were never tried come before all others."""
 
     def __init__(self) -> None:
         self._due: dict[str, tuple[bool, float]] = {}
@@ -97,13 +97,13 @@ class StoreBackoff:
 
         The wait grows if one document after the other fails, not if the same one fails again (`repeated`).
         """
-        now, counts = self._clock(), round == self.round
-        if counts:
+        now, is_first = self._clock(), round == self.round
+        if is_first:
             self._failures = self._failures if repeated and self._failures else self._failures + 1
             self.until = now + min(FIRST_WAIT * 2.0 ** min(self._failures - 1, 30), MAX_WAIT) * self._jitter()
             self.round += 1
         self.until = max(self.until, now + min(retry_after or 0.0, MAX_RETRY_AFTER))
-        return counts
+        return is_first
 
     def succeeded(self, round: int) -> None:
         """Ends the backoff. A read that started before the last failure proves nothing."""

@@ -44,7 +44,7 @@ TOKEN_HEADER = "X-Vault-Token"  # noqa: S105 - the header's name
 LOOKUP = "/v1/auth/token/lookup-self"
 RENEWAL = "/v1/auth/token/renew-self"
 MIN_TTL = 1.0
-"""Seconds. A token that lives shorter than this is not renewed."""
+"""Seconds. A token with less time left is not renewed."""
 RENEWAL_DEADLINE = 5.0
 """Seconds."""
 
@@ -75,12 +75,14 @@ class Vault:
         return location
 
     async def read(self, document: str) -> Content:
-        middle = "/data" if self.version == "2" else ""
-        answer = await self.session.get(f"/v1/{_quoted(self.mount)}{middle}/{_quoted(document)}")
+        infix = "/data" if self.version == "2" else ""
+        answer = await self.session.get(f"/v1/{_quoted(self.mount)}{infix}/{_quoted(document)}")
         raise_if_unavailable(answer, self.http)
         if answer.status == HTTPStatus.OK:
             return self._content(answer, document)
-        raise self._refusal(answer.status) if answer.status != HTTPStatus.NOT_FOUND else self._missing(answer)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise self._missing(answer)
+        raise self._refusal(answer.status)
 
     async def close(self) -> None:
         await self.session.close()
@@ -136,6 +138,7 @@ class Session:
             token = await self._get_token()
             answer = await self._http.request("GET", path, {TOKEN_HEADER: token.token})
             if answer.status == HTTPStatus.OK:
+                # The token lives. A look-up that was refused before was therefore refused for lack of rights.
                 token.may_lack_lookup = token.no_lookup
             if answer.status != HTTPStatus.FORBIDDEN or not await self._is_dead(token, answer):
                 return answer
@@ -163,7 +166,7 @@ class Session:
             self._token = None
 
     async def _is_dead(self, token: Token, refused: Response) -> bool:
-        """Vault answers 403 for a dead token and for a path that a live token may not read. If the answer does not tell
+        """Vault answers 403 for a dead token, and for a path that a live token may not read. If the answer does not say
         which, the token looks itself up."""
         if _INVALID in refused.body:
             return True
@@ -171,7 +174,7 @@ class Session:
         raise_if_unavailable(answer, self._http)
         if answer.status != HTTPStatus.FORBIDDEN or _INVALID in answer.body:
             return answer.status == HTTPStatus.FORBIDDEN
-        # The token lives but may not look itself up. Remember that, and do not ask again.
+        # For a new token this only proves that its policies refuse the look-up. Remember that.
         token.no_lookup = token.no_lookup or token.may_lack_lookup
         return not token.may_lack_lookup
 
@@ -207,7 +210,7 @@ class Token:
     """Seconds from when it was obtained; 0 if it never expires."""
     renewable: bool
     no_lookup: bool = False
-    """True if the token's policies do not let it look itself up."""
+    """True if a look-up was refused, most likely by the token's policies."""
     may_lack_lookup: bool = False
     """True if a refused look-up does not prove that the token is dead."""
 

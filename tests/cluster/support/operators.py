@@ -22,7 +22,7 @@ from tests.support import forks
 from tests.support.forks import Fork
 from tests.support.ports import free_port
 
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 
 Json = dict[str, Any]
 
@@ -77,7 +77,7 @@ class Operator:
         self._arguments = ["run", f"--kubeconfig={kubeconfig}", f"--config={file}"]
         self._arguments += [f"--http-address=127.0.0.1:{self.port}", *flags]
         self._command: list[str] | None = (
-            None if program is None else leashed(sys.executable, *program, *self._arguments)
+            None if program is None else killed_with_parent(sys.executable, *program, *self._arguments)
         )
         """The command line; None for a fork."""
         self._env = {**os.environ, **env}

@@ -8,22 +8,20 @@ from samara_devtools.demo.stage import PROTECTED
 from samara_devtools.demo.steps import Steps
 
 REGISTRY, PROXY = "company-registry", "proxy-settings"
-WIDER = '{"spec":{"targets":{"excludedNamespaces":null}}}'
+NOTHING_EXCLUDED = '{"spec":{"targets":{"excludedNamespaces":null}}}'
 
 
-class ResourceDistribution(Steps):
-    vocabulary = "resource-distribution"
-
+class Walk(Steps):
     def all(self) -> None:
         self.sources()
-        self.waited_for()
-        self.wider()
+        self.new_namespace()
+        self.more_targets()
 
     def sources(self) -> None:
         """A Secret for every namespace, and a ConfigMap for those with a certain label."""
-        self._screen.title("9. ResourceDistribution: a Secret for every namespace, a ConfigMap for those with a label")
+        self._screen.step("ResourceDistribution: a Secret for every namespace, a ConfigMap for those with a label")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
-        self._fresh()
+        self._skip_earlier_writes()
         self._kubectl("apply", "-f", self._file(f"{REGISTRY}.yaml"), "-f", self._file(f"{PROXY}.yaml"))
         wanted = {(namespace, REGISTRY) for namespace in self._namespaces(*PROTECTED)}
         took = self._until("create", wanted)
@@ -32,21 +30,21 @@ class ResourceDistribution(Steps):
         self._until_reported(PROXY, 1)
         self._kubectl("get", "distributor")
 
-    def waited_for(self) -> None:
-        """A namespace that is named and was not there: its copies come with it."""
-        self._screen.title("10. A namespace that a distribution waits for")
-        self._fresh()
+    def new_namespace(self) -> None:
+        """A namespace that the targets list is created, and gets its copy."""
+        self._screen.step("A namespace that a distribution waits for")
+        self._skip_earlier_writes()
         self._kubectl("create", "namespace", "build")
         took = self._until("create", {("build", PROXY)}, "configmaps")
         self._screen.took("the namespace has what was waiting for it", took)
         self._until_reported(PROXY, 2)
         self._kubectl("get", "distributor", PROXY)
 
-    def wider(self) -> None:
-        """The targets change."""
-        self._screen.title("11. An excluded namespace is excluded no more")
-        self._fresh()
-        self._kubectl("patch", "distributor", PROXY, "--type=merge", f"--patch={WIDER}")
+    def more_targets(self) -> None:
+        """An excluded namespace becomes a target."""
+        self._screen.step("An excluded namespace is excluded no more")
+        self._skip_earlier_writes()
+        self._kubectl("patch", "distributor", PROXY, "--type=merge", f"--patch={NOTHING_EXCLUDED}")
         took = self._until("create", {("billing", PROXY)}, "configmaps")
         self._screen.took("it has its copy", took)
         self._samara("status")

@@ -1,4 +1,4 @@
-"""The walk through Accurate: a tree of namespaces, and what flows along it."""
+"""The walk through Accurate: a tree of namespaces, and what they inherit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from samara_devtools.demo.steps import Address, Steps
 TEMPLATE, ROOT, SHOP, BILLING, DEV = "baseline", "acme", "acme-shop", "acme-billing", "acme-shop-dev"
 REGISTRY = "acme-registry"
 NETWORK = "example.com/network"
-SHOWN = f"--label-columns={NETWORK},example.com/team,example.com/stage"
+SHOWN_LABELS = f"--label-columns={NETWORK},example.com/team,example.com/stage"
 CHANGED = '{"stringData":{"extra":"changed-by-hand"}}'
 
 
-class Accurate(Steps):
-    vocabulary = "accurate"
-
+class Walk(Steps):
     def all(self) -> None:
         self.sources()
         self.deeper()
@@ -23,18 +21,18 @@ class Accurate(Steps):
 
     def sources(self) -> None:
         """Creates a template and a root with objects to propagate, and then sub-namespaces."""
-        self._screen.title("12. Accurate: a tree of namespaces, and what flows along it")
+        self._screen.step("Accurate: a tree of namespaces, and what flows along it")
         self._screen.say("The root acme is made from a template. A SubNamespace in it makes a namespace below it.")
         self._kubectl("apply", *self._files("namespaces.yaml", "config-reader.yaml", "registry.yaml"))
-        self._fresh()
+        self._skip_earlier_writes()
         self._kubectl("apply", *self._files("sub-namespaces.yaml"))
         took = self._until("create", _copies(SHOP, BILLING))
         self._screen.took("two namespaces, each with its copy of the Secret", took)
 
     def deeper(self) -> None:
-        """Namespaces below a sub-namespace inherit as well, hop by hop."""
-        self._screen.title("13. One level further down")
-        self._fresh()
+        """Namespaces below a sub-namespace inherit from it, hop by hop."""
+        self._screen.step("One level further down")
+        self._skip_earlier_writes()
         self._kubectl("apply", *self._files("stages.yaml"))
         took = self._until("create", _copies(DEV))
         self._expect_equal((ROOT, REGISTRY), (DEV, REGISTRY))
@@ -43,17 +41,17 @@ class Accurate(Steps):
 
     def inherited(self) -> None:
         """A label changes at the top and arrives at the bottom."""
-        self._screen.title("14. A label of the template changes, and flows three deep")
-        self._fresh()
+        self._screen.step("A label of the template changes, and flows three deep")
+        self._skip_earlier_writes()
         self._kubectl("label", "namespace", TEMPLATE, "--overwrite", f"{NETWORK}=open")
         took = self._until("patch", {(name, name) for name in (ROOT, SHOP, BILLING, DEV)}, "namespaces")
         self._screen.took("the root and all below it have the new value", took)
-        self._kubectl("get", "namespaces", TEMPLATE, ROOT, SHOP, BILLING, DEV, SHOWN)
+        self._kubectl("get", "namespaces", TEMPLATE, ROOT, SHOP, BILLING, DEV, SHOWN_LABELS)
 
     def edited_in_the_middle(self) -> None:
         """A copy that is itself a source is repaired before its change can be propagated."""
-        self._screen.title("15. Somebody edits the copy in the middle")
-        self._fresh()
+        self._screen.step("Somebody edits the copy in the middle")
+        self._skip_earlier_writes()
         self._kubectl("patch", "secret", REGISTRY, f"--namespace={SHOP}", "--type=merge", f"--patch={CHANGED}")
         took = self._until("update", _copies(SHOP))
         self._expect_equal((ROOT, REGISTRY), (SHOP, REGISTRY))
@@ -62,8 +60,8 @@ class Accurate(Steps):
 
     def removed(self) -> None:
         """A SubNamespace is deleted, and its namespace with it."""
-        self._screen.title("16. A SubNamespace is removed")
-        self._fresh()
+        self._screen.step("A SubNamespace is removed")
+        self._skip_earlier_writes()
         self._kubectl("delete", "subnamespace", DEV, f"--namespace={SHOP}", "--wait=false")
         took = self._until("delete", {(DEV, DEV)}, "namespaces")
         self._screen.took("its namespace is being deleted", took)

@@ -1,4 +1,4 @@
-"""The walk through sync-to: objects that say themselves where they are needed."""
+"""The walk through sync-to: objects whose annotations name the namespaces that need them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ HOME = "platform"
 BUNDLE, RELAY = "company-ca", "mail-relay"
 
 
-class SyncTo(Steps):
-    vocabulary = "sync-to"
-
+class Walk(Steps):
     def all(self) -> None:
         self.sources()
         self.deleted_copy()
@@ -19,9 +17,9 @@ class SyncTo(Steps):
 
     def sources(self) -> None:
         """A ConfigMap for every namespace, and a Secret for two."""
-        self._screen.title("6. sync-to: a ConfigMap for every namespace, and a Secret for two")
+        self._screen.step("sync-to: a ConfigMap for every namespace, and a Secret for two")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
-        self._fresh()
+        self._skip_earlier_writes()
         self._kubectl("apply", "-f", self._file("company-ca.yaml"), "-f", self._file("mail-relay.yaml"))
         bundles = {(namespace, BUNDLE) for namespace in self._namespaces(HOME, *PROTECTED)}
         took = self._until("create", bundles, "configmaps")
@@ -30,8 +28,8 @@ class SyncTo(Steps):
 
     def deleted_copy(self) -> None:
         """A user deletes a copy, and the operator creates it again."""
-        self._screen.title("7. Somebody deletes a copy")
-        self._fresh()
+        self._screen.step("Somebody deletes a copy")
+        self._skip_earlier_writes()
         self._kubectl("delete", "secret", RELAY, "--namespace=shop")
         took = self._until("create", {("shop", RELAY)})
         self._expect_equal((HOME, RELAY), ("shop", RELAY))
@@ -39,8 +37,8 @@ class SyncTo(Steps):
 
     def cleared_annotation(self) -> None:
         """The annotation is removed. The copies are deleted, and the source stays."""
-        self._screen.title("8. The annotation is taken away")
-        self._fresh()
+        self._screen.step("The annotation is taken away")
+        self._skip_earlier_writes()
         self._kubectl("annotate", "secret", RELAY, f"--namespace={HOME}", "openkruise.io/sync-to-")
         took = self._until("delete", {("shop", RELAY), ("billing", RELAY)})
         self._screen.took("both copies of the Secret are gone", took)

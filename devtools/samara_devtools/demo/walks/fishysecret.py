@@ -1,4 +1,4 @@
-"""The walk through FishySecret: a password that is rotated in a secret manager, which here is a folder."""
+"""The walk through FishySecret: a password that is rotated in a secret manager. Here the manager is a folder."""
 
 from __future__ import annotations
 
@@ -10,56 +10,54 @@ from samara_devtools.demo.stage import HOME
 from samara_devtools.demo.steps import Address, Steps
 
 NAME, CONFIG = "fishysecret-db", "fishysecret-config"
-MADE: Address = ("target-namespace", "test-secret")
+SECRET: Address = ("target-namespace", "test-secret")
 USER, PASSWORD = "app/db/username", "app/db/password"
-OFTEN = '{"spec":{"refreshInterval":"2s"}}'
+EVERY_TWO_SECONDS = '{"spec":{"refreshInterval":"2s"}}'
 
 
-class FishySecret(Steps):
-    vocabulary = "fishysecret"
-
+class Walk(Steps):
     def all(self) -> None:
         self.sources()
         self.rotated()
-        self.away()
+        self.manager_away()
         self.removed()
 
     def sources(self) -> None:
         """A folder is the manager. A FishySecret reads two of its values."""
-        self._screen.title("17. FishySecret: a Secret from a secret manager")
+        self._screen.step("FishySecret: a Secret from a secret manager")
         self._screen.say(f"The manager is a folder, with the files {USER} and {PASSWORD} in it.")
         self._put(USER, "app_user")
         self._put(PASSWORD, "an-example-not-a-password")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
-        where = f"--from-literal=url=file://{self._folder}"
-        self._kubectl("create", "secret", "generic", CONFIG, f"--namespace={HOME}", where)
-        self._fresh()
+        url = f"--from-literal=url=file://{self._folder}"
+        self._kubectl("create", "secret", "generic", CONFIG, f"--namespace={HOME}", url)
+        self._skip_earlier_writes()
         self._kubectl("apply", "-f", self._file("fishysecret.yaml"))
-        took = self._until("create", {MADE})
+        took = self._until("create", {SECRET})
         self._screen.took("the Secret is there, with one key for each value", took)
         self._until_condition("SecretSynced")
         self._kubectl("get", "fishysecrets", "--all-namespaces")
 
     def rotated(self) -> None:
         """The value changes in the manager, without any event in Kubernetes."""
-        self._screen.title("18. The password is rotated")
-        self._kubectl("patch", "fishysecret", NAME, "--type=merge", f"--patch={OFTEN}")
-        self._fresh()
+        self._screen.step("The password is rotated")
+        self._kubectl("patch", "fishysecret", NAME, "--type=merge", f"--patch={EVERY_TWO_SECONDS}")
+        self._skip_earlier_writes()
         self._screen.say("Now the file is replaced. Nothing happens in the cluster that could tell of it.")
         rotated = datetime.now(UTC)
         self._put(PASSWORD, "another-example-not-a-password")
-        took = self._until("update", {MADE}, since=rotated)
+        took = self._until("update", {SECRET}, since=rotated)
         self._screen.took("the Secret has the new password; the manager is read every two seconds", took)
 
-    def away(self) -> None:
+    def manager_away(self) -> None:
         """The manager does not answer, and the Secret is deleted."""
-        self._screen.title("19. The manager is away, and somebody deletes the Secret")
+        self._screen.step("The manager is away, and somebody deletes the Secret")
         self._folder.rename(self._elsewhere)
         self._until_condition("FetchError")
         self._kubectl("get", "fishysecrets", "--all-namespaces")
-        self._fresh()
-        self._kubectl("delete", "secret", MADE[1], f"--namespace={MADE[0]}")
-        took = self._until("create", {MADE})
+        self._skip_earlier_writes()
+        self._kubectl("delete", "secret", SECRET[1], f"--namespace={SECRET[0]}")
+        took = self._until("create", {SECRET})
         self._screen.took("the Secret is back, with the last good values", took)
         self._elsewhere.rename(self._folder)
         self._until_condition("SecretSynced")
@@ -67,10 +65,10 @@ class FishySecret(Steps):
 
     def removed(self) -> None:
         """The FishySecret is deleted, and its Secret with it."""
-        self._screen.title("20. The FishySecret is deleted")
-        self._fresh()
+        self._screen.step("The FishySecret is deleted")
+        self._skip_earlier_writes()
         self._kubectl("delete", "fishysecret", NAME)
-        took = self._until("delete", {MADE})
+        took = self._until("delete", {SECRET})
         self._screen.took("its Secret is gone", took)
 
     @property
@@ -82,10 +80,10 @@ class FishySecret(Steps):
         return self._folder.with_name("away")
 
     def _put(self, path: str, value: str) -> None:
-        file, fresh = self._folder / path, self._folder.with_name("fresh")
+        file, new = self._folder / path, self._folder.with_name("new")
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(value)
-        fresh.replace(file)
+        new.write_text(value)
+        new.replace(file)  # never a half-written value
 
     def _until_condition(self, reason: str) -> None:
         def has_reason() -> bool:
@@ -93,4 +91,4 @@ class FishySecret(Steps):
             conditions = fishysecret.get("status", {}).get("conditions", ())
             return any(condition["reason"] == reason for condition in conditions)
 
-        self._stage.wait_for(f"{NAME} to say {reason}", has_reason)
+        self._stage.wait_for(f"the condition {reason} of {NAME}", has_reason)

@@ -1,4 +1,4 @@
-"""The walk through Secret copy: every step runs one kubectl command and shows its effect."""
+"""The walk through Secret copy: Secrets that an annotation copies to other namespaces."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ PULL, DATABASE = "registry-pull", "orders-database"
 CHANGED = '{"stringData":{"password":"changed-by-hand"}}'
 
 
-class SecretCopy(Steps):
-    vocabulary = "secret-copy"
-
+class Walk(Steps):
     def all(self) -> None:
         self.sources()
         self.edited_copy()
@@ -20,11 +18,11 @@ class SecretCopy(Steps):
         self.questions()
 
     def sources(self) -> None:
-        """Two Secrets ask to be copied, and are."""
-        self._screen.title("1. Two Secrets that ask to be copied")
+        """Two Secrets request copies and get them."""
+        self._screen.step("Secret copy: two Secrets that ask to be copied")
         self._screen.say("One goes to every namespace, one to the two that its annotation lists.")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
-        self._fresh()
+        self._skip_earlier_writes()
         self._kubectl("apply", "-f", self._file("pull-secret.yaml"), "-f", self._file("database.yaml"))
         wanted = {(namespace, PULL) for namespace in self._namespaces(HOME)} | {
             ("shop", DATABASE),
@@ -36,8 +34,8 @@ class SecretCopy(Steps):
 
     def edited_copy(self) -> None:
         """A user changes a copy. The operator reverts it and explains this in an Event."""
-        self._screen.title("2. Somebody edits a copy")
-        self._fresh()
+        self._screen.step("Somebody edits a copy")
+        self._skip_earlier_writes()
         self._kubectl("patch", "secret", DATABASE, "--namespace=shop", "--type=merge", f"--patch={CHANGED}")
         took = self._until("update", {("shop", DATABASE)})
         self._expect_equal((HOME, DATABASE), ("shop", DATABASE))
@@ -48,8 +46,8 @@ class SecretCopy(Steps):
 
     def new_namespace(self) -> None:
         """A new namespace gets the copies that go to every namespace."""
-        self._screen.title("3. A new namespace")
-        self._fresh()
+        self._screen.step("A new namespace")
+        self._skip_earlier_writes()
         self._kubectl("create", "namespace", "warehouse")
         took = self._until("create", {("warehouse", PULL)})
         self._expect_equal((HOME, PULL), ("warehouse", PULL))
@@ -58,8 +56,8 @@ class SecretCopy(Steps):
 
     def dropped_target(self) -> None:
         """A namespace is removed from the list. Its copy is deleted, the others stay."""
-        self._screen.title("4. A target leaves the list")
-        self._fresh()
+        self._screen.step("A target leaves the list")
+        self._skip_earlier_writes()
         targets = "secret-copy/namespaces=shop"
         self._kubectl("annotate", "secret", DATABASE, f"--namespace={HOME}", "--overwrite", targets)
         took = self._until("delete", {("billing", DATABASE)})
@@ -67,7 +65,7 @@ class SecretCopy(Steps):
         self._kubectl("get", "secrets", "--all-namespaces", f"--selector=secret-copy/from={HOME}-{DATABASE}")
 
     def questions(self) -> None:
-        """The program explains itself, with the function that decides."""
-        self._screen.title("5. Ask it")
+        """Commands explain the state, with the same function that decides."""
+        self._screen.step("Ask it")
         self._samara("why", f"secret/{DATABASE}", "-n", "billing")
         self._samara("status")
