@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -22,6 +18,7 @@ from samara.admission.review import GuardedKinds, MalformedError, Review, patch,
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
+from samara.kube.auth.tls import pem_file
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
 from samara.web.server import split_address
@@ -69,7 +66,7 @@ class WebhookServer:
 
     def load(self, certificates: Certificates) -> None:
         try:
-            with _file_of(certificates.serving + certificates.key) as path:
+            with pem_file(certificates.serving + certificates.key) as path:
                 self._context.load_cert_chain(path)
         except ssl.SSLError as fault:  # for example a key that is too short for this machine's policy
             raise ConfigError(f"expected a certificate that can be served, found: {fault.reason or 'none'}") from fault
@@ -168,18 +165,3 @@ def _guarding_values(handler: Handler) -> Handler:
 
 def _json(answer: dict[str, Any]) -> web.Response:
     return web.Response(body=encode(answer), content_type="application/json")
-
-
-@contextmanager
-def _file_of(pem: bytes) -> Iterator[str]:
-    """The path of a file: OpenSSL loads certificates from files only. It is in memory if the system can do that."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("samara"), "wb") as file:
-            file.write(pem)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.TemporaryDirectory(prefix="samara-") as folder:  # only this user can read it
-            path = Path(folder, "pem")
-            path.write_bytes(pem)
-            yield str(path)
