@@ -150,7 +150,7 @@ class Operator:
         secrets = _secret_poller(settings, metrics, clock, inbox)
         codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
-        cache = Cache(registry, besides=(QUOTA,), built=codec.content, readings=readings)
+        cache = Cache(registry, extra_kinds=(QUOTA,), build_content=codec.content, readings=readings)
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())

@@ -157,7 +157,7 @@ async def list_cluster(
 ) -> Snapshot:
     """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
     codec = Codec(registry.managers)
-    cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
+    cache = Cache(registry, build_content=codec.content, readings=NO_READINGS, keep_bytes=True)
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
         on_kind(kind)

@@ -258,7 +258,7 @@ class Lint:
 
     def _alone(self, obj: Object) -> View:
         """A cluster with nothing in it but this object."""
-        cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
+        cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
         if obj.ref.kind in self._registry.kinds:
             cache.put(obj)
         return cache
