@@ -16,7 +16,7 @@ from samara.core.model import Ref, namespace_ref
 from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection, unrestricted
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
-from samara.kube.queries import allowed
+from samara.kube.queries import is_allowed
 from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 
 _MAX_ATTEMPTS = 8
@@ -142,7 +142,7 @@ class ApiClient:
     async def may_delete_sub_namespace(self, namespace: str, name: str) -> bool:
         """True also if the server does not answer the question: then the deletion itself will show it."""
         try:
-            return await allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
+            return await is_allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
         except (ApiError, msgspec.DecodeError):
             return True
 

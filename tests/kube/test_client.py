@@ -317,10 +317,10 @@ def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
     async def deed(client: Client, script: Script) -> None:
         await client.get(PATH)  # so that the connection is one that was used before
         with pytest.raises(errors.SamaraError):
-            await client.request(method, PATH, None if method == "GET" else b"{}", timeout=0.2)
+            await client.request(method, PATH, None if method == "GET" else b"{}")
         assert [seen.method for seen in script.seen] in (["GET", method], ["GET"])
 
-    with_server(deed, OK, answer, OK)
+    with_server(deed, OK, answer, OK, timeout=0.2)
 
 
 # no secrets

@@ -29,7 +29,7 @@ from samara.core.model import SECRET, Ref
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 
 SKEW = timedelta(days=1)
 """Certificates become valid this long before now: the clocks of the API server and of this machine may differ."""
@@ -149,7 +149,7 @@ class TlsSecret:
             group.create_task(self._watcher.run())
             group.create_task(self._keep_right())
 
-    def _on_object(self, raw: Bytes | None) -> None:
+    def _on_object(self, raw: RawObject | None) -> None:
         stored = None if raw is None else StoredSecret.of(raw)
         self._was_read, self._stored = True, stored
         if stored is None or stored.certificates == self._loaded:
@@ -250,7 +250,7 @@ class StoredSecret:
     is_cert_managers: bool
 
     @classmethod
-    def of(cls, raw: Bytes) -> StoredSecret:
+    def of(cls, raw: RawObject) -> StoredSecret:
         metadata, (kind, data) = _secret(raw).metadata, secret_data(raw)
         is_cert_managers = CERT_MANAGER in (metadata.annotations or {})
         return cls(metadata.uid, int(metadata.resourceVersion), kind or TYPE, from_data(data), is_cert_managers)

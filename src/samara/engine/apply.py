@@ -38,7 +38,7 @@ from samara.kube.client import (
     address,
     collection,
 )
-from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
+from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, restore_own_fields, version_of
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -269,7 +269,7 @@ class _Attempt:
     ) -> bytes:
         sent = body(live.ref, content, {**meta, **_version(live)})
         if rules_for(live.ref.kind).restore_own_fields:  # the cache does not hold these fields
-            sent = with_kept(live.ref.kind, sent, await self.client.get(address(live.ref)))
+            sent = restore_own_fields(live.ref.kind, sent, await self.client.get(address(live.ref)))
         return await self.client.request("PUT", address(live.ref), sent, params={**OUR_WRITES, **(more or {})})
 
     async def _release(self, write: Release) -> int:
