@@ -61,8 +61,8 @@ from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.web.health import Health
-from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, orphans
-from samara.web.server import answering
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, count_orphans
+from samara.web.server import serving
 
 if TYPE_CHECKING:
     from samara.admission.admission import Admission, Listener
@@ -177,7 +177,7 @@ class Operator:
         self._store_config = (
             StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
         )
-        timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
+        timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
@@ -185,7 +185,7 @@ class Operator:
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._waiting_for, converted)
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
+            CopyMetrics(registry, self._controller.counts, cache.sources, partial(count_orphans, cache)),
             QueueMetrics(self._controller.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
@@ -216,7 +216,7 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
-        listening = answering(self._options.http_address, self.health, self.metrics)
+        listening = serving(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
             await _first(stop, self._changed)

@@ -32,7 +32,7 @@ from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
 from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
-from samara.web.server import answering, split_address
+from samara.web.server import serving, split_address
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
 SPECIFIED = {
@@ -143,7 +143,7 @@ async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
-        answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
+        serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
         aiohttp.ClientSession() as session,
         asyncio.timeout(8),
     ):
@@ -454,7 +454,7 @@ def test_the_error_names_an_address_in_use() -> None:
             other.listen()
             port = other.getsockname()[1]
             with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--http-address"):
-                async with answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
+                async with serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
                     pytest.fail("two listen on one port")
 
     on_stage(deed)
@@ -465,7 +465,7 @@ def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(log, "info", lambda event, address: addresses.append(address))
 
     async def deed(stage: Stage) -> None:
-        async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
+        async with serving("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
             assert (await _get(session, f"http://{addresses[0]}/healthz"))[0] == 200
 
     on_stage(deed)

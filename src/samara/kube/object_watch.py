@@ -14,7 +14,7 @@ from samara.core.model import Ref
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, raw_event
 from samara.kube.errors import NotFound, SamaraError, Unreachable
-from samara.kube.reflector import complete_lines, opened_in_time
+from samara.kube.reflector import opened_watch
 
 _WATCH_SECONDS = 60
 """The API server is asked to end a watch after this long."""
@@ -87,11 +87,9 @@ class ObjectWatcher:
         the read and the watch is not missed."""
         kind, selector = self._ref.kind, f"metadata.name={self._ref.name}"
         params = {"watch": "1", "fieldSelector": selector, "timeoutSeconds": str(_WATCH_SECONDS)}
-        opening = asyncio.timeout(_SILENCE)
         path = collection(kind, self._ref.namespace)
-        async with opened_in_time(opening, kind), self._client.stream(path, params) as content:
-            opening.reschedule(None)
-            async for lines in complete_lines(content, _SILENCE, kind):
+        async with opened_watch(self._client, kind, path, params, _SILENCE) as watch:
+            async for lines in watch:
                 for line in filter(None, lines):
                     self._event(line)
 

@@ -115,7 +115,7 @@ async def remove(session: Session, cluster: ClusterPlans, orphans: list[Orphan],
 def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
     """True if its namespace or its source is paused. A source that cannot be read may be paused."""
     cache, ref = cluster.snapshot.cache, orphan.key.source
-    if ref.kind in cluster.snapshot.unknown:
+    if ref.kind in cluster.snapshot.unlisted:
         return True
     namespace, source = cache.get(namespace_ref(orphan.live.ref.namespace)), cache.get(ref)
     is_source_paused = source is not None and paused_by(source, cluster.registry[orphan.key.source_type], cache)
