@@ -25,9 +25,9 @@ from samara.web.server import split_address
 
 MAX_REVIEW_BYTES = 8 * 2**20
 MAX_CONVERSION_BYTES = 32 * 2**20
-"""A ConversionReview holds up to a full page of a list."""
+"""Larger, because a ConversionReview holds up to a full page of a list."""
 ANSWER_SECONDS = 4.0
-"""For one answer. Less than the API server waits, so that it gets the reason."""
+"""The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
 _KEEPALIVE_SECONDS = 180.0
 """Longer than the API server keeps an idle connection. Otherwise it would now and then write to a closed one."""
 _SHUTDOWN_SECONDS = 2.0
@@ -35,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
-class AuditEntry:
+class RequestLabels:
     """The metric labels of one request. Unguarded kinds share one label, since a caller can make up names."""
 
     kind: str = "other"
@@ -43,7 +43,7 @@ class AuditEntry:
 
 
 class WebhookServer:
-    """Listens as soon as it has a certificate. A new certificate is used for all handshakes that follow."""
+    """Listens as soon as it has a certificate. After `load`, all new connections get the new certificate."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class WebhookServer:
         self.not_ready_reason: str | None = "not listening yet"
 
     def load(self, certificates: Certificates) -> None:
+        """Uses this certificate for new connections."""
         try:
             with pem_file(certificates.serving + certificates.key) as path:
                 self._context.load_cert_chain(path)
@@ -99,19 +100,19 @@ class WebhookServer:
             await runner.cleanup()
 
     async def _admit(self, request: web.Request) -> web.StreamResponse:
-        started, entry = monotonic(), AuditEntry()
+        started, labels = monotonic(), RequestLabels()
         try:
             review = await self._read(request)
             if review.guarded is not None:
-                entry.kind = str(review.guarded.kind)
+                labels.kind = str(review.guarded.kind)
             faults = await self._faults(review)
-            entry.result = "refused" if faults else "allowed"
+            labels.result = "refused" if faults else "allowed"
             return _json(verdict(review.uid, faults))
         finally:
-            self._metrics.admission_answered(entry.kind, entry.result, monotonic() - started)
+            self._metrics.admission_answered(labels.kind, labels.result, monotonic() - started)
 
     async def _mutate(self, request: web.Request) -> web.StreamResponse:
-        """Needs only the object, so it also answers before the caches are filled."""
+        """Answers even before the caches are filled, because defaults depend only on the object."""
         review = await self._read(request)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
