@@ -138,7 +138,8 @@ class Codec:
         self._key = secrets.token_bytes(32)
         self._shared_contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
-        self._shared_metadata: WeakValueDictionary[frozenset[tuple[str, str]], Metadata] = WeakValueDictionary()
+        self._shared_metadata: WeakValueDictionary[tuple[str, ...], Metadata] = WeakValueDictionary()
+        """By all keys, in the order of the API server, and then all values: smaller than a set of pairs."""
         self._shared_keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
@@ -153,7 +154,7 @@ class Codec:
             uid=meta.uid,
             resource_version=int(meta.resourceVersion),
             content=self._content(_strip_own_fields(kind, fields)),
-            labels=self._share(meta.labels),
+            labels=self._share_labels(kind, meta.labels),
             annotations=self._share(meta.annotations),
             created=sys.intern(meta.creationTimestamp or ""),
             generation=meta.generation,
@@ -183,9 +184,13 @@ class Codec:
             field = self._shared_fields[name, digest] = Field(sys.intern(name), digest, bytes(raw))
         return field
 
+    def _share_labels(self, kind: Kind, labels: dict[str, str] | None) -> Metadata:
+        """A Namespace has a label with its own name, so no other object has equal ones."""
+        return Metadata(labels or {}) if kind == NAMESPACE else self._share(labels)
+
     def _share(self, metadata: dict[str, str] | None) -> Metadata:
-        items = frozenset(metadata.items()) if metadata else frozenset()
-        return self._shared_metadata.setdefault(items, Metadata(metadata or {}))
+        metadata = metadata or {}
+        return self._shared_metadata.setdefault((*metadata, *metadata.values()), Metadata(metadata))
 
     def _our_entries(self, meta: _Metadata) -> list[_ManagedFields]:
         """The entries of managedFields that say what our managers wrote into this object."""
