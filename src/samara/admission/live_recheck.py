@@ -25,8 +25,8 @@ from samara.kube.errors import Forbidden
 from samara.kube.queries import dry_run_create, read_object
 
 ROUNDS = 8
-"""How often the vocabularies are asked about one request: each time they may look up something new, such as the next
-ancestor of a namespace."""
+"""How often the vocabularies are asked about one request at most. Each time they may look up more objects, such as the
+next ancestor of a namespace."""
 NAMESPACES_PER_LABEL = 2
 """How many namespaces are read for a label. One is enough to refuse, unless it is the namespace of the request."""
 Label = tuple[str, str]
@@ -69,7 +69,7 @@ class Validator:
         return tuple(dict.fromkeys(faults))
 
     def _live_reads(self, view: RecordingView) -> Iterator[Coroutine[None, None, None]]:
-        """Reads for everything that was looked up and is not read yet, also if the cache has nothing there."""
+        """Reads for everything that was looked up and not yet read, even if the cache has no object at that address."""
         yield from [self._read(ref, view) for ref in view.unread_refs()]
         yield from [self._list(label, view) for label in view.unread_labels()]
         yield from [self._dry_run(query, view) for query in view.unsent_dry_runs()]

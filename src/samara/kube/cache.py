@@ -35,7 +35,7 @@ class KindStore:
     not_served: bool = False
     """True while the API server does not know the kind, or does not let us list it."""
     needs_relist: bool = False
-    """True if an object was found that the last list did not contain."""
+    """True if a read returned an object that the last list did not contain."""
     absence_unproven_until: float = 0.0
     """By the loop's clock. Until then a missing object proves nothing."""
 

@@ -81,7 +81,7 @@ class Snapshot:
         """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
         A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
-        what they create from it.
+        objects that they create from it.
         """
         for kind in kinds:
             self.cache.add_kind(kind)

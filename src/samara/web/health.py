@@ -67,8 +67,8 @@ class Health:
         waiting.update(self.unserved)
         webhook = self.webhooks.not_ready_reason if self.webhooks is not None else None
         refused = self.leader.refused() if self.leader is not None else None
-        others = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refused}
-        waiting.update({what: reason for what, reason in others.items() if reason is not None})
+        obstacles = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refused}
+        waiting.update({name: reason for name, reason in obstacles.items() if reason is not None})
         ready = webhook is None and not any(map(self._is_unlisted, self.reflectors))
         return ready, {"ok": ready, "waiting": waiting}
 

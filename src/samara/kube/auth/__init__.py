@@ -220,18 +220,22 @@ def _proxy(entry: kc.Entry, url: str) -> str | None:
     return _url(url, f"{entry}: proxy-url", "http://host:port", userinfo=True).geturl() if url else None
 
 
-def _url(text: str, what: str, example: str, *, userinfo: bool = False) -> SplitResult:
+def _url(text: str, field_name: str, example: str, *, userinfo: bool = False) -> SplitResult:
     """Parses an http or https URL. No message quotes it, since it may hold a password."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        raise ConfigError(f"{what}: expected a URL like {example}, found one that cannot be read") from None
+        raise ConfigError(f"{field_name}: expected a URL like {example}, found one that cannot be read") from None
     if parts.scheme not in ("http", "https"):
         given = parts.scheme if usable else "no URL"
-        raise ConfigError(f"{what}: expected a URL like {example}, found {given}; only http and https are supported")
+        raise ConfigError(
+            f"{field_name}: expected a URL like {example}, found {given}; only http and https are supported"
+        )
     if not usable:
-        raise ConfigError(f"{what}: expected a URL like {example}, found one without a host")
+        raise ConfigError(f"{field_name}: expected a URL like {example}, found one without a host")
     if "@" in parts.netloc and not userinfo:
-        raise ConfigError(f"{what}: expected a URL like {example}, found a password in it; use username and password")
+        raise ConfigError(
+            f"{field_name}: expected a URL like {example}, found a password in it; use username and password"
+        )
     return parts

@@ -274,37 +274,37 @@ def _document(file: Path) -> Mapping[str, Any]:
     return document
 
 
-def _merged(documents: Iterable[tuple[Path, Mapping[str, Any]]], what: str) -> dict[str, Entry]:
+def _merged(documents: Iterable[tuple[Path, Mapping[str, Any]]], section: str) -> dict[str, Entry]:
     merged: dict[str, Entry] = {}
     for file, document in documents:
         entries: dict[str, Entry] = {}
-        for name, body in _named(file, document, what):
+        for name, body in _named(file, document, section):
             if name in entries:
-                raise ConfigError(f"{file}: expected every {what} once, found {name!r} twice; remove one")
-            entries[name] = Entry(f"{what} {name!r}", file, body)
+                raise ConfigError(f"{file}: expected every {section} once, found {name!r} twice; remove one")
+            entries[name] = Entry(f"{section} {name!r}", file, body)
         merged = entries | merged
     return merged
 
 
-def _named(file: Path, document: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    items = document.get(f"{what}s") or []
-    expected = f"{file}: expected {what}s to be a list of `name` and `{what}`"
+def _named(file: Path, document: Mapping[str, Any], section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    items = document.get(f"{section}s") or []
+    expected = f"{file}: expected {section}s to be a list of `name` and `{section}`"
     if not isinstance(items, list):
         raise ConfigError(f"{expected}, found a {type(items).__name__}")
     for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise ConfigError(f"{expected}, found an entry without a name")
-        body = item.get(what) or {}
+        body = item.get(section) or {}
         if not isinstance(body, dict):
             raise ConfigError(f"{expected}, found a {type(body).__name__} under {item['name']!r}")
         yield item["name"], body
 
 
-def _lookup(entry: Entry, what: str, name: str, entries: Mapping[str, Entry]) -> Entry:
+def _lookup(entry: Entry, section: str, name: str, entries: Mapping[str, Entry]) -> Entry:
     if name in entries:
         return entries[name]
     given = f"{name!r}, which is not defined" if name else "none"
-    raise ConfigError(f"{entry}: expected the name of a {what}, found {given}; there are: {_names(entries)}")
+    raise ConfigError(f"{entry}: expected the name of a {section}, found {given}; there are: {_names(entries)}")
 
 
 def _user(entry: Entry) -> User:

@@ -69,14 +69,14 @@ def pem_file(pem: Pem) -> Iterator[Path]:
             yield path
 
 
-def read(pem: Pem, what: str) -> bytes:
-    """The PEM text. An error begins with `what`."""
+def read(pem: Pem, name: str) -> bytes:
+    """The PEM text. An error begins with `name`."""
     if isinstance(pem, bytes):
         return pem
     try:
         return pem.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{what} cannot be read: {_reason(error)}") from error
+        raise ConfigError(f"{name} cannot be read: {_reason(error)}") from error
 
 
 def _trusting(ca: Pem) -> SSLContext:
