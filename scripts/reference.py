@@ -74,7 +74,7 @@ async def _collected() -> list[Any]:
     idle = SimpleNamespace(synced=False, obstacle=None)
     health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
     collectors = (
-        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), orphans=lambda source_type: 0),
+        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), count_orphans=lambda source_type: 0),
         QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),
         WatchMetrics((), unserved=()),
         ProcessMetrics(health, MassDeleteGuard(None, 0.0, clock), is_leading=lambda: False, longest_stall=lambda: 0.0),

@@ -61,8 +61,8 @@ from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.web.health import Health
-from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, orphans
-from samara.web.server import answering
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, count_orphans
+from samara.web.server import serving
 
 if TYPE_CHECKING:
     from samara.admission.admission import Admission, Listener
@@ -150,7 +150,7 @@ class Operator:
         secrets = _secret_poller(settings, metrics, clock, inbox)
         codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
-        cache = Cache(registry, besides=(QUOTA,), built=codec.content, readings=readings)
+        cache = Cache(registry, extra_kinds=(QUOTA,), build_content=codec.content, readings=readings)
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())
@@ -179,7 +179,7 @@ class Operator:
         self._store_config = (
             StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
         )
-        timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
+        timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
@@ -187,7 +187,7 @@ class Operator:
         self.health = Health(self._reflectors, self._controller, leader, self._admission, self._unserved, converted)
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
+            CopyMetrics(registry, self._controller.counts, cache.sources, partial(count_orphans, cache)),
             QueueMetrics(self._controller.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
@@ -218,7 +218,7 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
-        listening = answering(self._options.http_address, self.health, self.metrics)
+        listening = serving(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
             await _wait_for_any(stop, self._changed)

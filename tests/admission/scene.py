@@ -304,7 +304,7 @@ class Scene:
         registry = registry or a_registry()
         codec = Codec(registry.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
-        cache = Cache(registry, built=codec.content, readings=NO_READINGS)
+        cache = Cache(registry, build_content=codec.content, readings=NO_READINGS)
         is_leading = leads or (lambda: self.leads)
         return AdmissionDeps(client, codec, cache, registry, HOME, is_leading, lambda kind: self.listed, Metrics())
 

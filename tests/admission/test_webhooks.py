@@ -179,7 +179,7 @@ def test_an_endpoint_recognises_client_configs_that_call_it() -> None:
         assert endpoint.is_called_by(endpoint.client_config(ADMIT, b""))
     assert not URL.is_called_by(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
     assert not SERVICE.is_called_by(Endpoint("elsewhere").client_config(ADMIT, b""))
-    assert not SERVICE.is_called_by(Endpoint("samara", service="other").client_config(ADMIT, b""))
+    assert not SERVICE.is_called_by({"service": {"namespace": "samara", "name": "other"}})
     assert not SERVICE.is_called_by({})
 
 

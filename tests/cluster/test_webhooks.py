@@ -149,7 +149,7 @@ class Webhooks:
         self._registry = registry or a_registry()
         self._crds = crds
         self._codec = Codec(self._registry.managers)
-        self._cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
+        self._cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
         self.port = port or free_port()
         self.clock = Clock()
         self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)

@@ -319,10 +319,10 @@ def test_no_other_request_is_sent_twice(method: str, answer: Answer) -> None:
     async def scenario(client: Client, script: Script) -> None:
         await client.get(PATH)  # so that the connection is one that was used before
         with pytest.raises(errors.SamaraError):
-            await client.request(method, PATH, None if method == "GET" else b"{}", timeout=0.2)
+            await client.request(method, PATH, None if method == "GET" else b"{}")
         assert [seen.method for seen in script.seen] in (["GET", method], ["GET"])
 
-    with_server(scenario, OK, answer, OK)
+    with_server(scenario, OK, answer, OK, timeout=0.2)
 
 
 # no secrets

@@ -15,7 +15,7 @@ from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refu
 
 from samara.core.model import SECRET, Ref
 from samara.kube.client import Client, unrestricted
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 
 REF = Ref(SECRET, "samara", "config")
 ABSENT = refuses(404, "NotFound", "there is none")
@@ -37,7 +37,7 @@ class Followed:
     """The versions of the object; None if it did not exist."""
     faults: list[str] = field(default_factory=list)
 
-    def taken(self, raw: Bytes | None) -> None:
+    def taken(self, raw: RawObject | None) -> None:
         self.seen.append(None if raw is None else int(json.loads(bytes(raw))["metadata"]["resourceVersion"]))
         self.script.news.set()
 

@@ -26,7 +26,7 @@ from samara.kube.ingest import relevance_pattern
 from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
-TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, longest=30.0, max_backoff=0.2)
+TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, watch_length=30.0, max_backoff=0.2)
 STAYS = streams()
 
 
@@ -491,7 +491,7 @@ async def ends_late(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.parametrize(
     ("timings", "answer"),
-    [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, longest=1.0), ends_late)],
+    [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, watch_length=1.0), ends_late)],
     ids=["silent", "ended"],
 )
 def test_a_streamed_list_without_an_end_is_fetched_in_pages(timings: ReflectorTimings, answer: Answer) -> None:

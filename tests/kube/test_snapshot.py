@@ -98,7 +98,7 @@ def test_a_list_whose_pages_expired_starts_again() -> None:
 
 def test_a_kind_that_is_not_served_does_not_count_as_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
-    assert list(shot.unknown) == [SECRET]
+    assert list(shot.unlisted) == [SECRET]
     assert not shot.cache.has_synced(SECRET)
 
 

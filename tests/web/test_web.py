@@ -31,7 +31,7 @@ from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
 from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
-from samara.web.server import answering, split_address
+from samara.web.server import serving, split_address
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
 SPECIFIED = {
@@ -142,7 +142,7 @@ async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
-        answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
+        serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
         aiohttp.ClientSession() as session,
         asyncio.timeout(8),
     ):
@@ -453,7 +453,7 @@ def test_the_error_names_an_address_in_use() -> None:
             other.listen()
             port = other.getsockname()[1]
             with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--http-address"):
-                async with answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
+                async with serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
                     pytest.fail("two listen on one port")
 
     on_stage(scenario)
@@ -463,7 +463,7 @@ def test_for_port_0_the_log_names_the_chosen_port(caplog: pytest.LogCaptureFixtu
     caplog.set_level("INFO", "samara")
 
     async def scenario(stage: Stage) -> None:
-        async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
+        async with serving("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
             (address,) = [getattr(record, "fields", {})["address"] for record in caplog.records]
             assert (await _get(session, f"http://{address}/healthz"))[0] == 200
 

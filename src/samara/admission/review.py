@@ -1,4 +1,4 @@
-"""AdmissionReview v1: decodes it to a `Request` for the vocabularies, and encodes their faults or edits."""
+"""AdmissionReview v1: decodes a review to a `Request`, and encodes the faults or edits of the vocabularies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
 _STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
-"""By class of fault, the gravest first. The gravest fault decides the status of the answer."""
+"""The status and reason for each class of fault, the gravest first. The gravest fault decides the answer."""
 Json = dict[str, Any]
 
 
@@ -45,15 +45,16 @@ GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One question of the API server."""
+    """One admission request of the API server."""
 
     uid: str
     request: Request | None
-    """None if no vocabulary judges this kind."""
+    """None if no vocabulary guards this kind."""
     guarded: GuardedKind | None = None
 
 
 def guarded_kinds(registry: Registry) -> GuardedKinds:
+    """Every kind whose objects at least one source type validates or defaults."""
     guarding: dict[Kind, list[SourceType]] = {}
     for source_type in registry.source_types:
         for kind in source_type.admission.kinds if source_type.admission is not None else ():
@@ -61,7 +62,7 @@ def guarded_kinds(registry: Registry) -> GuardedKinds:
     return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(guarding[kind])) for kind in guarding}
 
 
-# the question
+# the request
 
 
 class _Kind(msgspec.Struct):
@@ -92,7 +93,8 @@ _metadata = msgspec.json.Decoder(Json).decode
 
 
 def read_review(body: bytes, guarded: GuardedKinds, codec: Codec) -> Review:
-    """The kind is that of the object in the body: the API server converts it to a version of the webhook's rules."""
+    """Decodes a request body. The object in it has the version of the webhook's rules, to which the API server converts
+    it."""
     try:
         review = _review(body)
         sent = review.request
@@ -116,13 +118,13 @@ def _request(sent: _Request, operation: Operation, kind: Kind, codec: Codec) -> 
 
 
 def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Object | None:
-    """The content stays as it was sent. A new object may lack name and namespace, which the request has."""
+    """The content stays as it was sent. Name and namespace come from the request if a new object lacks them."""
     if bytes(raw) in _ABSENT:
         return None
     fields = _fields(raw)
     meta = _metadata(fields["metadata"])
     given = {key: value for key, value in meta.items() if value not in ("", None)}
-    # The API server generates the name after admission, with five characters.
+    # The API server generates the name after admission: the prefix and five characters.
     name = sent.name or f"{meta.get('generateName') or ''}xxxxx"
     namespace = {"namespace": sent.namespace} if kind.namespaced else {}
     fields["metadata"] = msgspec.Raw(encode({"name": name, **namespace, **given}))
@@ -145,7 +147,7 @@ def verdict(uid: str, faults: Iterable[str]) -> Json:
 
 
 def _message(faults: tuple[str, ...]) -> str:
-    """One fault stays as it is, since people and scripts know its text. Several become one sentence each."""
+    """A single fault stays as it is, since people and scripts know its text. Several become one sentence each."""
     if len(faults) == 1:
         return str(faults[0])  # a plain str: msgspec encodes no subclass
     return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."

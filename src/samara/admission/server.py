@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -22,15 +18,16 @@ from samara.admission.review import GuardedKinds, MalformedError, Review, patch,
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
+from samara.kube.auth.tls import pem_file
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
 from samara.web.server import split_address
 
 MAX_REVIEW_BYTES = 8 * 2**20
 MAX_CONVERSION_BYTES = 32 * 2**20
-"""A ConversionReview holds up to a full page of a list."""
+"""Larger, because a ConversionReview holds up to a full page of a list."""
 ANSWER_SECONDS = 4.0
-"""For one answer. Less than the API server waits, so that it gets the reason."""
+"""The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
 _KEEPALIVE_SECONDS = 180.0
 """Longer than the API server keeps an idle connection. Otherwise it would now and then write to a closed one."""
 _SHUTDOWN_SECONDS = 2.0
@@ -38,7 +35,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
-class AuditEntry:
+class RequestLabels:
     """The metric labels of one request. Unguarded kinds share one label, since a caller can make up names."""
 
     kind: str = "other"
@@ -46,7 +43,7 @@ class AuditEntry:
 
 
 class WebhookServer:
-    """Listens as soon as it has a certificate. A new certificate is used for all handshakes that follow."""
+    """Listens as soon as it has a certificate. After `load`, all new connections get the new certificate."""
 
     def __init__(
         self,
@@ -68,8 +65,9 @@ class WebhookServer:
         self.not_ready_reason: str | None = "not listening yet"
 
     def load(self, certificates: Certificates) -> None:
+        """Uses this certificate for new connections."""
         try:
-            with _file_of(certificates.serving + certificates.key) as path:
+            with pem_file(certificates.serving + certificates.key) as path:
                 self._context.load_cert_chain(path)
         except ssl.SSLError as fault:  # for example a key that is too short for this machine's policy
             raise ConfigError(f"expected a certificate that can be served, found: {fault.reason or 'none'}") from fault
@@ -102,19 +100,19 @@ class WebhookServer:
             await runner.cleanup()
 
     async def _admit(self, request: web.Request) -> web.StreamResponse:
-        started, entry = monotonic(), AuditEntry()
+        started, labels = monotonic(), RequestLabels()
         try:
             review = await self._read(request)
             if review.guarded is not None:
-                entry.kind = str(review.guarded.kind)
+                labels.kind = str(review.guarded.kind)
             faults = await self._faults(review)
-            entry.result = "refused" if faults else "allowed"
+            labels.result = "refused" if faults else "allowed"
             return _json(verdict(review.uid, faults))
         finally:
-            self._metrics.count_admission(entry.kind, entry.result, monotonic() - started)
+            self._metrics.count_admission(labels.kind, labels.result, monotonic() - started)
 
     async def _mutate(self, request: web.Request) -> web.StreamResponse:
-        """Needs only the object, so it also answers before the caches are filled."""
+        """Answers even before the caches are filled, because defaults depend only on the object."""
         review = await self._read(request)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
@@ -168,18 +166,3 @@ def _guarding_values(handler: Handler) -> Handler:
 
 def _json(answer: dict[str, Any]) -> web.Response:
     return web.Response(body=encode(answer), content_type="application/json")
-
-
-@contextmanager
-def _file_of(pem: bytes) -> Iterator[str]:
-    """The path of a file: OpenSSL loads certificates from files only. It is in memory if the system can do that."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("samara"), "wb") as file:
-            file.write(pem)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.TemporaryDirectory(prefix="samara-") as folder:  # only this user can read it
-            path = Path(folder, "pem")
-            path.write_bytes(pem)
-            yield str(path)

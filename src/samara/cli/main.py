@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samara.cli.options import Debug
-from samara.kube.lean import without_public_authorities
+from samara.kube.aiohttp_import import small_aiohttp
 
 if TYPE_CHECKING:  # imported when an error occurs: it takes longer than all other imports of this module
     from samara.kube.errors import SamaraError
@@ -60,7 +60,7 @@ class Commands(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
-            with without_public_authorities():
+            with small_aiohttp():
                 command: click.Command = import_module(f"samara.cli.commands.{name}").command
             return command
         from importlib.metadata import entry_points  # slow to import, and seldom needed

@@ -38,7 +38,7 @@ from samara.kube.client import (
     address,
     collection,
 )
-from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
+from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, restore_own_fields, version_of
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -273,7 +273,7 @@ class _Attempt:
     ) -> bytes:
         payload = body(live.ref, content, {**meta, **_preconditions(live)})
         if rules_for(live.ref.kind).restore_own_fields:  # the cache does not hold these fields
-            payload = with_kept(live.ref.kind, payload, await self.client.get(address(live.ref)))
+            payload = restore_own_fields(live.ref.kind, payload, await self.client.get(address(live.ref)))
         return await self.client.request("PUT", address(live.ref), payload, params=params)
 
     async def _release(self, write: Release) -> int:

@@ -10,7 +10,7 @@ from math import ceil, inf
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.writes import Write
 from samara.engine.apply import Outcome, Result
-from samara.kube.errors import MOST_WAIT
+from samara.kube.errors import MAX_WAIT
 
 _FIRST_DELAY = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
 """Seconds before the second attempt; the delay doubles with each further one."""
@@ -70,7 +70,7 @@ class RetryBackoff:
         delay = self._delay(result.outcome, attempts)
         if result.outcome is Outcome.REFUSED:
             delay = min(delay, self._until_release(write.ref.namespace_or_name))
-        delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
+        delay = max(delay, min(result.retry_after or 0.0, MAX_WAIT))
         faults = _faults(before, result)
         is_reported = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
         state = RetryState(attempts, self._clock() + delay, is_reported, _message(before, result), faults)

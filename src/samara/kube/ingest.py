@@ -1,4 +1,4 @@
-"""Takes raw objects from lists and watches into the cache. Relevant objects are parsed; of others only the address
+"""Takes raw objects from lists and watches into the cache. Relevant objects are parsed, and of others only the address
 is kept."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from samara.kube.codec import (
     MALFORMED,
     Codec,
     RawEvent,
+    decode_address,
     is_truncated,
     raw_event,
-    slim,
     truncate_deep_json,
 )
 from samara.kube.errors import Unreachable
@@ -31,8 +31,8 @@ PAGE_SIZE = 500
 
 def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
     """Matches the bytes of every object that must be parsed: it has one of these keys, or our field manager."""
-    spelled = [re.escape(key.encode()) for key in sorted(metadata_keys)]
-    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
+    keys = [re.escape(key.encode()) for key in sorted(metadata_keys)]
+    return re.compile(b"|".join((*keys, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
 
 
 class Envelope(NamedTuple):
@@ -83,13 +83,13 @@ class Ingest:
 
     def envelope(self, raw: msgspec.Raw) -> Envelope:
         try:
-            meta = slim(raw).metadata
+            meta = decode_address(raw).metadata
         except RecursionError:
-            meta = slim(self._truncated(bytes(raw))).metadata
+            meta = decode_address(self._truncated(bytes(raw))).metadata
         return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
 
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
-        """Updates the cache with one object."""
+        """Updates the cache with one object, if it is newer than the cached one."""
         ref, version = envelope
         if not self._cache.is_newer(ref, int(version)):
             return STALE

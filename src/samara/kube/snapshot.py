@@ -1,4 +1,4 @@
-"""Lists the cluster once, for commands. The cache is filled as the reflectors fill it, and plans are made from it."""
+"""Lists the cluster once, for commands. It fills a cache as the reflectors do, and makes plans from it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.queries import crd_established, dry_run_create, namespace_alive, owner_annotation, read_object
 
 _MAX_LISTS = 5
-"""How often a list is tried whose pages expire while they are read."""
+"""How often a list is begun again because its pages expired while they were read."""
 _MAX_ROUNDS = 10
-"""Each round answers all queries of the plans. A plan with new queries after that many is given up."""
+"""Each round answers all queries of the plans. Planning fails if there are new queries after this many rounds."""
 _CONCURRENCY = 8
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
-"""Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
+"""Reads these paths from the secret manager once. The reading of an unreadable path has a `fault`."""
 
 
 @dataclass(slots=True)
@@ -53,21 +53,21 @@ class Snapshot:
     """Dry runs create objects here."""
     read_paths: ReadPaths
     marked: dict[Ref, Object] = field(default_factory=dict)
-    """Every object with a mark of any source type, also if that type does not count it as a copy."""
-    unknown: dict[Kind, str] = field(default_factory=dict)
+    """Every object with a mark of any source type, even if that type does not count it as a copy."""
+    unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
-    async def plans(self, rules: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
+    async def plans(self, policy: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
         """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
         plans: dict[Key, Plan] = {}
-        todo = set(self.keys() if keys is None else keys)
+        pending = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
-            plans |= {key: plan(key, self.cache, self.cache.registry, rules) for key in todo}
-            todo = {key for key in todo if plans[key].read_first or plans[key].reads}
-            if not todo:
+            plans |= {key: plan(key, self.cache, self.cache.registry, policy) for key in pending}
+            pending = {key for key in pending if plans[key].read_first or plans[key].reads}
+            if not pending:
                 return {key: plans[key] for key in sorted(plans, key=str)}
-            await self.read_all(look.ref for key in todo for look in plans[key].read_first)
-            await self._answer_all(query for key in todo for query in plans[key].reads)
+            await self.read_all(step.ref for key in pending for step in plans[key].read_first)
+            await self._answer_all(query for key in pending for query in plans[key].reads)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
@@ -81,14 +81,14 @@ class Snapshot:
         """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
         A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
-        what they create from it.
+        objects that they create from it.
         """
         for kind in kinds:
             self.cache.add_kind(kind)
             try:
                 await _Lister(self, kind, METADATA_LIST).run()
             except SamaraError as fault:
-                self.unknown[kind] = str(fault)
+                self.unlisted[kind] = str(fault)
         source_types = self.cache.registry.source_types
         candidates = [ref for ref in self.marked if ref.kind in set(kinds)]
         for ref in candidates:
@@ -99,7 +99,7 @@ class Snapshot:
         """Reads single objects into the cache."""
         limit = asyncio.Semaphore(_CONCURRENCY)
 
-        async def one(ref: Ref) -> None:
+        async def read_one(ref: Ref) -> None:
             async with limit:
                 obj = await self.read(ref)
             if obj is None:
@@ -107,7 +107,7 @@ class Snapshot:
             else:
                 self.cache.put(obj)
 
-        await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
+        await asyncio.gather(*(read_one(ref) for ref in dict.fromkeys(refs)))
 
     async def _answer_all(self, queries: Iterable[Query]) -> None:
         unique = dict.fromkeys(queries)
@@ -155,9 +155,9 @@ async def list_cluster(
     read_paths: ReadPaths,
     on_kind: Callable[[Kind], None],
 ) -> Snapshot:
-    """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
+    """Lists every kind of the registry once. `on_kind` is called before each list, to show progress."""
     codec = Codec(registry.managers)
-    cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
+    cache = Cache(registry, build_content=codec.content, readings=NO_READINGS, keep_bytes=True)
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
         on_kind(kind)
@@ -166,10 +166,9 @@ async def list_cluster(
         except (NotFound, Forbidden) as fault:
             if kind == NAMESPACE:
                 raise
-            if (
-                isinstance(fault, Forbidden) or kind not in registry.always_cached
-            ):  # a CRD that is not used need not be installed
-                snapshot.unknown[kind] = str(fault)
+            is_missing_crd = isinstance(fault, NotFound) and kind in registry.always_cached
+            if not is_missing_crd:  # a CRD that is not used need not be installed
+                snapshot.unlisted[kind] = str(fault)
     return snapshot
 
 

@@ -12,7 +12,7 @@ from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.kube import errors as kube
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 from samara.secretstores.base import (
     Forbidden,
     KubeSecret,
@@ -65,7 +65,7 @@ class StoreConfigWatcher:
         finally:
             await self._poller.close_store()
 
-    def _on_object(self, raw: Bytes | None) -> None:
+    def _on_object(self, raw: RawObject | None) -> None:
         config = None if raw is None else secret_data(raw)[1]
         self._reported = ""
         if not self._seen or config != self._config:

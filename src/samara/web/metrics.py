@@ -20,7 +20,7 @@ from samara.web.health import Health
 
 
 class MetricsPage:
-    """Prints what the engine has counted, after the state that the collectors read."""
+    """The text of the page: the state that the collectors read, and then what the engine has counted."""
 
     def __init__(self, counted: CollectorRegistry, *collectors: Collector) -> None:
         self._counted = counted
@@ -38,16 +38,16 @@ class CopyMetrics(Collector):
     def __init__(
         self,
         registry: Registry,
-        tallies: Mapping[Key, CopyCounts],
+        counts: Mapping[Key, CopyCounts],
         sources: Callable[[str], Iterable[object]],
-        orphans: Callable[[str], int],
+        count_orphans: Callable[[str], int],
     ) -> None:
-        """`sources` and `orphans` take the name of a source type."""
-        self._tallies = tallies
+        """`sources` and `count_orphans` take the name of a source type."""
+        self._counts = counts
         self._sources = sources
-        self._orphans = orphans
+        self._count_orphans = count_orphans
         self._source_types: dict[str, set[str]] = {}
-        """By vocabulary, because Prometheus refuses two samples with the same labels."""
+        """By vocabulary, which is the label: Prometheus refuses two samples with the same labels."""
         for source_type in registry.source_types:
             self._source_types.setdefault(source_type.vocabulary, set()).add(source_type.name)
 
@@ -60,16 +60,16 @@ class CopyMetrics(Collector):
             labels=["vocabulary"],
         )
         for vocabulary, names in self._source_types.items():
-            tallies = [tally for key, tally in self._tallies.items() if key.source_type in names]
-            for state, number in count_by_state(tallies).items():
+            counts = [count for key, count in self._counts.items() if key.source_type in names]
+            for state, number in count_by_state(counts).items():
                 copies.add_metric([vocabulary, state], number)
             sources.add_metric([vocabulary], sum(1 for name in names for _ in self._sources(name)))
-            orphans.add_metric([vocabulary], sum(map(self._orphans, names)))
+            orphans.add_metric([vocabulary], sum(map(self._count_orphans, names)))
         return copies, sources, orphans
 
 
 class QueueMetrics(Collector):
-    """The work that waits."""
+    """How much work waits, and for how long."""
 
     def __init__(self, queue: WorkQueue, oldest_pending: Callable[[], float]) -> None:
         self._queue = queue
@@ -139,8 +139,8 @@ class ProcessMetrics(Collector):
         )
 
 
-def orphans(cache: Cache, source_type: str) -> int:
-    """How many copies have lost their source. Namespaces do not count, because they belong to their users."""
+def count_orphans(cache: Cache, source_type: str) -> int:
+    """How many copies of a source type have lost their source. Namespaces belong to their users and do not count."""
     sources = set(cache.sources(source_type))
     keys = [key for key in cache.marked_sources() if key.source_type == source_type and key.source not in sources]
     return sum(copy.ref.kind.namespaced for key in keys for copy in cache.copies_of(key))

@@ -25,13 +25,13 @@ def split_address(address: str) -> tuple[str | None, int]:
 
 
 @asynccontextmanager
-async def answering(address: str, health: Health, metrics: MetricsPage) -> AsyncIterator[None]:
-    """Serves requests inside the context. The operator enters it first and leaves it last."""
+async def serving(address: str, health: Health, metrics: MetricsPage) -> AsyncIterator[None]:
+    """Answers requests inside the context. The operator enters it first and leaves it last."""
     app = web.Application()
     app.router.add_get("/healthz", _json(health.live))
     app.router.add_get("/readyz", _json(health.ready))
     app.router.add_get("/syncz", _json(health.synced))
-    app.router.add_get("/metrics", _metrics(metrics))
+    app.router.add_get("/metrics", _page(metrics))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -61,7 +61,7 @@ def _json(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamRespons
     return respond
 
 
-def _metrics(metrics: MetricsPage) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _page(metrics: MetricsPage) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def respond(request: web.Request) -> web.StreamResponse:
         return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 

@@ -76,7 +76,7 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
 def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[Orphan]:
     """Leaves out copies whose sources could not be listed, because one of these may want them."""
     unread = [
-        [kind for kind in _missing_kinds(session, cluster, orphan) if kind in cluster.snapshot.unknown]
+        [kind for kind in _missing_kinds(session, cluster, orphan) if kind in cluster.snapshot.unlisted]
         for orphan in orphans
     ]
 

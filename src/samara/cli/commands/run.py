@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from samara import log
 from samara.cli.options import Cluster, Command, kubectl_flags
+from samara.kube.aiohttp_import import small_aiohttp
 from samara.kube.errors import ConfigError
-from samara.kube.lean import without_public_authorities
 from samara.settings import STRUCTS, Settings, help_text
 from samara.settings import load as load_settings
 
@@ -77,7 +77,7 @@ def command(
     webhook_url: str | None,
 ) -> None:
     """Run the operator until SIGTERM or Ctrl-C."""
-    with without_public_authorities():
+    with small_aiohttp():
         from samara import app
 
     _check_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)

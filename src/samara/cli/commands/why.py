@@ -80,7 +80,7 @@ async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, 
             snapshot = await take_snapshot(session, note_unread=unread_notes.append)
         except Forbidden as fault:
             return await _answer_from_namespace(session, ref, str(fault))
-        if ref.kind in snapshot.unknown:
+        if ref.kind in snapshot.unlisted:
             return await _answer_from_namespace(session, ref, _unlisted_sources(snapshot, ref))
         if snapshot.cache.exists_unread(ref):
             await snapshot.read_all([ref])
@@ -96,7 +96,7 @@ def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
     )
     resources = (source_type.resource for source_type in source_types if source_type.resource is not None)
     kinds = dict.fromkeys((ref.kind, *resources))
-    return "; ".join(snapshot.unknown[kind] for kind in kinds if kind in snapshot.unknown)
+    return "; ".join(snapshot.unlisted[kind] for kind in kinds if kind in snapshot.unlisted)
 
 
 def parse_ref(text: str, namespace: str, registry: Registry) -> Ref:
@@ -122,7 +122,7 @@ async def _answer_from_plans(
     live = await cluster.snapshot.read(ref)
     keys = [*cache.claimants(ref)]
     owner = None if live is None else cluster.registry.owner(live, cache)
-    if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unknown:
+    if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unlisted:
         keys.append(owner)
     if any(is_unread(key, cache, cluster.registry) for key in keys):
         for text in unread_notes:

@@ -49,7 +49,7 @@ async def take_snapshot(
             read_paths,
             lambda kind: show_progress(f"reading {kind}"),
         )
-    for kind, reason in snapshot.unknown.items():
+    for kind, reason in snapshot.unlisted.items():
         session.note_once(f"{kind} is left out: {reason}")
     return snapshot
 
@@ -68,7 +68,7 @@ async def take_full_snapshot(session: Session) -> Snapshot:
     with progress() as show_progress:
         show_progress("looking for copies of other kinds")
         await snapshot.look_for_marks(others)
-    left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *unanswered]
+    left_out = [*(str(kind) for kind in others if kind in snapshot.unlisted), *unanswered]
     if left_out:
         kinds = sample(left_out)
         session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")

@@ -118,7 +118,7 @@ async def remove_orphans(session: Session, cluster: ClusterPlans, orphans: list[
 def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
     """True if its namespace or its source is paused, or if its source cannot be read and so may be paused."""
     cache, ref = cluster.snapshot.cache, orphan.key.source
-    if ref.kind in cluster.snapshot.unknown:
+    if ref.kind in cluster.snapshot.unlisted:
         return True
     namespace, source = cache.get(namespace_ref(orphan.live.ref.namespace)), cache.get(ref)
     is_source_paused = source is not None and paused_by(source, cluster.registry[orphan.key.source_type], cache)

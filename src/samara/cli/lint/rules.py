@@ -284,7 +284,7 @@ class Linter:
 
     def _view_of(self, obj: Object) -> View:
         """A cluster with only this object in it."""
-        cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
+        cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
         if obj.ref.kind in self._registry.kinds:
             cache.put(obj)
         return cache
