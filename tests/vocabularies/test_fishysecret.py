@@ -675,7 +675,7 @@ def test_a_path_is_optional_only_if_every_key_that_uses_it_is_optional() -> None
 def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out() -> None:
     world = a_world(optional())
     settle(world, RULES)
-    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, missing=300.0)
+    holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, absent_for=300.0)
     live = made(world)
     assert live is not None
     assert live.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")

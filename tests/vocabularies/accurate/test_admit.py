@@ -357,8 +357,8 @@ def test_naming_policies_get_the_name_and_the_root() -> None:
         return ("^top$", "^$1-.*") if name == "bad" else None
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
-    assert refusals(world, sub("good"), None, judged_by(denied=denied)) == ()
-    assert messages(refusals(world, sub("bad"), None, judged_by(denied=denied))) == (
+    assert refusals(world, sub("good"), None, judged_by(naming_refusal=denied)) == ()
+    assert messages(refusals(world, sub("bad"), None, judged_by(naming_refusal=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -369,12 +369,12 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = messages(refusals(a_world(r=ROOT), sub(), None, judged_by(denied=denied)), Undecidable)
+    (fault,) = messages(refusals(a_world(r=ROOT), sub(), None, judged_by(naming_refusal=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
 def test_row_26_reserved_names_are_refused() -> None:
-    rules = judged_by(reserved=lambda name: name.startswith("kube-"))
+    rules = judged_by(is_reserved=lambda name: name.startswith("kube-"))
     assert messages(refusals(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
@@ -396,7 +396,7 @@ def test_3_2_a_name_is_validated_on_creation_only() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise AssertionError("no policy is asked about a change")
 
-    rules = judged_by(denied=denied, reserved=lambda name: True)
+    rules = judged_by(naming_refusal=denied, is_reserved=lambda name: True)
     assert refusals(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
 
 
@@ -408,7 +408,7 @@ def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
 
 
 def test_the_first_broken_rule_of_a_sub_namespace_is_reported() -> None:
-    rules = judged_by(denied=lambda name, root: ("a", "b"), reserved=lambda name: True)
+    rules = judged_by(naming_refusal=lambda name, root: ("a", "b"), is_reserved=lambda name: True)
     (fault,) = refusals(a_world(r=ROOT), sub(), None, rules)
     assert "naming policies" in fault
     (fault,) = refusals(a_world(r=ROOT), sub(spec={"labels": {"a b": ""}}), None, rules)
