@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.world import World
 
-from samara.core.desired import Adopt, Copy, Mode, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Template
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
@@ -252,6 +252,8 @@ def assert_new_target_exists(world: World, write: Delete | Release) -> None:
     source = world.get(write.key.source)
     if write.key.source_type != fishysecret.NAME or source is None or source.deleting:
         return
+    if not namespace_accepts(world, write, Copy(write.ref, Template(UNAVAILABLE), by_name=True)):
+        return  # a namespace that withdraws its consent does not wait
     (copy,) = world.registry[write.key.source_type].desired(write.key.source, world).copies
     live, template = world.objects.get(copy.ref), copy.template
     assert copy.ref == write.ref or (live is not None and isinstance(template.content, Content))
