@@ -12,13 +12,13 @@ from tests.support.world import at
 from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.retry import RetryBackoff, RetryState
 
-REFUSED = Result(Outcome.REFUSED, "quota")
-FAILED = Result(Outcome.FAILED, "500")
-BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
-STALE = Result(Outcome.STALE, "409")
+REFUSED = Result(Ending.REFUSED, "quota")
+FAILED = Result(Ending.FAILED, "500")
+BROKEN = Result(Ending.FAILED, "a webhook fails", server_fault=True)
+STALE = Result(Ending.STALE, "409")
 MOST = 900.0
 
 
@@ -210,7 +210,7 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
         backoffs.release_namespace("a")
         clock.now += 0.01
 
-    assert backoffs.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
+    assert backoffs.note(create("a"), Result(Ending.REFUSED, "later", retry_after=20.0)) >= 20.0
 
 
 def test_a_namespace_is_released_at_most_once_per_second() -> None:

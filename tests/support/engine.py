@@ -11,7 +11,7 @@ from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier, Outcome, Result
+from samara.engine.apply import Applier, Ending, Result
 from samara.engine.controller import Controller, Options
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
@@ -33,7 +33,7 @@ from samara.kube.reflector import Observed, QuotaChanged
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 
-DONE = Result(Outcome.DONE)
+DONE = Result(Ending.DONE)
 
 
 class EngineHarness:

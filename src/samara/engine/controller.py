@@ -38,7 +38,7 @@ from samara.core.writes import (
     Write,
     WriteStatus,
 )
-from samara.engine.apply import Outcome
+from samara.engine.apply import Ending
 from samara.engine.chunks import CHUNK, MAX_WAITING, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
@@ -318,7 +318,7 @@ class Controller:
             self.requeue(key, delay)
         for ref, key, delay in follow_up.refetch:
             self._fetcher.fetch(ref, key, delay)
-        if is_echoed and result.outcome is Outcome.DONE and self._version_at(write.ref) != result.version:
+        if is_echoed and result.ending is Ending.DONE and self._version_at(write.ref) != result.version:
             self.requeue(slice_of(write))  # the supposed echo was a change by another client
         if not isinstance(write, WriteStatus):
             self.status.mark_stale(write.key)

@@ -10,7 +10,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
-from samara.engine.apply import Outcome, Result, verb
+from samara.engine.apply import Ending, Result, verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.messages import WriteDone
@@ -49,8 +49,8 @@ class ResultHandler:
             self._found_right(write, follow_up)
             return follow_up
         vocabulary = self.registry[write.key.source_type].vocabulary
-        self.metrics.count_write(vocabulary, verb(write), result.outcome.value, done.seconds)
-        if result.outcome is Outcome.DONE:
+        self.metrics.count_write(vocabulary, verb(write), result.ending.value, done.seconds)
+        if result.ending is Ending.DONE:
             self._succeeded(write, follow_up)
         else:
             self._failed(write, result, follow_up)
@@ -117,7 +117,7 @@ class ResultHandler:
             self._report_refusal(write, state)
         if self._is_namespace_gone(write):
             self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
-        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
+        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.ending.value, fault=result.message)
         if result.known_state:
             follow_up.requeue.append((slice_of(write), delay))
         else:

@@ -9,10 +9,10 @@ from math import ceil, inf
 
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.writes import Write
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.kube.errors import MAX_WAIT
 
-_FIRST_DELAY = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
+_FIRST_DELAY = {Ending.STALE: 0.05, Ending.FAILED: 0.2, Ending.REFUSED: 2.0}
 """Seconds before the second attempt; the delay doubles with each further one."""
 _MAX_DELAY_FAILED = 30.0
 """The longest delay in seconds of a write that was not refused."""
@@ -67,24 +67,24 @@ class RetryBackoff:
         attempt = write.key, write.ref
         before = self.state_of(write)
         attempts = before.attempts + 1 if before is not None else 1
-        delay = self._delay(result.outcome, attempts)
-        if result.outcome is Outcome.REFUSED:
+        delay = self._delay(result.ending, attempts)
+        if result.ending is Ending.REFUSED:
             delay = min(delay, self._until_release(write.ref.namespace_or_name))
         delay = max(delay, min(result.retry_after or 0.0, MAX_WAIT))
         faults = _faults(before, result)
-        is_reported = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
+        is_reported = result.ending is Ending.REFUSED or faults >= REPORT_AFTER
         state = RetryState(attempts, self._clock() + delay, is_reported, _message(before, result), faults)
         self._by_namespace.setdefault(write.ref.namespace_or_name, {})[attempt] = state
         self._by_source.setdefault(write.key.source, set()).add(attempt)
         return delay
 
-    def _delay(self, outcome: Outcome, attempts: int) -> float:
-        if outcome is Outcome.STALE and attempts == 1:
+    def _delay(self, ending: Ending, attempts: int) -> float:
+        if ending is Ending.STALE and attempts == 1:
             return 0.0
-        longest = self._max_delay if outcome is Outcome.REFUSED else min(self._max_delay, _MAX_DELAY_FAILED)
+        longest = self._max_delay if ending is Ending.REFUSED else min(self._max_delay, _MAX_DELAY_FAILED)
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - not a secret
-        delay: float = min(_FIRST_DELAY[outcome] * 2.0 ** min(attempts - 1, 30) * jitter, longest)
-        if outcome is not Outcome.REFUSED:
+        delay: float = min(_FIRST_DELAY[ending] * 2.0 ** min(attempts - 1, 30) * jitter, longest)
+        if ending is not Ending.REFUSED:
             return delay
         now = self._clock()
         return self._take_slot(now + delay) - now
@@ -166,11 +166,11 @@ class RetryBackoff:
 
 def _faults(before: RetryState | None, result: Result) -> int:
     """Server faults in a row. An overloaded or unreachable server shows nothing about the write: the count stays."""
-    faults = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
+    faults = before.faults if before is not None and result.ending is Ending.FAILED else 0
     return faults + result.server_fault
 
 
 def _message(before: RetryState | None, result: Result) -> str:
     """The API server's last message about this write. A later "unreachable" does not replace it."""
-    is_uninformative = result.outcome is Outcome.FAILED and not result.server_fault
+    is_uninformative = result.ending is Ending.FAILED and not result.server_fault
     return before.message if before is not None and before.faults and is_uninformative else result.message

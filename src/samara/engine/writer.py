@@ -8,7 +8,7 @@ from collections.abc import Callable
 from samara import log
 from samara.core.model import Key, Ref
 from samara.core.writes import Create, Delete, Write
-from samara.engine.apply import Applier, Outcome, Result
+from samara.engine.apply import Applier, Ending, Result
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped
 from samara.engine.outbox import Outbox
@@ -148,4 +148,4 @@ class Writer:
 
 def _took_space(write: Write, result: Result) -> bool:
     """True if a result proves that the storage has room. A delete needs none, and a copy that was right stored none."""
-    return result.outcome is Outcome.DONE and not result.already_right and not isinstance(write, Delete)
+    return result.ending is Ending.DONE and not result.already_right and not isinstance(write, Delete)
