@@ -129,7 +129,7 @@ def occupied_by(occupant: Occupant) -> Callable[[Target], bool]:
 is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
-is_held = occupied_by(Occupant.HELD)
+is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
 is_source = occupied_by(Occupant.SOURCE)
 
 
@@ -255,7 +255,7 @@ RULES: tuple[Rule[Target], ...] = (
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
-    Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
+    Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder}")),
     # An object of another client.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),
