@@ -132,7 +132,7 @@ class Controller:
         self._resync_at: float | None = None
         self._echoed: set[Ref] = set()
         """Addresses of which the watch reported a change while our own write to them was in flight."""
-        self._released = asyncio.Event()
+        self._unlocked = asyncio.Event()
 
     # ------------------------------------------------------------------ the loop
 
@@ -220,8 +220,8 @@ class Controller:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while self.in_flight:
-                    self._released.clear()
-                    await self._released.wait()
+                    self._unlocked.clear()
+                    await self._unlocked.wait()
 
     # ------------------------------------------------------------------ messages
 
@@ -233,11 +233,11 @@ class Controller:
                     with contain(change.ref, retry=None):
                         self._observed(change)
             case WriteDone(write):
-                self._release(write)  # first: an address must not stay locked, whatever else fails
+                self._unlock(write)  # first: an address must not stay locked, whatever else fails
                 with contain(write.ref, partial(self.requeue, slice_of(write), RETRY_AFTER_BUG)):
                     self._write_done(message)
             case WriteDropped(write):
-                self._release(write)
+                self._unlock(write)
                 self.requeue(slice_of(write))
             case Fetched(keys, delay, change):
                 if change is not None:
@@ -296,10 +296,10 @@ class Controller:
         if change.new is None:
             self._retry.forget_object(change.ref)
         for source in edited:
-            self._retry.release_source(source)
+            self._retry.end_for_source(source)
 
     def _retry_namespace(self, namespace: str) -> None:
-        for key, delay in self._retry.release_namespace(namespace):
+        for key, delay in self._retry.end_in_namespace(namespace):
             self.requeue(key, delay)
 
     def _fetched(self, change: Change, delay: float) -> None:
@@ -331,14 +331,14 @@ class Controller:
         """Queues the keys of which a write changed the source, without waiting for the watch to report the change."""
         for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
-                self._retry.release_source(key.source)
+                self._retry.end_for_source(key.source)
                 if change.new is None:
                     self.deletions.note_intended(key.source)
             self.requeue(key)
 
-    def _release(self, write: Write) -> None:
+    def _unlock(self, write: Write) -> None:
         """Unlocks the address of a write, and queues the keys that wanted to write there meanwhile."""
-        self._released.set()
+        self._unlocked.set()
         for key in self._writer.outbox.done(write):
             self.requeue(key.in_namespace(write.ref.namespace) if write.ref.namespace else key)
 
@@ -498,7 +498,7 @@ class Controller:
         is_last = key.namespace is None or not self._cache.count(key.all_namespaces)
         if is_last:  # otherwise this is the plan of one namespace, and there are copies in others
             self.deletions.forget(key)
-            self._retry.release_source(key.source)
+            self._retry.end_for_source(key.source)
 
     def _offer(self, write: Write, counts: CopyCounts, *, urgent: bool) -> None:
         """Puts a write into the outbox. If it has to wait for its backoff or for the drift limit, queues its key."""

@@ -101,7 +101,7 @@ class ResultHandler:
             if write.ref in counts.not_in_sync.get(write.ref.namespace, ()):
                 follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
         if self._is_last_gone(write.key):
-            follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key
+            follow_up.requeue.append((write.key, 0.0))  # one more plan removes the finalizer, or forgets the key
 
     def _is_last_gone(self, key: Key) -> bool:
         """True if the last copy is gone. If the source is being deleted, a copy held by finalizers counts as gone."""

@@ -16,8 +16,8 @@ _FIRST_DELAY = {Ending.STALE: 0.05, Ending.FAILED: 0.2, Ending.REFUSED: 2.0}
 """Seconds before the second attempt; the delay doubles with each further one."""
 _MAX_DELAY_FAILED = 30.0
 """The longest delay in seconds of a write that was not refused."""
-_RELEASE_GAP = 1.0
-"""Seconds between two releases of a namespace, if objects in it change all the time, as a quota does."""
+_END_GAP = 1.0
+"""Seconds between two ends of the backoffs in a namespace, if objects in it change all the time, as a quota does."""
 _REFUSED_GAP = 0.2
 """Seconds between two retries of refused writes, over all addresses: five per second."""
 REPORT_AFTER = 3
@@ -59,7 +59,7 @@ class RetryBackoff:
         A long delay takes a slot far ahead, so it does not delay a short one.
         """
         self._slots_kept = 0
-        self._released: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
         """By namespace: when a change in it last ended its backoffs, or will end them next."""
 
     def note(self, write: Write, result: Result) -> float:
@@ -69,7 +69,7 @@ class RetryBackoff:
         attempts = before.attempts + 1 if before is not None else 1
         delay = self._delay(result.ending, attempts)
         if result.ending is Ending.REFUSED:
-            delay = min(delay, self._until_release(write.ref.namespace_or_name))
+            delay = min(delay, self._until_end(write.ref.namespace_or_name))
         delay = max(delay, min(result.retry_after or 0.0, MAX_WAIT))
         faults = _faults(before, result)
         is_reported = result.ending is Ending.REFUSED or faults >= REPORT_AFTER
@@ -102,10 +102,10 @@ class RetryBackoff:
             self._slots_kept = len(self._slots)
         return slot * _REFUSED_GAP
 
-    def _until_release(self, namespace: str) -> float:
-        """Seconds until a namespace is released, if it changed while the attempt that just failed was under way."""
-        release_at, now = self._released.get(namespace, 0.0), self._clock()
-        return release_at - now if release_at > now else inf
+    def _until_end(self, namespace: str) -> float:
+        """Seconds until the backoffs in a namespace end, if it changed while the failed attempt was under way."""
+        end_at, now = self._ended.get(namespace, 0.0), self._clock()
+        return end_at - now if end_at > now else inf
 
     def state_of(self, write: Write) -> RetryState | None:
         """The state of a write; None if its last attempt succeeded, or if it was never sent."""
@@ -133,7 +133,7 @@ class RetryBackoff:
         if not attempts:
             del self._by_source[key.source]
 
-    def release_namespace(self, namespace: str) -> list[tuple[Key, float]]:
+    def end_in_namespace(self, namespace: str) -> list[tuple[Key, float]]:
         """Something changed in a namespace: its refused writes are retried now, but at most once per second.
 
         A quota changes with every pod. Returns the keys to plan, and after how many seconds.
@@ -142,12 +142,12 @@ class RetryBackoff:
         if not states:
             return []
         now = self._clock()
-        last = self._released.get(namespace, now - _RELEASE_GAP)
-        when = last if last > now else max(now, last + _RELEASE_GAP)  # many changes share the next release
-        self._released = {name: at for name, at in self._released.items() if at > now - _RELEASE_GAP}
-        # A write that is due may be in flight, and its answer may be older than this change: release once more.
+        last = self._ended.get(namespace, now - _END_GAP)
+        when = last if last > now else max(now, last + _END_GAP)  # many changes share the next end
+        self._ended = {name: at for name, at in self._ended.items() if at > now - _END_GAP}
+        # A write that is due may be in flight, and its answer may be older than this change: end them once more.
         is_due = any(state.until < now for state in states.values())
-        self._released[namespace] = max(when, now + _RELEASE_GAP) if is_due else when
+        self._ended[namespace] = max(when, now + _END_GAP) if is_due else when
         for attempt, state in states.items():  # the number of attempts stays: if refused again, it waits longer
             states[attempt] = replace(state, until=min(state.until, when))
         return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in states]
@@ -158,7 +158,7 @@ class RetryBackoff:
             if ref.kind == NAMESPACE or address == ref:
                 self.forget(key, address)
 
-    def release_source(self, source: Ref) -> None:
+    def end_for_source(self, source: Ref) -> None:
         """A source changed: the API server may accept its writes now."""
         for attempt in tuple(self._by_source.get(source, ())):
             self.forget(*attempt)
