@@ -28,7 +28,7 @@ class Occupant(Enum):
     REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
     OF_ANOTHER_SOURCE = "a copy of another source, and an update cannot hand it over"
     SOURCE = "an object that is itself a source"
-    FOREIGN = "an object that Samara did not make"
+    FOREIGN = "any other object, such as one that Samara did not make, or a copy that was released"
 
 
 class Target:

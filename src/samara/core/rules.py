@@ -135,7 +135,7 @@ is_source = occupied_by(Occupant.SOURCE)
 
 def identical(target: Target) -> bool:
     """an object of another client that is equal, has no owner and belongs to no GitOps tool or Helm release"""
-    live, template = target.live, target.template
+    live, template = target.live, target.template  # the occupant is FOREIGN: the rules above take every other one
     if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
         return False
     return not live.owner_references and not any(
@@ -145,7 +145,7 @@ def identical(target: Target) -> bool:
 
 def may_overwrite(target: Target) -> bool:
     """an object of another client, and the setting `conflicts` is `overwrite`"""
-    if target.template.adopt is not Adopt.ANY:
+    if target.template.adopt is not Adopt.ANY:  # the occupant is FOREIGN: the rules above take every other one
         return False
     # An object with an owner reference is garbage collected with its owner, whichever client updates it.
     holder = target.holder
@@ -256,7 +256,8 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder}")),
-    # An object of another client.
+    # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
+    # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),
     Rule("overwrite", may_overwrite, overwrite),
