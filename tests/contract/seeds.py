@@ -1063,6 +1063,13 @@ DECISIONS = (
         "and True\n",
         by="core/test_ownership.py::test_a_copy_whose_owner_reference_differs_is_updated",
     ),
+    Fault(
+        "numbers of labels are compared as texts",
+        "selectors",
+        "int(value) > int(bound)",
+        "value > bound",
+        by="core/test_selectors.py::test_numbers_are_compared_as_numbers_and_other_labels_do_not_match",
+    ),
 )
 
 COUNTS_AND_STATUS = (
