@@ -121,6 +121,9 @@ class Vocabulary(Generic[S]):
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
+    unserved_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the original controller reads and this vocabulary does not, each with what `samara lint` says of it.
+    Without them, lint would take such a key for a misspelt one of ours."""
     is_off_until_named: bool = False
     """True if it is served only if the settings name it: its annotations may be in use by their original controller."""
     is_written_by_tenants: bool = False

@@ -135,6 +135,19 @@ def lint(obj: Object) -> Iterator[Mistake]:
     yield from (Mistake(TO, text, quoted(item)) for regexp, text in _PITFALLS for item in items if regexp.match(item))
 
 
+_NO_PULL = "no such key: Samara does not pull, and copies only what a source pushes"
 VOCABULARY = Vocabulary(
-    NAME, ReplicatorSettings, build, REQUESTS | MARKS, check=check, is_off_until_named=True, is_written_by_tenants=True
+    NAME,
+    ReplicatorSettings,
+    build,
+    REQUESTS | MARKS,
+    unserved_keys={
+        PULL: _NO_PULL,
+        f"{PREFIX}replication-allowed": _NO_PULL,
+        f"{PREFIX}replication-allowed-namespaces": _NO_PULL,
+        f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
+    },
+    check=check,
+    is_off_until_named=True,
+    is_written_by_tenants=True,
 )
