@@ -40,7 +40,7 @@ from samara.core.view import View
 from samara.core.vocabulary import Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
-from samara.vocabularies import VOCABULARIES, secret_copy
+from samara.vocabularies import VOCABULARIES, resource_distribution, secret_copy, sync_to
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
 from samara.vocabularies.fishysecret import Options, PathRule
@@ -170,8 +170,11 @@ CHAINS = Vocabulary(
     "chain", ToySettings, lambda own, context: (chain(context.copyable),), frozenset({CHAIN, CHAINED, LINK})
 )
 TEAMS = Vocabulary("inherit", ToySettings, lambda own, context: (inherit(),), frozenset())
-EVERY: tuple[Vocabulary[Any], ...] = (*VOCABULARIES[:2], FETCHES, *VOCABULARIES[2:-1], CHAINS, TEAMS, VOCABULARIES[-1])
-"""The toys stand between the real vocabularies, so that each of them comes before some and after others."""
+TOYS_AFTER = {resource_distribution.NAME: (FETCHES,), sync_to.NAME: (CHAINS, TEAMS)}
+"""By real vocabulary: the toys that stand behind it, so that each toy comes before some and after others."""
+EVERY: tuple[Vocabulary[Any], ...] = tuple(
+    vocabulary for real in VOCABULARIES for vocabulary in (real, *TOYS_AFTER.get(real.name, ()))
+)
 KINDS: Kinds = {**WELL_KNOWN, KindName("toys.dev", "v1", "Widget"): WIDGET}
 COPYABLE = copyable_metadata(Settings(), EVERY)
 WATCHES = [{"version": "v1", "kind": "Secret"}, {"version": "v1", "kind": "ConfigMap"}]
