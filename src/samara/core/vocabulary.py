@@ -112,7 +112,12 @@ class Vocabulary(Generic[S]):
     settings: type[S]
     build: Callable[[S, BuildContext], tuple[SourceType, ...]]
     metadata_keys: frozenset[str]
-    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
+    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source.
+
+    Its source types name the same keys again, as `marks` and `metadata_keys`. They cannot be read from there: `build`
+    gets the rule about what is copied (`BuildContext.copyable`), which needs the keys of all vocabularies first, also of
+    those that the settings do not name. The contract suite compares both.
+    """
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because a copy would request copies itself."""
     convert: Converter | None = None

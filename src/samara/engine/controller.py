@@ -373,7 +373,8 @@ class Controller:
     # ------------------------------------------------------------------ planning
 
     def plan(self, key: Key) -> None:
-        """Compares the desired state of a key with the cluster, and offers the writes.
+        """Compares the desired state of a key with the cluster (`prepare` and `steps` of core/plan.py), and offers the
+        writes.
 
         A plan with more than one chunk is only started here; `continue_chunked` goes on with it.
         """
