@@ -242,7 +242,7 @@ def parse_selector(text: str) -> ParsedSelector:
         if operator in (GREATER, LESS) and not wrong:
             wrong = [mismatch("", "an integer", quoted(value)) for value in values if not _INTEGER.fullmatch(value)]
         faults += wrong
-        requirements.append(requirement)
+        requirements += () if wrong else (requirement,)
     return ParsedSelector(Selector(tuple(requirements)), tuple(faults))
 
 

@@ -115,8 +115,8 @@ class Vocabulary(Generic[S]):
     """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source.
 
     Its source types name the same keys again, as `marks` and `metadata_keys`. They cannot be read from there: `build`
-    gets the rule about what is copied (`BuildContext.copyable`), which needs the keys of all vocabularies first, also of
-    those that the settings do not name. The contract suite compares both.
+    gets the rule about what is copied (`BuildContext.copyable`), which needs the keys of all vocabularies first, also
+    of those that the settings do not name. The contract suite compares both.
     """
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because a copy would request copies itself."""
