@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -139,8 +139,8 @@ class Operator:
         client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
-        self._unserved = environment.waiting
-        """What is missing, and why. `Health` reads it whenever it is asked."""
+        self._unserved: Mapping[str, str] = environment.waiting
+        """What is missing, and why."""
         self._changed = asyncio.Event()
         """Set when what is served has changed, so that the operator must be built again."""
         registry = registry_of(
@@ -184,7 +184,9 @@ class Operator:
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
-        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._unserved, converted)
+        self.health = Health(
+            self._reflectors, self._controller, leader, self._admission, lambda: self._unserved, converted
+        )
         self.metrics = MetricsPage(
             metrics.registry,
             CopyMetrics(registry, self._controller.counts, cache.sources, partial(count_orphans, cache)),
@@ -256,7 +258,7 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
             now = await discover_environment(self._clients.own, self._settings, self.environment)
-            self._unserved.update(now.waiting)
+            self._unserved = {**self._unserved, **now.waiting}
             if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.environment = now

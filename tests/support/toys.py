@@ -24,6 +24,7 @@ from samara.core.model import (
 )
 from samara.core.names import parse_csv_names, to_label_value
 from samara.core.ownership import ByMark
+from samara.core.queries import SecretPath
 from samara.core.registry import Registry
 from samara.core.source_type import (
     Addresses,
@@ -120,7 +121,7 @@ def fetch() -> SourceType:
         live = view.get(source)
         if live is None or live.deleting:  # the copies of a Fetch are deleted only while its finalizer is there
             return Desired(prune=live is not None, finalizer=GUARD)
-        path, names = live.annotations[PATH], view.namespaces(parse_csv_names(live.annotations[INTO]))
+        path, names = SecretPath(live.annotations[PATH], 60.0), view.namespaces(parse_csv_names(live.annotations[INTO]))
         value = view.answer(path)
         template = Template(value if isinstance(value, Content) else UNAVAILABLE, {}, {FETCHED: source.namespace})
         copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)

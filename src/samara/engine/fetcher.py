@@ -177,7 +177,7 @@ def _is_short_lived(query: Query) -> bool:
 
 def _described(query: Query) -> str:
     match query:
-        case str() | SecretPath():
+        case SecretPath():
             return "a path of the secret manager"
         case CrdExists(kind=kind):
             return f"the definition of {kind}"
