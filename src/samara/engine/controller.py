@@ -137,16 +137,20 @@ class Controller:
     # ------------------------------------------------------------------ the loop
 
     async def run(self) -> None:
-        """Leads: plans and writes until cancelled."""
+        """Leads: plans and writes until cancelled.
+
+        Each round does one turn of work, which puts writes into the outbox, and then lets the writer start requests for
+        them. Requests and reads are tasks of their own, and post their results to the inbox.
+        """
         self.lead()
         async with asyncio.TaskGroup() as group:
             self._writer.start(group)
             self._fetcher.start(group)
             while True:
                 is_busy = self.work()
-                self._writer.pump()
+                self._writer.send_waiting()
                 if is_busy:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # the tasks go on meanwhile
                 else:
                     self.note_sync()
                     await self._inbox.wait(self._next_due())
@@ -158,11 +162,12 @@ class Controller:
         self.resync()
 
     def work(self) -> bool:
-        """One turn: a time slice each for messages, plans and status writes. True if more is waiting."""
+        """One turn: messages put keys into the work queue, plans of these put writes into the outbox, and so do the
+        statuses that are due. Each has one time slice. True if more is waiting."""
         has_messages = self._handle_messages(self._clock() + TIME_SLICE)
         self._requeue_due()
-        has_keys = self._plan_keys(self._clock() + TIME_SLICE)
-        has_statuses = self._write_statuses(self._clock() + TIME_SLICE)
+        has_keys = self._plan_queued(self._clock() + TIME_SLICE)
+        has_statuses = self._offer_statuses(self._clock() + TIME_SLICE)
         return has_messages or has_keys or has_statuses
 
     def _handle_messages(self, end: float) -> bool:
@@ -182,7 +187,7 @@ class Controller:
             self._resync_at = self._next_resync()
             self.resync()
 
-    def _plan_keys(self, end: float) -> bool:
+    def _plan_queued(self, end: float) -> bool:
         while self._clock() < end:
             key = self.queue.take()
             if key is not None:
@@ -192,7 +197,7 @@ class Controller:
                 return False
         return True
 
-    def _write_statuses(self, end: float) -> bool:
+    def _offer_statuses(self, end: float) -> bool:
         for report in self.status.due():
             self._offer(report, self.counts[report.key], urgent=True)
             if self._clock() >= end:
