@@ -34,7 +34,6 @@ from samara.engine import hold_store
 from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller
-from samara.engine.controller import Options as ControllerOptions
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -45,7 +44,9 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
+from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints, Watchdog, utc_now
+from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -159,21 +160,37 @@ class Operator:
         )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
-        self._controller = Controller(
-            inbox,
+        fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
+        retry = RetryBackoff(settings.timers.backoff_most, clock)
+        planner = Planner(
             cache,
             registry,
             cluster_policy(settings, access),
-            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            fetcher=Fetcher(client, codec, cache, own_namespace, inbox.post),
-            retry=RetryBackoff(settings.timers.backoff_most, clock),
+            outbox=outbox,
+            fetcher=fetcher,
+            retry=retry,
             guard=guard,
             hold_store=self._hold_store,
             secrets=secrets,
             events=self._events,
             metrics=metrics,
             clock=clock,
-            options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
+            gone_after=settings.source_gone_after,
+            observe=options.observe,
+        )
+        drift, flaps = planner.drift, planner.flaps
+        self._controller = Controller(
+            inbox,
+            cache,
+            registry,
+            planner=planner,
+            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
+            results=ResultHandler(cache, registry, planner.counts, retry, drift, flaps, self._events, metrics),
+            fetcher=fetcher,
+            retry=retry,
+            guard=guard,
+            clock=clock,
+            resync_every=settings.resync,
         )
         config = store_config(settings, own_namespace)
         self._store_config = (
@@ -189,8 +206,8 @@ class Operator:
         )
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.counts, cache.sources, partial(count_orphans, cache)),
-            QueueMetrics(self._controller.queue, self._controller.oldest_pending),
+            CopyMetrics(registry, planner.counts, cache.sources, partial(count_orphans, cache)),
+            QueueMetrics(planner.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )

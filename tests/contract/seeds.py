@@ -1452,7 +1452,7 @@ ENGINE = (
     ),
     Fault(
         "a chunked plan overrides the plan of one namespace",
-        "engine/controller",
+        "engine/planner",
         "if step.ref.namespace not in plan.replanned:",
         "if True:",
         by="engine/test_controller.py::test_a_slice_overrides_the_large_plan_for_its_namespace",
@@ -1565,7 +1565,7 @@ ENGINE = (
     Fault(
         "a hold that cannot be planned yet is forgotten",
         "engine/controller",
-        ", *self._keys()}, ",
+        ", *self._planner.keys()}, ",
         "}, ",
         by="engine/test_controller.py::test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned",
     ),

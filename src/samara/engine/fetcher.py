@@ -39,7 +39,7 @@ _VALID_FOR = 2.0
 class Fetcher:
     """Owns the reads under way. It stores each result in the cache, then posts `Fetched` for the keys that waited.
 
-    The controller starts the reads; it plans nothing itself.
+    Controller and planner start the reads; it plans nothing itself.
     """
 
     def __init__(

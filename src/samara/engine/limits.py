@@ -49,7 +49,7 @@ class _Edit(NamedTuple):
 
 
 class DriftLimiter:
-    """Counts, per address, how often we reverted a change by another client. The controller asks it before each write.
+    """Counts, per address, how often we reverted a change by another client. The planner asks it before each write.
 
     A write that follows an edit of the source is no repair: it is sent at once and does not count.
     """

@@ -42,7 +42,7 @@ Attempt = tuple[Key, Ref]
 
 
 class RetryBackoff:
-    """Owns the retry state of every failed write. The controller asks it before each write; it sends nothing itself.
+    """Owns the retry state of every failed write. The planner asks it before each write; it sends nothing itself.
 
     States are indexed by namespace and by source, so that a change of either finds its states without a search. The
     index by namespace uses `Ref.namespace_or_name`: a change of a Namespace may let a write to the Namespace succeed.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from samara import log
-from samara.core.model import Key, Ref
+from samara.core.model import Ref
 from samara.core.writes import Create, Delete, Write
 from samara.engine.apply import Applier, Ending, Result
 from samara.engine.limiter import ConcurrencyLimiter
@@ -78,10 +78,6 @@ class Writer:
     @property
     def is_idle(self) -> bool:
         return not len(self.outbox) and not self.outbox.in_flight_count
-
-    def is_busy(self, key: Key) -> bool:
-        """True while a write of this source waits or is in flight."""
-        return bool(self.outbox.waiting(key)) or self.outbox.has_in_flight(key)
 
     def in_flight(self, ref: Ref) -> Write | None:
         """The write that locks an address."""
