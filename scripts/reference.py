@@ -72,7 +72,7 @@ async def _collected() -> list[Any]:
     counters.count_admission("", "", 0.0)
     clock = asyncio.get_running_loop().time
     idle = SimpleNamespace(synced=False, obstacle=None)
-    health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
+    health = Health((), idle, leader=None, webhooks=None, unserved=dict, converted=frozenset())
     collectors = (
         CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), count_orphans=lambda source_type: 0),
         QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),

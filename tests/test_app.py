@@ -243,7 +243,7 @@ def test_the_operator_is_rebuilt_when_something_missing_appears_and_not_for_anot
             metrics = operator.metrics.text()
             await operator._await_environment()
             assert len(script.seen) == 3
-            assert "etcd is away" in operator.health.unserved["toys.dev/v1/Widget"]
+            assert "etcd is away" in operator.health.unserved()["toys.dev/v1/Widget"]
             assert b'samara_kind_waiting{kind="toys.dev/v1/Widget"} 1.0' in metrics
             assert operator.environment.waiting == {}
 

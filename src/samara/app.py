@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,6 @@ from samara.engine import hold_store
 from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller
-from samara.engine.controller import Options as ControllerOptions
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -45,7 +44,9 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
+from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints, Watchdog, utc_now
+from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -139,8 +140,8 @@ class Operator:
         client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
-        self._unserved = environment.waiting
-        """What is missing, and why. `Health` reads it whenever it is asked."""
+        self._unserved: Mapping[str, str] = environment.waiting
+        """What is missing, and why."""
         self._changed = asyncio.Event()
         """Set when what is served has changed, so that the operator must be built again."""
         registry = registry_of(
@@ -159,21 +160,37 @@ class Operator:
         )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
-        self._controller = Controller(
-            inbox,
+        fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
+        retry = RetryBackoff(settings.timers.backoff_most, clock)
+        planner = Planner(
             cache,
             registry,
             cluster_policy(settings, access),
-            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            fetcher=Fetcher(client, codec, cache, own_namespace, inbox.post),
-            retry=RetryBackoff(settings.timers.backoff_most, clock),
+            outbox=outbox,
+            fetcher=fetcher,
+            retry=retry,
             guard=guard,
             hold_store=self._hold_store,
             secrets=secrets,
             events=self._events,
             metrics=metrics,
             clock=clock,
-            options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
+            gone_after=settings.source_gone_after,
+            observe=options.observe,
+        )
+        drift, flaps = planner.drift, planner.flaps
+        self._controller = Controller(
+            inbox,
+            cache,
+            registry,
+            planner=planner,
+            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
+            results=ResultHandler(cache, registry, planner.counts, retry, drift, flaps, self._events, metrics),
+            fetcher=fetcher,
+            retry=retry,
+            guard=guard,
+            clock=clock,
+            resync_every=settings.resync,
         )
         config = store_config(settings, own_namespace)
         self._store_config = (
@@ -184,11 +201,13 @@ class Operator:
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
-        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._unserved, converted)
+        self.health = Health(
+            self._reflectors, self._controller, leader, self._admission, lambda: self._unserved, converted
+        )
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.counts, cache.sources, partial(count_orphans, cache)),
-            QueueMetrics(self._controller.queue, self._controller.oldest_pending),
+            CopyMetrics(registry, planner.counts, cache.sources, partial(count_orphans, cache)),
+            QueueMetrics(planner.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )
@@ -256,7 +275,7 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
             now = await discover_environment(self._clients.own, self._settings, self.environment)
-            self._unserved.update(now.waiting)
+            self._unserved = {**self._unserved, **now.waiting}
             if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.environment = now

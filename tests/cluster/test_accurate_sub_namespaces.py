@@ -71,8 +71,6 @@ def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees:
 
 
 def test_kubectl_explains_every_field(trees: Trees) -> None:
-    trees.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
-
     def explained(path: str) -> str:
         return trees.stage.explained(path, f"{GROUP}/v2")
 

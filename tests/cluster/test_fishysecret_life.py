@@ -123,7 +123,6 @@ def test_promise_25_kubectl_shows_the_status(fishy: Fishy) -> None:
 
 
 def test_promise_26_kubectl_explains_every_field(fishy: Fishy, stage: Stage) -> None:
-    fishy.kubectl("api-resources", f"--api-group={GROUP}")
     fields = ("target.name", "target.namespace", "target.type", "data.secretPath", "data.secretKeyName")
     more = ("data.optional", "refreshInterval", "suspend")
     for path in ("", "spec", *(f"spec.{field}" for field in (*fields, *more)), "status.lastSyncedTime"):

@@ -60,7 +60,11 @@ DESIRED = tuple(
             "is_replaceable",
             "test_occupant.py::test_row_6_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it",
         ),
-        ("held", "is_held", "test_occupant.py::test_a_held_copy_is_reported_with_the_source_that_it_was_made_for"),
+        (
+            "other-source",
+            "is_of_another_source",
+            "test_occupant.py::test_a_copy_of_another_source_is_reported_with_the_source_that_it_was_made_for",
+        ),
         (
             "is-a-source",
             "is_source",
@@ -158,14 +162,14 @@ CLASSIFICATION = (
         by="core/test_occupant.py::test_row_6_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution",
     ),
     Fault(
-        "a copy that an update could hand over is held or replaced",
+        "a copy that an update could hand over counts as another source's or is replaced",
         "occupant",
         "holder is not None and not ctx.can_transfer(holder) and",
         "holder is not None and",
         by="core/test_occupant.py::test_row_5_an_adopted_object_is_foreign",
     ),
     Fault(
-        "an object that Samara did not make for its holder is held or replaced",
+        "an object that Samara did not make for its holder counts as its copy or is replaced",
         "occupant",
         " and self._is_made_for(holder, live):",
         ":",
@@ -266,7 +270,7 @@ OWNERSHIP = (
         by="core/test_occupant.py::test_row_4_a_copy_that_belongs_to_its_namespace_is_foreign",
     ),
     Fault(
-        "a released copy is still held for its source",
+        "a released copy still counts as its source's",
         "occupant",
         "ownership) and not is_released(live)",
         "ownership)",
@@ -740,8 +744,8 @@ DECISIONS = (
     Fault(
         "the rival of a source that owns by reference keeps its address",
         "occupant",
-        "return Occupant.REPLACEABLE if replaceable else Occupant.HELD",
-        "return Occupant.HELD",
+        "return Occupant.REPLACEABLE if replaceable else Occupant.OF_ANOTHER_SOURCE",
+        "return Occupant.OF_ANOTHER_SOURCE",
         by="core/test_take_over.py::test_the_winner_replaces_the_copy_of_the_loser_and_the_loser_deletes_nothing",
     ),
     Fault(
@@ -1058,6 +1062,13 @@ DECISIONS = (
         "and owners_after(template, live) == live.owner_references\n",
         "and True\n",
         by="core/test_ownership.py::test_a_copy_whose_owner_reference_differs_is_updated",
+    ),
+    Fault(
+        "numbers of labels are compared as texts",
+        "selectors",
+        "int(value) > int(bound)",
+        "value > bound",
+        by="core/test_selectors.py::test_numbers_are_compared_as_numbers_and_other_labels_do_not_match",
     ),
 )
 
@@ -1441,7 +1452,7 @@ ENGINE = (
     ),
     Fault(
         "a chunked plan overrides the plan of one namespace",
-        "engine/controller",
+        "engine/planner",
         "if step.ref.namespace not in plan.replanned:",
         "if True:",
         by="engine/test_controller.py::test_a_slice_overrides_the_large_plan_for_its_namespace",
@@ -1554,7 +1565,7 @@ ENGINE = (
     Fault(
         "a hold that cannot be planned yet is forgotten",
         "engine/controller",
-        ", *self._keys()}, ",
+        ", *self._planner.keys()}, ",
         "}, ",
         by="engine/test_controller.py::test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned",
     ),

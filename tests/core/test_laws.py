@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support import toys
 from tests.support.settle import is_silent, plan_of, settle
-from tests.support.world import World, at, secret
+from tests.support.world import World, at, path, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ADOPTED, RELEASED
@@ -42,7 +42,7 @@ def a_chain(world: World, value: str = "two", created: str = "2026") -> None:
 
 
 def a_fetch(world: World, namespace: str, created: str = "2026", into: str = "b") -> None:
-    world.outside["p"] = secret(f"from {namespace}")
+    world.outside[path("p")] = secret(f"from {namespace}")
     words = {toys.PATH: "p", toys.INTO: into}
     world.put(at(namespace, "x", toys.FETCH), annotations=words, created=created, finalizers=(toys.GUARD,))
     world.edit(world.namespace("b").ref, annotations={"samara.dev/accept-from": "*"})
@@ -287,7 +287,7 @@ def test_a_source_without_content_does_not_keep_the_copy_of_a_deleted_source() -
     world = a_world("b")
     settle(world)
     a_fetch(world, "a")
-    world.outside["p"] = None
+    world.outside[path("p")] = None
     world.delete(SOURCE)
     settle(world)
     assert at("b", "x") not in world.objects

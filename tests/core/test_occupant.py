@@ -274,28 +274,28 @@ def test_row_6_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution()
     assert rule(world, COPY) == "replaceable"
 
 
-def test_row_7_a_copy_of_a_source_that_comes_first_is_held() -> None:
+def test_row_7_a_copy_of_a_source_that_comes_first_stays_that_sources() -> None:
     world = a_world()
     an_object(world, DISTRIBUTED, owners=owned(world))
-    assert occupant(world, SYNC) is Occupant.HELD
+    assert occupant(world, SYNC) is Occupant.OF_ANOTHER_SOURCE
 
 
-def test_row_7_a_copy_of_a_paused_source_is_held() -> None:
+def test_row_7_a_copy_of_a_paused_source_stays_that_sources() -> None:
     world = a_world(paused=True, copied_to="b")
     an_object(world, SYNCED)
-    assert occupant(world, DISTRIBUTION) is Occupant.HELD
+    assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
     world.edit(DISTRIBUTION.source, annotations={})
-    assert rule(world, DISTRIBUTION) == "held"
+    assert rule(world, DISTRIBUTION) == "other-source"
 
 
-def test_row_7_an_adopted_object_is_held() -> None:
+def test_row_7_an_adopted_object_stays_that_of_its_source() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
-    assert occupant(world, DISTRIBUTION) is Occupant.HELD
-    assert rule(world, DISTRIBUTION) == "held"
+    assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
+    assert rule(world, DISTRIBUTION) == "other-source"
 
 
-def test_a_held_copy_is_reported_with_the_source_that_it_was_made_for() -> None:
+def test_a_copy_of_another_source_is_reported_with_the_source_that_it_was_made_for() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
     outcome, _ = decide(context(world, DISTRIBUTION), desired_copy())

@@ -11,7 +11,7 @@ from tests.support import toys
 from tests.support.server import perform
 from tests.support.settle import plan_of
 from tests.support.toys import unaffected
-from tests.support.world import World, at, secret
+from tests.support.world import World, at, path, secret
 
 from samara.core import rules
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Mode, Overlay, Template, Unavailable
@@ -525,11 +525,12 @@ def test_a_paused_source_gets_no_finalizer_and_keeps_an_existing_one() -> None:
 
 
 def test_a_missing_read_is_requested_and_nothing_else_is_planned() -> None:
-    world = a_world(a_source_type(desired=Desired(reads=("p", "q"))))
+    reads = (path("p"), path("q"))
+    world = a_world(a_source_type(desired=Desired(reads=reads)))
     ours(world)
-    world.values["p"] = "read"
-    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=("p", "q"))
-    world.values["q"] = "read"
+    world.values[path("p")] = "read"
+    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=reads)
+    world.values[path("q")] = "read"
     assert isinstance(write_of(world), Delete)
 
 
@@ -561,7 +562,7 @@ def test_every_blocked_address_is_still_desired() -> None:
 NAMES = [
     *("excluded", "paused", "no-namespace", "terminating", "namespace-paused", "refused", "outranked"),
     *("not-read-yet", "deleting", "create-only", "content-unavailable"),
-    *("missing", "in-sync", "drifted", "predecessor", "replaceable", "held"),
+    *("missing", "in-sync", "drifted", "predecessor", "replaceable", "other-source"),
     *("is-a-source", "identical", "overwrite", "foreign"),
 ]
 UNWANTED_NAMES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support import toys
 from tests.support.settle import plan_of, settle
-from tests.support.world import World, at, content, secret
+from tests.support.world import World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import SECRET, Key, Ref
@@ -28,7 +28,7 @@ def a_world() -> World:
     world = World(toys.full_registry())
     for name in ("a", "b"):
         world.namespace(name, annotations={ACCEPT: "*"})
-    world.outside["p"] = secret("fetched")
+    world.outside[path("p")] = secret("fetched")
     world.put(FETCH, annotations={toys.PATH: "p", toys.INTO: "a,b"})
     settle(world)
     assert {ref for ref in world.objects if ref.kind == SECRET} == COPIES

@@ -19,7 +19,7 @@ from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
-from samara.engine.apply import Applier, Outcome, Result
+from samara.engine.apply import Applier, Ending, Result
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
@@ -57,7 +57,7 @@ NEW = Copy(HAVE.ref, Template(secret("new"), {"l": "1"}, dict(HAVE.annotations))
 def test_a_create_is_one_post_that_overwrites_nothing() -> None:
     result, (seen,), _ = performed(create("a"), says(STORED))
 
-    assert (result.outcome, result.version) == (Outcome.DONE, 50)
+    assert (result.ending, result.version) == (Ending.DONE, 50)
     assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/a/secrets")
     assert seen.query == OUR_WRITES
     assert "resourceVersion" not in seen.json["metadata"]
@@ -67,7 +67,7 @@ def test_an_update_requires_the_planned_version() -> None:
     theirs = replace(HAVE, labels={"theirs": "kept"})
     result, (seen,), _ = performed(Update(a_key(), HAVE.ref, NEW, theirs, "differs"), says(STORED))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (seen.method, seen.query) == ("PUT", OUR_WRITES)
     meta = seen.json["metadata"]
     assert (meta["uid"], meta["resourceVersion"]) == (HAVE.uid, "40")
@@ -103,7 +103,7 @@ def test_a_replaced_service_account_keeps_what_controllers_gave_it() -> None:
     given = {"name": "web-dockercfg-x7k2p"}
     result, (read, seen) = replaced(an_account(secrets=[given], imagePullSecrets=[given, {"name": "stale"}]))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (read.method, seen.method, seen.path) == ("GET", "PUT", read.path)
     assert seen.json["metadata"]["resourceVersion"] == "40"
     assert (seen.json["secrets"], seen.json["imagePullSecrets"]) == ([given], [{"name": "registry"}, given])
@@ -119,7 +119,7 @@ def test_a_replaced_service_account_gets_no_fields_that_it_lacked() -> None:
 def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:
     result, (seen,), cache = performed(Delete(a_key(), HAVE.ref, HAVE), GONE)
 
-    assert (result.outcome, result.version) == (Outcome.DONE, None)
+    assert (result.ending, result.version) == (Ending.DONE, None)
     assert seen.method == "DELETE"
     assert seen.json["preconditions"] == {"uid": HAVE.uid, "resourceVersion": "40"}
     assert cache.put(replace(HAVE, resource_version=99)) is None
@@ -129,14 +129,14 @@ def test_a_delete_delayed_by_a_finalizer_leaves_a_terminating_object() -> None:
     held = {**STORED, "kind": "Secret", "metadata": {**STORED["metadata"], "deletionTimestamp": "2026-11-15T10:00:00Z"}}  # type: ignore[dict-item]
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert cache.put(replace(HAVE, resource_version=99)) is not None
 
 
 def test_deleting_a_missing_object_succeeds() -> None:
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), refuses(404, "NotFound"))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert cache.get(HAVE.ref) is None
 
 
@@ -144,7 +144,7 @@ def test_a_recreate_deletes_only_after_a_dry_run_of_the_create() -> None:
     there = refuses(409, "AlreadyExists")
     result, seen, _ = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), there, GONE, says(STORED))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert [request.method for request in seen] == ["POST", "DELETE", "POST"]
     assert [request.query.get("dryRun") for request in seen] == ["All", None, None]
 
@@ -153,7 +153,7 @@ def test_a_recreate_deletes_only_after_a_dry_run_of_the_create() -> None:
 def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> None:
     result, seen, cache = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), refusal, GONE)
 
-    assert result.outcome is not Outcome.DONE
+    assert result.ending is not Ending.DONE
     assert [request.method for request in seen] == ["POST"]
     cached = cache.get(HAVE.ref)
     assert cached is not None
@@ -182,14 +182,14 @@ def test_a_recreated_copy_is_right_even_if_foreign_metadata_is_lost() -> None:
     there, refused = refuses(409, "AlreadyExists"), refuses(403, "Forbidden")
     result, seen, _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), refused)
 
-    assert (result.outcome, seen[-1].method, result.version) == (Outcome.DONE, "PATCH", 50)
+    assert (result.ending, seen[-1].method, result.version) == (Ending.DONE, "PATCH", 50)
 
 
 def test_a_released_copy_loses_our_marks_and_its_content_is_not_sent() -> None:
     theirs = replace(HAVE, labels={"team": "red"}, annotations={**HAVE.annotations, ADOPTED: "true", "note": "x"})
     result, (seen,), _ = performed(Release(a_key(), HAVE.ref, theirs), says(STORED))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
     assert seen.query == OUR_WRITES
     gone = dict.fromkeys((*HAVE.annotations, ADOPTED))
@@ -219,7 +219,7 @@ def test_the_right_to_write_is_checked_before_every_request() -> None:
                 applier = an_applier(client)
                 applier.cache.put(HAVE)
                 result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
-            assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
+            assert (result.ending, result.known_state) == (Ending.FAILED, False)
             assert [request.method for request in script.seen] == ["POST"]
 
     asyncio.run(run())
@@ -245,29 +245,29 @@ def test_an_answer_older_than_the_watch_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "overloaded", "sure"),
+    ("answer", "ending", "overloaded", "sure"),
     [
-        (refuses(409, "Conflict"), Outcome.STALE, False, False),
-        (refuses(409, "AlreadyExists"), Outcome.STALE, False, False),
-        (refuses(404, "NotFound"), Outcome.STALE, False, False),
-        (refuses(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]), Outcome.STALE, False, False),
-        (refuses(403, "Forbidden"), Outcome.REFUSED, False, True),
-        (refuses(422, "Invalid"), Outcome.REFUSED, False, True),
-        (refuses(400, "BadRequest"), Outcome.REFUSED, False, True),
-        (refuses(413), Outcome.REFUSED, False, True),
-        (refuses(429, retryAfterSeconds=3), Outcome.FAILED, True, True),
-        (refuses(500), Outcome.FAILED, False, False),
-        (refuses(503, "ServiceUnavailable"), Outcome.FAILED, True, False),
-        (refuses(504), Outcome.FAILED, True, False),
-        (cuts, Outcome.FAILED, True, False),
-        (refuses(401, "Unauthorized"), Outcome.FAILED, False, False),
+        (refuses(409, "Conflict"), Ending.STALE, False, False),
+        (refuses(409, "AlreadyExists"), Ending.STALE, False, False),
+        (refuses(404, "NotFound"), Ending.STALE, False, False),
+        (refuses(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]), Ending.STALE, False, False),
+        (refuses(403, "Forbidden"), Ending.REFUSED, False, True),
+        (refuses(422, "Invalid"), Ending.REFUSED, False, True),
+        (refuses(400, "BadRequest"), Ending.REFUSED, False, True),
+        (refuses(413), Ending.REFUSED, False, True),
+        (refuses(429, retryAfterSeconds=3), Ending.FAILED, True, True),
+        (refuses(500), Ending.FAILED, False, False),
+        (refuses(503, "ServiceUnavailable"), Ending.FAILED, True, False),
+        (refuses(504), Ending.FAILED, True, False),
+        (cuts, Ending.FAILED, True, False),
+        (refuses(401, "Unauthorized"), Ending.FAILED, False, False),
     ],
 )
-def test_each_error_is_classified(answer: Answer, outcome: Outcome, overloaded: bool, sure: bool) -> None:
+def test_each_error_is_classified(answer: Answer, ending: Ending, overloaded: bool, sure: bool) -> None:
     result, _, _ = performed(create("a"), answer)
 
-    assert (result.outcome, result.overloaded, result.known_state) == (outcome, overloaded, sure)
-    assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
+    assert (result.ending, result.overloaded, result.known_state) == (ending, overloaded, sure)
+    assert result.retry_after == (3.0 if ending is Ending.FAILED and sure else None)
 
 
 # What admission makes of a copy. Contents come from the applier's own codec: digests of two codecs never agree.
@@ -381,7 +381,7 @@ def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written(
     sent = updated([stored(MUTATED)], answers(MUTATED))
 
     assert sent.requests == [DRY]
-    assert sent.results == [Result(Outcome.DONE, version=40, already_right=True)]
+    assert sent.results == [Result(Ending.DONE, version=40, already_right=True)]
     assert sent.knows(MUTATED)
 
 
@@ -389,7 +389,7 @@ def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
     sent = updated([stored({"key": "b2xk"})], answers(MUTATED), answers(MUTATED, 41))
 
     assert sent.requests == [DRY, REAL]
-    assert [(result.outcome, result.version) for result in sent.results] == [(Outcome.DONE, 41)]
+    assert [(result.ending, result.version) for result in sent.results] == [(Ending.DONE, 41)]
     assert sent.knows(MUTATED)
 
 
@@ -434,7 +434,7 @@ def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
     sent = updated([stored(MUTATED)], refusal, answers(SENT, 41))
 
     assert sent.requests == [DRY]
-    assert sent.results[0].outcome is not Outcome.DONE
+    assert sent.results[0].ending is not Ending.DONE
     assert not sent.knows(MUTATED)
 
 
@@ -449,4 +449,4 @@ def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
 def test_an_unreadable_answer_leaves_the_state_unknown(answer: bytes) -> None:
     result, _, _ = performed(create("a"), says(answer))
 
-    assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
+    assert (result.ending, result.known_state) == (Ending.FAILED, False)

@@ -32,7 +32,7 @@ from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.chunks import CHUNK
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
@@ -263,7 +263,7 @@ def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> N
 def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.retry.note(create(namespace), Result(Outcome.REFUSED, "quota"))
+        engine.retry.note(create(namespace), Result(Ending.REFUSED, "quota"))
     quota = Ref(QUOTA, "a", "compute")
     if came:
         engine.quota_changed(quota)
@@ -279,7 +279,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
 
 def test_many_quota_changes_cause_one_retry_per_second() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
+    engine.retry.note(create("a"), Result(Ending.REFUSED, "quota"))
     engine.quota_changed(Ref(QUOTA, "a", "compute"))
     assert engine.requeued() == [a_key().in_namespace("a")]
     for _ in range(50):
@@ -326,7 +326,7 @@ def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> No
 
 def test_a_waiting_retry_delays_synced() -> None:
     engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Outcome.FAILED, "out of reach"))
+    engine.retry.note(create("a"), Result(Ending.FAILED, "out of reach"))
     assert not engine.synced
     engine.retry.forget(a_key(), at("a", "db"))
     assert engine.synced
@@ -402,7 +402,7 @@ def test_the_state_of_a_source_is_dropped_with_its_last_copy() -> None:
     assert (engine.counts, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
 
 
-REFUSED = Result(Outcome.REFUSED, "quota")
+REFUSED = Result(Ending.REFUSED, "quota")
 
 
 def waiting(engine: EngineHarness) -> set[str]:
@@ -496,12 +496,12 @@ def test_a_copy_that_a_dry_run_confirms_does_not_count_as_a_write() -> None:
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
-    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
+    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
     counts = engine.counts[a_key()]
     assert (counts.in_sync, counts.last_written) == (1, "")
     assert writes_counted(engine) == {}
 
-    engine.finish(write, Result(Outcome.DONE, version=2))
+    engine.finish(write, Result(Ending.DONE, version=2))
     assert counts.last_written
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
@@ -516,7 +516,7 @@ def test_a_copy_confirmed_at_its_new_address_plans_the_removal_of_the_old_one() 
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
-    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
+    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
     assert engine.requeued() == [key]
 
 
@@ -641,7 +641,7 @@ def refuse_repeatedly(engine: EngineHarness, key: Key) -> None:
         engine.clock.now += 1000.0
         engine.plan(key)
         (write,) = engine.sent()
-        engine.retry.note(write, Result(Outcome.REFUSED, "denied"))
+        engine.retry.note(write, Result(Ending.REFUSED, "denied"))
 
 
 def a_tree(*more: Object, team: str = "one") -> EngineHarness:

@@ -15,7 +15,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.registry import Registry
 from samara.core.source_type import Status
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.vocabularies import secret_copy
 
 
@@ -159,6 +159,6 @@ def test_every_change_besides_the_status_is_planned(more: dict[str, Any], watche
 
 def test_a_new_status_of_the_source_ends_no_backoff() -> None:
     engine = planned_engine("a", "a")
-    engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
+    engine.retry.note(create("a"), Result(Ending.REFUSED, "quota"))
     engine.observe(with_status(engine))
     assert engine.retry.state_of(create("a")) is not None

@@ -18,7 +18,7 @@ from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
@@ -222,7 +222,7 @@ def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:
         engine.plan(a_key("web"))
         (write,) = engine.sent()
         assert isinstance(write, Create)
-        engine.finish(write, Result(Outcome.REFUSED, "quota"))
+        engine.finish(write, Result(Ending.REFUSED, "quota"))
         wait = engine.retry.state_of(write)
         assert wait is not None
         assert wait.attempts == attempt

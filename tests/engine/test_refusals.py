@@ -14,14 +14,14 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Outcome, Result, classify, verb
+from samara.engine.apply import Ending, Result, classify, verb
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
 from samara.vocabularies.accurate.labels import CREATED_BY, PARENT
 from samara.vocabularies.accurate.tree import NamespaceTree
 
-BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
-REFUSED = Result(Outcome.REFUSED, "exceeded quota")
+BROKEN = Result(Ending.FAILED, "a webhook fails", server_fault=True)
+REFUSED = Result(Ending.REFUSED, "exceeded quota")
 FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 HERE = at("a", "db")
 
@@ -204,7 +204,7 @@ def test_other_server_errors_do_not_count_as_full_storage(message: str) -> None:
 )
 def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
-    assert classify(from_status(status, body)).outcome is Outcome.REFUSED
+    assert classify(from_status(status, body)).ending is Ending.REFUSED
 
 
 def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:

@@ -12,13 +12,13 @@ from tests.support.world import at
 from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.retry import RetryBackoff, RetryState
 
-REFUSED = Result(Outcome.REFUSED, "quota")
-FAILED = Result(Outcome.FAILED, "500")
-BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
-STALE = Result(Outcome.STALE, "409")
+REFUSED = Result(Ending.REFUSED, "quota")
+FAILED = Result(Ending.FAILED, "500")
+BROKEN = Result(Ending.FAILED, "a webhook fails", server_fault=True)
+STALE = Result(Ending.STALE, "409")
 MOST = 900.0
 
 
@@ -159,27 +159,27 @@ def test_a_success_resets_the_backoff() -> None:
     assert backoffs.note(create("a"), REFUSED) < 3.0
 
 
-def test_a_change_in_a_namespace_releases_its_writes() -> None:
+def test_a_change_in_a_namespace_ends_its_backoffs() -> None:
     backoffs = RetryBackoff(MOST, Clock())
     for namespace in ("a", "b"):
         backoffs.note(create(namespace), REFUSED)
         backoffs.note(create(namespace, a_key("other")), REFUSED)
 
-    assert set(backoffs.release_namespace("a")) == {
+    assert set(backoffs.end_in_namespace("a")) == {
         (a_key().in_namespace("a"), 0.0),
         (a_key("other").in_namespace("a"), 0.0),
     }
-    assert backoffs.release_namespace("nobody") == []
+    assert backoffs.end_in_namespace("nobody") == []
     assert backoff_at(backoffs, at("a", "db")) is None
     assert backoff_at(backoffs, at("b", "db")) is not None
 
 
-def test_a_released_write_that_is_refused_again_waits_longer() -> None:
-    """A quota changes with every Pod, so a release must not reset the backoff."""
+def test_a_write_that_is_refused_again_after_its_backoff_ended_waits_longer() -> None:
+    """A quota changes with every Pod, so the end of a backoff must not reset it."""
     clock = Clock()
     backoffs = RetryBackoff(MOST, clock)
     waits_after(backoffs, clock, REFUSED, 6)
-    backoffs.release_namespace("a")
+    backoffs.end_in_namespace("a")
 
     assert backoffs.note(create("a"), REFUSED) > 100.0
 
@@ -191,7 +191,7 @@ def test_a_change_during_a_retry_causes_another_retry_a_second_later(ticks: int)
     waits_after(backoffs, clock, REFUSED, 6)
     clock.now += 0.01
     for _ in range(ticks):
-        backoffs.release_namespace("a")
+        backoffs.end_in_namespace("a")
         clock.now += 0.01
     delay = backoffs.note(create("a"), REFUSED)
 
@@ -207,18 +207,18 @@ def test_a_change_does_not_shorten_the_wait_that_the_server_asked_for() -> None:
     backoffs = RetryBackoff(MOST, clock := Clock())
     backoffs.note(create("a"), REFUSED)
     for _ in range(2):
-        backoffs.release_namespace("a")
+        backoffs.end_in_namespace("a")
         clock.now += 0.01
 
-    assert backoffs.note(create("a"), Result(Outcome.REFUSED, "later", retry_after=20.0)) >= 20.0
+    assert backoffs.note(create("a"), Result(Ending.REFUSED, "later", retry_after=20.0)) >= 20.0
 
 
-def test_a_namespace_is_released_at_most_once_per_second() -> None:
+def test_the_backoffs_of_a_namespace_end_at_most_once_per_second() -> None:
     backoffs = RetryBackoff(MOST, clock := Clock())
     tries: set[float] = set()
     for _ in range(500):
         backoffs.note(create("a"), REFUSED)
-        ((_, delay),) = backoffs.release_namespace("a")
+        ((_, delay),) = backoffs.end_in_namespace("a")
         tries.add(round(clock.now + delay, 6))
         clock.now += 0.01
 
@@ -227,23 +227,23 @@ def test_a_namespace_is_released_at_most_once_per_second() -> None:
     assert len(ordered) == 6
 
 
-def test_a_namespace_without_recent_changes_is_released_at_once() -> None:
+def test_the_backoffs_of_a_namespace_without_recent_changes_end_at_once() -> None:
     backoffs = RetryBackoff(MOST, clock := Clock())
     backoffs.note(create("a"), REFUSED)
     for _ in range(200):
-        backoffs.release_namespace("a")
+        backoffs.end_in_namespace("a")
     clock.now += 3.0
     backoffs.note(create("a"), REFUSED)
 
-    assert backoffs.release_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
+    assert backoffs.end_in_namespace("a") == [(a_key().in_namespace("a"), 0.0)]
 
 
-def test_a_write_due_before_the_next_release_keeps_its_time() -> None:
+def test_a_write_due_before_the_next_end_keeps_its_time() -> None:
     backoffs = RetryBackoff(MOST, clock := Clock())
     backoffs.note(create("a"), FAILED)
-    backoffs.release_namespace("a")
+    backoffs.end_in_namespace("a")
     soon = clock.now + backoffs.note(create("a", name="other"), FAILED)
-    backoffs.release_namespace("a")
+    backoffs.end_in_namespace("a")
 
     held = backoff_at(backoffs, at("a", "other"))
     assert held is not None
@@ -255,7 +255,7 @@ def test_a_changed_source_ends_its_own_backoffs_only() -> None:
     for namespace in ("a", "b"):
         backoffs.note(create(namespace), REFUSED)
         backoffs.note(create(namespace, a_key("other")), REFUSED)
-    backoffs.release_source(a_key().source)
+    backoffs.end_for_source(a_key().source)
 
     assert [backoff_at(backoffs, at(namespace, "db")) for namespace in ("a", "b")] == [None, None]
     assert all(backoff_at(backoffs, at(namespace, "other")) for namespace in ("a", "b"))
@@ -267,13 +267,13 @@ def test_two_sources_at_one_address_have_backoffs_of_their_own() -> None:
     for _ in range(6):
         backoffs.note(one, REFUSED)
     assert backoffs.note(two, REFUSED) < 3.0
-    assert dict(backoffs.release_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
+    assert dict(backoffs.end_in_namespace("a")).keys() == {a_key().in_namespace("a"), a_key("other").in_namespace("a")}
     backoffs.forget(two.key, two.ref)
     clock.now += 1.0
     assert backoffs.note(one, REFUSED) > 100.0
-    backoffs.release_source(a_key("other").source)
+    backoffs.end_for_source(a_key("other").source)
     assert backoffs.state_of(one) is not None
-    backoffs.release_source(a_key().source)
+    backoffs.end_for_source(a_key().source)
     assert backoffs.state_of(one) is None
 
 
@@ -291,7 +291,7 @@ def test_releasing_a_source_does_not_search_all_backoffs() -> None:
     backoffs._by_namespace = Unsearched()
     backoffs.note(create("a"), REFUSED)
     backoffs.note(create("b", a_key("other")), REFUSED)
-    backoffs.release_source(a_key().source)
+    backoffs.end_for_source(a_key().source)
 
     assert backoff_at(backoffs, at("a", "db")) is None
     assert backoff_at(backoffs, at("b", "db")) is None
@@ -303,7 +303,7 @@ def test_ended_backoffs_are_removed_from_the_indexes() -> None:
     for namespace in ("a", "b"):
         backoffs.note(create(namespace), REFUSED)
     backoffs.forget(a_key(), at("a", "db"))
-    backoffs.release_source(a_key().source)
+    backoffs.end_for_source(a_key().source)
 
     assert (backoffs._by_namespace, backoffs._by_source) == ({}, {})
 
@@ -329,14 +329,14 @@ def test_a_deleted_object_ends_its_backoffs() -> None:
     assert [ref.name for _, ref in backoffs._by_namespace["a"]] == ["other"]
 
 
-def test_a_changed_namespace_releases_the_writes_to_the_namespace_itself() -> None:
+def test_a_changed_namespace_ends_the_backoffs_of_writes_to_the_namespace_itself() -> None:
     backoffs = RetryBackoff(MOST, Clock())
     for name in ("a", "b"):
         have = a_namespace(name)
         backoffs.note(Apply(Key("tree", have.ref), have.ref, Overlay(have.ref), have), REFUSED)
     backoffs.note(create("a"), REFUSED)
 
-    assert backoffs.release_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
+    assert backoffs.end_in_namespace("a") == [(Key("tree", namespace_ref("a")), 0.0), (a_key().in_namespace("a"), 0.0)]
     assert backoff_at(backoffs, namespace_ref("a")) is None
     assert backoff_at(backoffs, namespace_ref("b")) is not None
 

@@ -234,7 +234,7 @@ def slow(count: int, seconds: float) -> EngineHarness:
     engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
         engine.counts[key(source.ref.name)] = CopyCounts()
-        engine.controller.status.mark_stale(key(source.ref.name))
+        engine.planner.status.mark_stale(key(source.ref.name))
     clock.now += 1.0
     return engine
 
@@ -255,7 +255,7 @@ def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None
     engine, written = slow(2, 1.0), list[Key]()
     assert engine.controller.work()
     written += [write.key for write in engine.sent()]
-    engine.controller.status.mark_stale(written[0])
+    engine.planner.status.mark_stale(written[0])
     for _ in range(3):
         engine.controller.work()
         engine.clock.now += 1.0

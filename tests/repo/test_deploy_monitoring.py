@@ -11,7 +11,7 @@ from scripts import reference
 from tests.support.pages import ROOT
 
 from samara.core.copy_counts import count_by_state
-from samara.engine.apply import Outcome
+from samara.engine.apply import Ending
 from samara.secretstores.base import StoreError
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
@@ -88,7 +88,7 @@ def test_every_label_value_in_an_expression_is_possible() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(count_by_state([])),
-        "samara_writes_total": {outcome.value for outcome in Outcome},
+        "samara_writes_total": {ending.value for ending in Ending},
         "samara_provider_calls_total": {"ok", "timeout", *faults},
         "samara_admission_requests_total": {"allowed", "refused", "failed"},
     }

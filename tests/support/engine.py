@@ -11,8 +11,8 @@ from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier, Outcome, Result
-from samara.engine.controller import Controller, Options
+from samara.engine.apply import Applier, Ending, Result
+from samara.engine.controller import Controller
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -22,7 +22,9 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
+from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints
+from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.kube.answers import NO_READINGS
@@ -33,7 +35,7 @@ from samara.kube.reflector import Observed, QuotaChanged
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 
-DONE = Result(Outcome.DONE)
+DONE = Result(Ending.DONE)
 
 
 class EngineHarness:
@@ -66,12 +68,11 @@ class EngineHarness:
         self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
         self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
-        self.controller = Controller(
-            self.inbox,
+        self.planner = planner = Planner(
             self.cache,
             registry,
             ClusterPolicy(),
-            writer=self.writer,
+            outbox=self.outbox,
             fetcher=self.fetcher,
             retry=self.retry,
             guard=self.holds,
@@ -80,10 +81,25 @@ class EngineHarness:
             events=self.events,
             metrics=self.metrics,
             clock=clock,
-            options=Options(gone_after, observe=observing),
+            gone_after=gone_after,
+            observe=observing,
         )
-        self.counts, self.queue = self.controller.counts, self.controller.queue
-        self.drift, self.flaps = self.controller.drift, self.controller.flaps
+        self.counts, self.queue = planner.counts, planner.queue
+        self.drift, self.flaps = planner.drift, planner.flaps
+        self.controller = Controller(
+            self.inbox,
+            self.cache,
+            registry,
+            planner=planner,
+            writer=self.writer,
+            results=ResultHandler(
+                self.cache, registry, self.counts, self.retry, self.drift, self.flaps, self.events, self.metrics
+            ),
+            fetcher=self.fetcher,
+            retry=self.retry,
+            guard=self.holds,
+            clock=clock,
+        )
         self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)
@@ -137,10 +153,10 @@ class EngineHarness:
         await self.controller.run()
 
     def enqueue(self, key: Key) -> None:
-        self.controller.enqueue(key)
+        self.planner.enqueue(key)
 
     def resync(self) -> None:
-        self.controller.resync()
+        self.planner.resync()
 
     def work(self) -> None:
         """Handles and plans all that is queued."""
@@ -150,11 +166,11 @@ class EngineHarness:
     def plan(self, *keys: Key) -> None:
         """Plans these keys, queued or not."""
         for key in keys:
-            self.controller.plan(key)
+            self.planner.plan(key)
 
     def continue_chunked(self) -> bool:
         """Takes the next chunk of a large plan; False if there is none."""
-        return self.controller.continue_chunked()
+        return self.planner.continue_chunked()
 
     def finish_chunked(self) -> None:
         while self.continue_chunked():
@@ -162,11 +178,11 @@ class EngineHarness:
 
     def is_chunked(self, key: Key) -> bool:
         """True while a large plan of this key is under way."""
-        return key in self.controller.chunked
+        return key in self.planner.chunked
 
     def fail_next_chunk(self, key: Key) -> None:
         """The next step of a large plan raises an unexpected error."""
-        self.controller.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
+        self.planner.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
 
     # results
 
@@ -187,7 +203,7 @@ class EngineHarness:
 
     def offer(self, write: Write, tally: CopyCounts) -> None:
         """Sends a write that no plan contains, unless it has to wait for its backoff."""
-        self.controller._offer(write, tally, urgent=False)
+        self.planner._offer(write, tally, urgent=False)
 
     def requeued(self) -> list[Key]:
         """The keys that are to be planned now, taken out of the queue."""
@@ -195,14 +211,14 @@ class EngineHarness:
 
     def status(self, key: Key) -> WriteStatus | None:
         """The status write of a source; None if its status is up to date."""
-        return self.controller.status.take_report(key)
+        return self.planner.status.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""
-        return set(self.controller.status.stale)
+        return set(self.planner.status.stale)
 
     def forget_statuses(self) -> None:
-        self.controller.status.stale.clear()
+        self.planner.status.stale.clear()
 
     @property
     def pending_reads(self) -> int:
@@ -221,7 +237,7 @@ class EngineHarness:
     @property
     def grace_periods(self) -> set[Key]:
         """Keys whose source vanished and whose copies wait for it to come back."""
-        return set(self.controller.deletions._gone_since)
+        return set(self.planner.deletions._gone_since)
 
 
 def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller | None:

@@ -187,7 +187,7 @@ def mixed(draw: st.DrawFn) -> World:
     """A cluster in use: sources, copies in sync and drifted, and foreign objects."""
     world = World(draw(st.sampled_from(list(registries().values()))), mutated=draw(st.sampled_from(("", CANARY))))
     for name in ("p", "q"):
-        world.outside[name] = draw(st.one_of(st.none(), contents()))
+        world.outside[path(name)] = draw(st.one_of(st.none(), contents()))
         world.outside[path(f"/{name}")] = draw(st.sampled_from(READINGS))
     _namespaces(draw, world)
     for namespace in draw(st.sampled_from(((), ("a",), ("a", "b"), ("b", "c")))):

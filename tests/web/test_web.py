@@ -105,7 +105,7 @@ class Stage:
             reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
-        return Health(self.reflectors, self.engine, self.leader, None, {}, frozenset())
+        return Health(self.reflectors, self.engine, self.leader, None, dict, frozenset())
 
     def metrics(self) -> MetricsPage:
         program = self.program
@@ -500,7 +500,7 @@ def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
 
 def test_a_waiting_vocabulary_is_named_and_does_not_prevent_readiness() -> None:
     async def scenario(stage: Stage) -> None:
-        health = replace(stage.health(), unserved={"resource-distribution": "original running"})
+        health = replace(stage.health(), unserved=lambda: {"resource-distribution": "original running"})
         assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})
 
     on_stage(scenario)

@@ -26,9 +26,9 @@ class Occupant(Enum):
     OURS = "this source's copy, or one that Samara made and no other source holds"
     PREDECESSOR = "a copy of an earlier source of the same name"
     REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
-    HELD = "a copy of another source, and an update cannot hand it over"
+    OF_ANOTHER_SOURCE = "a copy of another source, and an update cannot hand it over"
     SOURCE = "an object that is itself a source"
-    FOREIGN = "an object that Samara did not make"
+    FOREIGN = "any other object, such as one that Samara did not make, or a copy that was released"
 
 
 class Target:
@@ -124,7 +124,7 @@ class Target:
             return Occupant.OURS
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
             replaceable = ctx.is_before(holder) and not is_adopted(live) and not self._is_paused(holder)
-            return Occupant.REPLACEABLE if replaceable else Occupant.HELD
+            return Occupant.REPLACEABLE if replaceable else Occupant.OF_ANOTHER_SOURCE
         if holder is None and self._is_source(live):
             return Occupant.SOURCE
         return Occupant.FOREIGN

@@ -1,4 +1,7 @@
-"""plan(): compare the desired state of one source with the live state. No I/O, no clock, no await."""
+"""Compares the desired state of one source with the live state: `prepare`, then `steps`. No I/O, no clock, no await.
+
+The planner (`engine/planner.py`) calls these two, and takes the steps of a large source in chunks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from samara.core.writes import Blocked, Plan, SetFinalizer, Step
 
 
 def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
-    """The whole plan for a source, or for its part in one namespace."""
+    """All steps for a source, or for its part in one namespace, at once. Commands and tests call this; the operator
+    calls `prepare` and `steps` instead, in `Planner.plan`."""
     prepared = prepare(key, view, registry, cluster)
     if isinstance(prepared, Plan):
         return prepared

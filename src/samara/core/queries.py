@@ -107,5 +107,5 @@ class SecretReading:
         return self.absent_for > 0.0 and self.absent_for >= _MIN_ABSENCE * every
 
 
-Query = str | SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
-"""What a plan can ask besides the cache: one of the queries above, or a path of a secret manager as a plain text."""
+Query = SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
+"""What a plan can ask besides the cache."""

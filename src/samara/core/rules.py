@@ -129,13 +129,13 @@ def occupied_by(occupant: Occupant) -> Callable[[Target], bool]:
 is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
-is_held = occupied_by(Occupant.HELD)
+is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
 is_source = occupied_by(Occupant.SOURCE)
 
 
 def identical(target: Target) -> bool:
     """an object of another client that is equal, has no owner and belongs to no GitOps tool or Helm release"""
-    live, template = target.live, target.template
+    live, template = target.live, target.template  # the occupant is FOREIGN: the rules above take every other one
     if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
         return False
     return not live.owner_references and not any(
@@ -145,7 +145,7 @@ def identical(target: Target) -> bool:
 
 def may_overwrite(target: Target) -> bool:
     """an object of another client, and the setting `conflicts` is `overwrite`"""
-    if target.template.adopt is not Adopt.ANY:
+    if target.template.adopt is not Adopt.ANY:  # the occupant is FOREIGN: the rules above take every other one
         return False
     # An object with an owner reference is garbage collected with its owner, whichever client updates it.
     holder = target.holder
@@ -255,8 +255,9 @@ RULES: tuple[Rule[Target], ...] = (
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
-    Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
-    # An object of another client.
+    Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder}")),
+    # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
+    # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),
     Rule("overwrite", may_overwrite, overwrite),

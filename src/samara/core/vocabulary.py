@@ -112,7 +112,12 @@ class Vocabulary(Generic[S]):
     settings: type[S]
     build: Callable[[S, BuildContext], tuple[SourceType, ...]]
     metadata_keys: frozenset[str]
-    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
+    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source.
+
+    Its source types name the same keys again, as `marks` and `metadata_keys`. They cannot be read from there: `build`
+    gets the rule about what is copied (`BuildContext.copyable`), which needs the keys of all vocabularies first, also
+    of those that the settings do not name. The contract suite compares both.
+    """
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because a copy would request copies itself."""
     convert: Converter | None = None
@@ -121,6 +126,9 @@ class Vocabulary(Generic[S]):
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
+    unserved_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the original controller reads and this vocabulary does not, each with what `samara lint` says of it.
+    Without them, lint would take such a key for a misspelt one of ours."""
     is_off_until_named: bool = False
     """True if it is served only if the settings name it: its annotations may be in use by their original controller."""
     is_written_by_tenants: bool = False

@@ -51,7 +51,7 @@ class _Problem(NamedTuple):
 
 
 class EventRecorder:
-    """Owns the problems to report, by object. The controller and the result handler call it.
+    """Owns the problems to report, by object. The planner and the result handler call it.
 
     Once a second it turns them into Events for the sink. It sends no request itself.
     """
@@ -90,7 +90,7 @@ class EventRecorder:
     ) -> None:
         """Passes an Event on, unless it would be a write in a paused namespace.
 
-        When the pause ends, the controller plans again and reports the problems that are left. Events about an object
+        When the pause ends, the planner plans again and reports the problems that are left. Events about an object
         without a namespace are in namespace `default`.
         """
         ref = about.ref if isinstance(about, Object) else about

@@ -89,7 +89,11 @@ class Ingest:
         return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
 
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
-        """Updates the cache with one object, if it is newer than the cached one."""
+        """Updates the cache with one object, if it is newer than the cached one.
+
+        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or its
+        address must matter. No plan ever sees the others.
+        """
         ref, version = envelope
         if not self._cache.is_newer(ref, int(version)):
             return STALE

@@ -1,4 +1,7 @@
-"""Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails."""
+"""Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails.
+
+`Ingest.take` decides which objects the cache holds, by a search of their bytes; of the others it keeps the address.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -15,7 +15,7 @@ from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, matches_any_glob, quoted
-from samara.core.selectors import NamespaceSelector, Requirement, Selector, parse_selector
+from samara.core.selectors import NamespaceSelector, parse_selector
 from samara.core.source_type import Policy, SourceType
 from samara.core.view import View
 from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
@@ -31,7 +31,6 @@ ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABEL
 MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
-_COMPARISON = re.compile(r"(?:^|,)\s*([A-Za-z0-9][-A-Za-z0-9_./]*)\s*([<>])\s*(-?[0-9]{1,18})\s*(?=,|$)")
 
 
 class ReplicatorSettings(setting_types.Struct, frozen=True):
@@ -105,15 +104,6 @@ class _Searched(NamedTuple):
         return self.regexp.search(text)
 
 
-class _Comparison(Requirement):
-    """`key > 5` or `key < 5`: a label that is no integer does not match."""
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        value, bound = labels.get(self.key, ""), int(min(self.values))
-        is_integer = re.fullmatch("-?[0-9]{1,18}", value) is not None
-        return is_integer and (int(value) > bound if self.operator == ">" else int(value) < bound)
-
-
 @lru_cache(maxsize=64)
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
@@ -123,11 +113,9 @@ def parse(to: str | None, matching: str | None) -> CopyRequest:
             patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
         except RegexpError as fault:
             faults.append(mismatch(TO, "a regular expression", f"{quoted(item)} ({fault})"))
-    compared = [_Comparison(key, sign, frozenset({bound})) for key, sign, bound in _COMPARISON.findall(matching or "")]
-    selector, wrong = parse_selector(_COMPARISON.sub("", matching or ""))
-    if wrong:
-        faults.append(mismatch(MATCHING, "a label selector such as a=b, c in (d, e)", quoted(matching or "")))
-    selectors = () if matching is None or wrong else (Selector((*selector.requirements, *compared)),)
+    selector, wrong = parse_selector(matching or "")
+    faults += [fault.below(MATCHING) for fault in wrong]
+    selectors = () if matching is None or wrong else (selector,)
     return CopyRequest(NamespaceSelector(names, patterns=tuple(patterns), selectors=selectors), tuple(faults))
 
 
@@ -147,6 +135,19 @@ def lint(obj: Object) -> Iterator[Mistake]:
     yield from (Mistake(TO, text, quoted(item)) for regexp, text in _PITFALLS for item in items if regexp.match(item))
 
 
+_NO_PULL = "no such key: Samara does not pull, and copies only what a source pushes"
 VOCABULARY = Vocabulary(
-    NAME, ReplicatorSettings, build, REQUESTS | MARKS, check=check, is_off_until_named=True, is_written_by_tenants=True
+    NAME,
+    ReplicatorSettings,
+    build,
+    REQUESTS | MARKS,
+    unserved_keys={
+        PULL: _NO_PULL,
+        f"{PREFIX}replication-allowed": _NO_PULL,
+        f"{PREFIX}replication-allowed-namespaces": _NO_PULL,
+        f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
+    },
+    check=check,
+    is_off_until_named=True,
+    is_written_by_tenants=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class Health:
     """None if there is no leader election."""
     webhooks: WebhookServer | None
     """None if there is no webhook server."""
-    unserved: Mapping[str, str]
+    unserved: Callable[[], Mapping[str, str]]
     """By kind or vocabulary: why it is not served although the settings name it. The others are served meanwhile."""
     converted: frozenset[Kind]
     """Kinds with a conversion webhook of ours. The API server may be unable to list them until we are ready."""
@@ -64,7 +64,7 @@ class Health:
         """True if every kind that can be listed has been listed, and the webhook server answers."""
         reasons = {str(reflector.kind): reflector.not_ready_reason for reflector in self.reflectors}
         waiting = {kind: reason for kind, reason in reasons.items() if reason is not None}
-        waiting.update(self.unserved)
+        waiting.update(self.unserved())
         webhook = self.webhooks.not_ready_reason if self.webhooks is not None else None
         refusal = self.leader.refusal_reason() if self.leader is not None else None
         obstacles = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refusal}

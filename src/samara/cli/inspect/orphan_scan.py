@@ -21,7 +21,7 @@ from samara.core.ownership import ByMark, is_recorded
 from samara.core.policy import is_paused, paused_by
 from samara.core.source_type import SourceType
 from samara.core.writes import Delete, Release
-from samara.engine.apply import Applier, Outcome
+from samara.engine.apply import Applier, Ending
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
@@ -205,7 +205,7 @@ async def remove_copies(
             show_progress(f"removing {number:,} of {len(orphans):,}")
             write = Release if _is_adopted(orphan) else Delete
             result = await applier.perform(write(orphan.key, orphan.live.ref, orphan.live), verify=False)
-            if result.outcome is not Outcome.DONE:
+            if result.ending is not Ending.DONE:
                 failures.append(f"{orphan.live.ref} stays: {result.message}")
     for failure in failures:
         note(failure)

@@ -66,6 +66,12 @@ class Linter:
         self._our_prefixes = {_prefix(key) for key in self._known_keys if _prefix(key)}
         self._shared_prefixes = frozenset().union(*(vocabulary.shared_prefixes for vocabulary in VOCABULARIES))
         """Other programs have keys with these prefixes, too."""
+        self._unserved_keys = {
+            key: expected if vocabulary.name in settings.vocabularies else ""
+            for vocabulary in VOCABULARIES
+            for key, expected in vocabulary.unserved_keys.items()
+        }
+        """Empty if the settings do not name the vocabulary: then the original may well serve the key."""
         sources = [source_type.source for source_type in self._served]
         annotated = [source for source in sources if isinstance(source, Annotated)]
         self._label_keys = frozenset().union(*(source.labels for source in annotated))
@@ -128,9 +134,11 @@ class Linter:
         """What to write in place of an unknown key. Empty if the key may belong to another program."""
         prefix, _, name = key.rpartition("/")
         keys = [known for known in self._writable_keys if _prefix(known) == prefix]
-        similar = get_close_matches(name, [known.rpartition("/")[2] for known in keys], 1)
+        candidates = (*keys, *(known for known in self._unserved_keys if _prefix(known) == prefix))
+        similar = get_close_matches(name, [known.rpartition("/")[2] for known in candidates], 1)
         if similar:
-            return f"{prefix}/{similar[0]}"
+            meant = f"{prefix}/{similar[0]}"
+            return self._unserved_keys.get(meant, meant)
         if prefix not in self._our_prefixes - self._shared_prefixes:
             return ""
         return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
