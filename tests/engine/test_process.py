@@ -13,7 +13,7 @@ import asyncio, time
 from samara.engine.process import Watchdog
 
 async def main():
-    asyncio.get_running_loop().create_task(Watchdog(0.4).heartbeat())
+    asyncio.get_running_loop().create_task(Watchdog(1.5).heartbeat())
     await asyncio.sleep(0.01)
     def block():
         time.sleep(30)
@@ -27,10 +27,10 @@ import asyncio
 from samara.engine.process import Watchdog
 
 async def main():
-    dog = Watchdog(0.6)
+    dog = Watchdog(1.5)
     beating = asyncio.create_task(dog.heartbeat())
-    await asyncio.sleep(1.2)
-    assert dog.longest_stall < 0.5, dog.longest_stall
+    await asyncio.sleep(2.0)
+    assert dog.longest_stall < 1.4, dog.longest_stall
     beating.cancel()
 
 asyncio.run(main())
@@ -57,7 +57,7 @@ def test_a_blocked_loop_ends_the_process_and_its_stack_is_printed() -> None:
     ended = run(BLOCKED)
 
     assert ended.returncode == 70
-    assert ended.stderr.startswith("samara: the event loop stood still for 0.4 s")
+    assert ended.stderr.startswith("samara: the event loop stood still for 1.5 s")
     assert "in block" in ended.stderr
 
 
