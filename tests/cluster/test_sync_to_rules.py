@@ -22,6 +22,7 @@ ASK = "openkruise.io/sync-to"
 LIST = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 ACCEPT = "samara.dev/accept-from"
+PAUSED = "samara.dev/paused"
 SETTLED = 0.5
 """How long something that must not happen is given to happen, in seconds."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -819,3 +820,18 @@ def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene:
     scene.until_gone("a")
     refused = [event for event in scene.stage.audit.ours() if event.code in (401, 403)]
     assert not [str(event) for event in refused if event.resource in USED]
+
+
+# Pauses
+
+
+def test_copies_of_a_request_that_ended_during_a_pause_are_deleted_when_the_pause_ends(secrets: Scene) -> None:
+    secrets.stage.namespace("a", "b")
+    secrets.make(asked=to("a", "b"))
+    secrets.operator(config={"resync": "0s"})
+    secrets.until_copied("a", "b")
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: "true"})
+    secrets.ask({})
+    never(lambda: secrets.get("a") is None, SETTLED)
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: None})
+    secrets.until_gone("a", "b")

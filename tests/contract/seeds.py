@@ -656,7 +656,7 @@ DECISIONS = (
     Fault(
         "ignored namespaces are targets",
         "policy",
-        "if copy.by_name or not _is_true(namespace, IGNORE):",
+        "if copy.by_name or not is_ignored(namespace):",
         "if True:",
         by="core/test_policy.py::test_an_ignored_namespace_is_a_target_only_by_name",
     ),
@@ -1435,9 +1435,23 @@ ENGINE = (
     Fault(
         "the deletion of a former source triggers nothing",
         "engine/triggers",
-        "yield from (key for key in former if has_copies(cache, key))",
+        "yield from _keys_with_copies(ref, registry, cache)",
         "yield from ()",
         by="engine/test_triggers.py::test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies",
+    ),
+    Fault(
+        "the end of a pause wakes only sources",
+        "engine/triggers",
+        "if _ends_pause(change):",
+        "if False:",
+        by="engine/test_triggers.py::test_the_end_of_a_pause_triggers_the_keys_of_the_copies_that_are_left",
+    ),
+    Fault(
+        "a namespace that is no longer ignored wakes nothing",
+        "engine/triggers",
+        "return is_paused(namespace), is_ignored(namespace),",
+        "return is_paused(namespace), False,",
+        by="engine/test_triggers.py::test_a_namespace_that_is_ignored_no_longer_triggers_all_copies_in_it",
     ),
     Fault(
         "a chunked plan overrides the plan of one namespace",

@@ -95,6 +95,11 @@ def is_paused(obj: Object) -> bool:
     return _is_true(obj, PAUSED)
 
 
+def is_ignored(namespace: Object) -> bool:
+    """True if people have excluded this Namespace from all targets that are not named."""
+    return _is_true(namespace, IGNORE)
+
+
 def _is_true(obj: Object, key: str) -> bool:
     """People may set a control key as an annotation or as a label. Both count."""
     return obj.annotations.get(key) == "true" or obj.labels.get(key) == "true"
@@ -125,7 +130,7 @@ def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | 
 
 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
-    if copy.by_name or not _is_true(namespace, IGNORE):
+    if copy.by_name or not is_ignored(namespace):
         return None
     return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
 
