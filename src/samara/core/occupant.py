@@ -8,7 +8,14 @@ from typing import Final
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
-from samara.core.ownership import is_adopted, is_made_by_samara, is_operators_own, is_recorded, is_released
+from samara.core.ownership import (
+    is_adopted,
+    is_made_by_samara,
+    is_marked_by_samara,
+    is_operators_own,
+    is_recorded,
+    is_released,
+)
 from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
 from samara.core.view import NamespaceView
 
@@ -144,7 +151,7 @@ class Target:
             return not lost_reference and not self._is_disowned(live)
         if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
             return False
-        return not self._is_kept_orphan(holder, live)
+        return not self._is_left_to_original(holder, live)
 
     def _is_disowned(self, live: Object) -> bool:
         """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
@@ -155,14 +162,17 @@ class Target:
             if source_type.name not in claiming
         )
 
-    def _is_kept_orphan(self, holder: Key, live: Object) -> bool:
-        """True if the source of a higher vocabulary is gone and its copies stay on purpose (onSourceGone: keep)."""
-        ctx = self.ctx
-        if holder in ctx.view.claimants(live.ref) or ctx.registry.rank(holder.source_type) >= ctx.registry.rank(
-            ctx.key.source_type
-        ):
+    def _is_left_to_original(self, holder: Key, live: Object) -> bool:
+        """True for a copy of a higher vocabulary that does not prune, and that only the original controller has made.
+
+        The original may still serve it. A copy that Samara itself made and that stays when its source is gone goes to
+        the next source.
+        """
+        ctx, source_type = self.ctx, self.ctx.registry[holder.source_type]
+        if is_marked_by_samara(live, source_type.ownership) or holder in ctx.view.claimants(live.ref):
             return False
-        return not ctx.registry[holder.source_type].desired(holder.source, ctx.view).prune
+        is_higher = ctx.registry.rank(holder.source_type) < ctx.registry.rank(ctx.key.source_type)
+        return is_higher and not source_type.desired(holder.source, ctx.view).prune
 
     def _is_made_for(self, holder: Key, live: Object) -> bool:
         return is_recorded(live, self.ctx.registry[holder.source_type].ownership) and not is_released(live)
