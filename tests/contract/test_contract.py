@@ -18,6 +18,7 @@ from tests.support.oracle import (
     assert_lawful,
     has_content_of,
     is_kept,
+    is_of_deleted_definition,
     is_left_over,
     is_ours,
     is_welcome,
@@ -459,7 +460,8 @@ def _waits(ref: Ref, key: Key, world: World) -> bool:
 def _is_anothers(world: World, key: Key, have: Object) -> bool:
     if have.ref.kind == NAMESPACE:  # its parent label counts for any field manager
         return world.registry[key.source_type].ownership.source_of(have, world) != key.source
-    return not is_ours(world, key, have) or is_kept(world, key, have) or _outlives(have, world)
+    stays = is_kept(world, key, have) or _outlives(have, world) or is_of_deleted_definition(world, have)
+    return stays or not is_ours(world, key, have)
 
 
 def _outlives(have: Object, world: World) -> bool:
@@ -627,6 +629,7 @@ def _stays(have: Object, owner: Key, world: World, rules: ClusterPolicy) -> bool
     source, write = world.get(owner.source), Delete(owner, have.ref, have)
     if (
         have.deleting
+        or is_of_deleted_definition(world, have)
         or RELEASED in have.annotations
         or not any(owned.key in world.registry.metadata_keys for owned in have.managed_keys)
     ):

@@ -561,7 +561,8 @@ def test_every_blocked_address_is_still_desired() -> None:
 NAMES = [
     *("excluded", "paused", "no-namespace", "terminating", "namespace-paused", "refused", "outranked"),
     *("not-read-yet", "deleting", "create-only", "content-unavailable"),
-    *("missing", "in-sync", "drifted", "predecessor", "replaceable", "held"),
+    *("missing", "in-sync", "holder-unconfirmed", "definition-deleted"),
+    *("drifted", "predecessor", "replaceable", "held"),
     *("is-a-source", "identical", "overwrite", "foreign"),
 ]
 UNWANTED_NAMES = [

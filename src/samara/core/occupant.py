@@ -17,6 +17,7 @@ from samara.core.ownership import (
     is_released,
 )
 from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
+from samara.core.queries import Query, deletion_queries
 from samara.core.view import NamespaceView
 
 
@@ -82,6 +83,16 @@ class Target:
         if self._winner is UNKNOWN:
             self._winner = self.holder if self._is_kept_by_holder() else self._first_rival()
         return self._winner
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """What must be true before the object is taken from a custom resource that is being deleted or is missing."""
+        live, holder = self.live, self.holder
+        if live is None or holder is None or holder == self.ctx.key or not self._is_made_for(holder, live):
+            return ()
+        if holder.source.kind != self.ctx.registry[holder.source_type].resource:
+            return ()
+        return deletion_queries(holder.source, self.ctx.view.get(holder.source))
 
     @property
     def occupant(self) -> Occupant:

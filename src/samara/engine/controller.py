@@ -27,6 +27,7 @@ from samara.core.queries import CrdExists, SecretPath
 from samara.core.registry import Registry
 from samara.core.writes import (
     Apply,
+    AskFirst,
     Blocked,
     Delete,
     Plan,
@@ -462,6 +463,8 @@ class Controller:
                 self.flaps.reset(step.ref)
             case ReadFirst(ref=ref):
                 self._fetcher.fetch(ref, plan.key)
+            case AskFirst(ref=ref, queries=queries):
+                self._fetcher.ask(queries, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case Blocked():
                 pass
             case Delete() | Release() as removal:

@@ -63,11 +63,11 @@ class Snapshot:
         todo = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
             plans |= {key: plan(key, self.cache, self.cache.registry, rules) for key in todo}
-            todo = {key for key in todo if plans[key].read_first or plans[key].reads}
+            todo = {key for key in todo if plans[key].read_first or plans[key].queries}
             if not todo:
                 return {key: plans[key] for key in sorted(plans, key=str)}
             await self.read_all(look.ref for key in todo for look in plans[key].read_first)
-            await self._answer_all(query for key in todo for query in plans[key].reads)
+            await self._answer_all(query for key in todo for query in plans[key].queries)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
