@@ -240,7 +240,7 @@ OWNERSHIP = (
     Fault(
         "a namespace does not own what Accurate created once",
         "vocabularies/accurate/propagate",
-        "disowned=lambda obj: obj.annotations.get(PROPAGATE) != UPDATE",
+        "disowned=lambda obj: not self._is_kept_in_sync(obj)",
         "disowned=lambda obj: False",
         by="core/test_take_over.py::test_a_copy_created_once_belongs_to_its_namespace_when_its_source_is_deleted",
     ),
@@ -857,6 +857,13 @@ DECISIONS = (
         by="core/test_withdrawn.py::test_the_definition_is_read_before_another_source_takes_a_copy_of_a_deleted_custom_resource",
     ),
     Fault(
+        "a create copy that its team turned to update is a left-over",
+        "vocabularies/accurate/propagate",
+        "return not made or obj.manages(ANNOTATIONS, PROPAGATE, self.ownership.managers)",
+        "return True",
+        by="vocabularies/accurate/test_propagate.py::test_row_21_a_create_copy_that_its_team_turned_to_update_outlives_its_source",
+    ),
+    Fault(
         "a finalizer holds a definition that is being deleted",
         "plan",
         "blocked=(), prune=False)",
@@ -1243,7 +1250,7 @@ VOCABULARIES = (
     Fault(
         "copies in create mode are deleted with their source",
         "vocabularies/accurate/propagate",
-        "if obj.annotations.get(PROPAGATE) != UPDATE or namespace ==",
+        "if not self._is_kept_in_sync(obj) or namespace ==",
         "if namespace ==",
         by="vocabularies/accurate/test_propagate.py::test_4_2_a_cut_removes_update_copies_and_keeps_create_copies",
     ),

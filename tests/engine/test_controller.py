@@ -573,7 +573,7 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
 
 def a_chain() -> tuple[list[Object], Object, Object]:
     """Three namespaces, and the copies in the lower two; the source above is gone, or asks no more."""
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)})
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE))
     first, second = (
         an_object(
             at(name, "db"),
@@ -614,7 +614,7 @@ def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
 def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
     """A Secret that is handed down, or a copy of it."""
     words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)} if above else ())
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE) if above)
     labels = {CREATED_BY: "accurate"} if above else {}
     return an_object(
         at(namespace, "s"),
