@@ -328,3 +328,17 @@ def test_a_kept_orphan_becomes_a_copy_of_the_next_source_and_goes_with_it() -> N
     world.delete(at("a", "x"))
     settle(world)
     assert at("b", "x") not in world.objects
+
+
+def test_an_adopted_object_that_had_to_be_recreated_is_deleted_with_its_source() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret("one"))
+    settle(world)
+    assert world.objects[at("a", "x")].annotations[ADOPTED] == "true"
+    world.delete(SOURCE)
+    world.put(SOURCE, secret("one", "kubernetes.io/tls"), annotations={TARGETS: "a"})
+    settle(world)
+    assert ADOPTED not in world.objects[at("a", "x")].annotations
+    world.delete(SOURCE)
+    settle(world)
+    assert at("a", "x") not in world.objects
