@@ -13,6 +13,7 @@ from samara.core.model import Key, Object
 from samara.core.queries import UNREAD, CrdExists
 from samara.engine.triggers import triggers
 from samara.kube.cache import Cache, Change
+from samara.vocabularies.sync_to import SYNC_TO
 
 
 def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
@@ -110,3 +111,14 @@ def test_a_namespace_that_is_ignored_no_longer_triggers_all_copies_in_it(by_labe
     words = {"labels" if by_label else "annotations": {IGNORE: "true"}}
     ignored, served = a_namespace("a", 2, **words), a_namespace("a")
     assert a_key().in_namespace("a") in concerned(Change(served.ref, ignored, served), cache)
+
+
+def test_pausing_a_namespace_triggers_the_rivals_of_its_custom_resources() -> None:
+    """A paused source claims no address that it does not have."""
+    cache = a_cache(toys.full_registry())
+    cache.put(BEFORE)
+    rival = an_object(at("c", "x"), annotations={SYNC_TO: "cluster"})
+    cache.put(rival)
+    paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
+    for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
+        assert Key("sync-to", rival.ref) in concerned(change, cache)

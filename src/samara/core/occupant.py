@@ -16,7 +16,7 @@ from samara.core.ownership import (
     is_recorded,
     is_released,
 )
-from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
+from samara.core.policy import Refusal, paused_at, refusal, revocation
 from samara.core.queries import Query, deletion_queries
 from samara.core.view import NamespaceView
 
@@ -111,6 +111,8 @@ class Target:
         for rival in rivals:
             if ctx.precedence(rival) >= own:
                 break
+            if ctx.is_paused(rival) and self.holder != rival:
+                continue
             copies = ctx.desired_by(rival, self.ref)
             if any(not marked or copy.template.mode is Mode.SYNC for copy in copies):
                 return rival  # a create-only rival does not take over a copy that this source already has
@@ -141,7 +143,7 @@ class Target:
         if ctx.ownership.transferable and self._was_made_by_us(live) and self._is_free(live):
             return Occupant.OURS
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
-            replaceable = ctx.is_before(holder) and not is_adopted(live) and not self._is_paused(holder)
+            replaceable = ctx.is_before(holder) and not is_adopted(live) and not ctx.is_paused(holder)
             return Occupant.REPLACEABLE if replaceable else Occupant.HELD
         if holder is None and self._is_source(live):
             return Occupant.SOURCE
@@ -187,10 +189,6 @@ class Target:
 
     def _is_made_for(self, holder: Key, live: Object) -> bool:
         return is_recorded(live, self.ctx.registry[holder.source_type].ownership) and not is_released(live)
-
-    def _is_paused(self, holder: Key) -> bool:
-        source = self.ctx.view.get(holder.source)
-        return source is not None and bool(paused_by(source, self.ctx.registry[holder.source_type], self.ctx.full_view))
 
     def _is_source(self, live: Object) -> bool:
         """A source further up a chain may overwrite the next one; any other source is left alone."""

@@ -118,7 +118,10 @@ def _keys_in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iter
     yield from (key for key in slices if has_copies(cache, key))
     for source_type in registry.source_types:
         resources = cache.sources(source_type.name) if source_type.resource is not None else ()
-        yield from (Key(source_type.name, source) for source in resources if source.namespace == namespace)
+        for source in resources:
+            if source.namespace == namespace:
+                yield Key(source_type.name, source)
+                yield from cache.rivals(source)  # a paused source claims no address that it does not have
 
 
 def _controls(namespace: Object) -> tuple[bool, bool, str]:

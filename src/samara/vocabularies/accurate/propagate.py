@@ -307,7 +307,12 @@ class Propagation:
     def _is_leaving_tree(self, obj: Object, namespace: Object) -> bool:
         """True for a copy of ours in update mode whose namespace has another parent now: it is about to be deleted."""
         is_stale = obj.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
-        return is_stale and self._is_kept_in_sync(obj) and RELEASED not in obj.annotations and is_recorded(obj, self.ownership)
+        return (
+            is_stale
+            and self._is_kept_in_sync(obj)
+            and RELEASED not in obj.annotations
+            and is_recorded(obj, self.ownership)
+        )
 
 
 def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:
