@@ -52,7 +52,7 @@ def registry_of(
             copyable_as_written=copyable.as_written,
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
-            adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
+            adopt=_adopt(settings, vocabulary),
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
             managers=frozenset(own.managers),
@@ -76,6 +76,14 @@ def registry_of(
             for source_type in source_types
         )
     )
+
+
+def _adopt(settings: Settings, vocabulary: Vocabulary[Any]) -> Adopt:
+    """What a vocabulary does with objects of others. Under `tenancy: strict` a tenant's source must not show whether an
+    object in another namespace equals it, so it adopts nothing."""
+    if settings.conflicts_of(vocabulary.name) == "overwrite":
+        return Adopt.ANY
+    return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL
 
 
 def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] | None = None) -> CopyableMetadata:

@@ -1018,6 +1018,13 @@ DECISIONS = (
         by="engine/test_triggers.py::test_pausing_a_namespace_triggers_the_rivals_of_its_custom_resources",
     ),
     Fault(
+        "strict tenancy adopts objects in other namespaces",
+        "./assembly",
+        'return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL',
+        "return Adopt.IDENTICAL",
+        by="vocabularies/test_sync_to.py::test_under_strict_tenancy_an_identical_object_is_a_conflict_like_any_other",
+    ),
+    Fault(
         "a copy waits for a paused source",
         "context",
         "() if self.is_paused(rival) else ",

@@ -13,6 +13,7 @@ from tests.support.settle import plan_of, settle
 from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
+from samara.assembly import registry_of
 from samara.core.admission import Request
 from samara.core.desired import Adopt, Desired
 from samara.core.metadata_keys import ACCEPT, ADOPTED, RELEASED
@@ -22,7 +23,9 @@ from samara.core.registry import Registry
 from samara.core.source_type import disabled
 from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
+from samara.settings import Settings
 from samara.vocabularies import secret_copy, sync_to
+from samara.vocabularies.secret_copy import TARGETS
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names
 
 SOURCE = at("team", "db")
@@ -686,3 +689,33 @@ def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() 
 def test_the_names_of_a_list_keep_their_order() -> None:
     names = listed_names("b;a,Bad;b\tc,-x")
     assert (names.legal, names.illegal) == (("b", "a", "c"), ("Bad", "-x"))
+
+
+# Strict tenancy
+
+
+def strict_world(annotations: dict[str, str], **settings: Any) -> World:
+    """A world under strict tenancy, in which the namespace `a` accepts the source."""
+    world = a_world(annotations, registry_of(Settings(tenancy="strict", **settings)))
+    world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
+    return world
+
+
+def test_under_strict_tenancy_an_identical_object_is_a_conflict_like_any_other() -> None:
+    """Otherwise the author of a source could find out what an object in another namespace holds."""
+    answers = []
+    for value in ("one", "other"):
+        world = strict_world(to("a"))
+        theirs = world.put(at("a", "db"), secret(value))
+        assert filled(world) == {"a"}
+        assert world.objects[theirs.ref] is theirs
+        answers.append([(blocked.reason, blocked.message) for blocked in planned(world).blocked])
+    assert answers[0] == answers[1] == [("conflict", "an object of this name is there that is not ours")]
+
+
+def test_under_strict_tenancy_vocabularies_of_administrators_adopt_identical_objects() -> None:
+    world = strict_world({})
+    world.put(at("admin", "ca"), secret(), annotations={TARGETS: "a"})
+    world.put(at("a", "ca"), secret())
+    settle(world, RULES)
+    assert world.objects[at("a", "ca")].annotations[ADOPTED] == "true"

@@ -57,7 +57,7 @@ class BuildContext:
     is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt
-    """The setting `conflicts`."""
+    """The setting `conflicts`, and what follows from `tenancy`."""
     needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
     is_strict: bool
