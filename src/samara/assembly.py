@@ -48,7 +48,8 @@ def registry_of(
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
             kinds=tuple(kinds[name] for name in vocabulary.kinds(own) if name in kinds),
-            copyable=copyable.of_source,
+            copyable=copyable.of_tenants_source if vocabulary.is_written_by_tenants else copyable.of_source,
+            withheld=copyable.withheld_from_tenants,
             copyable_as_written=copyable.as_written,
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
@@ -90,7 +91,10 @@ def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], .
     """Which labels and annotations are copied from a source."""
     known = VOCABULARIES if vocabularies is None else vocabularies
     keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in known))
-    return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
+    never, listed = settings.never_copied, settings.copied_metadata
+    if settings.tenancy != "strict":
+        return CopyableMetadata(keys, never.labels, never.annotations)
+    return CopyableMetadata(keys, never.labels, never.annotations, listed.labels, listed.annotations)
 
 
 def served_source_types(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:

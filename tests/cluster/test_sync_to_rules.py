@@ -304,14 +304,14 @@ def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_t
     assert metadata_of(scene.get("a") or {})["theirs"] == "y"
 
 
-def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(scene: Scene) -> None:
+def test_rule_3_under_strict_tenancy_no_metadata_is_copied_and_consent_is_needed(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "team"})
     scene.make(asked=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
     scene.operator({"tenancy": "strict"})
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {"note": "n", FROM: "team/db"})
+    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {FROM: "team/db"})
     assert scene.get("b") is None
 
 

@@ -1018,6 +1018,13 @@ DECISIONS = (
         by="engine/test_triggers.py::test_pausing_a_namespace_triggers_the_rivals_of_its_custom_resources",
     ),
     Fault(
+        "strict tenancy copies labels and annotations of tenants",
+        "metadata_keys",
+        "return matches_any_glob(self.tenants_labels if where == LABELS else self.tenants_annotations, key)",
+        "return True",
+        by="vocabularies/test_sync_to.py::test_rule_3_under_strict_tenancy_only_the_listed_labels_and_annotations_are_copied",
+    ),
+    Fault(
         "strict tenancy adopts objects in other namespaces",
         "./assembly",
         'return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL',

@@ -30,10 +30,11 @@ WRONG = {
 """Values that most keys refuse; what a key accepts of them is in the file as well, without a message."""
 KEYS = {
     "": (
-        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied sourceGoneAfter resync writes "
-        "massDelete timers"
+        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied copiedMetadata sourceGoneAfter resync "
+        "writes massDelete timers"
     ),
     "neverCopied": "labels annotations",
+    "copiedMetadata": "labels annotations",
     "writes": "inFlight perSecond",
     "massDelete": "most percent hold namespaces",
     "timers": "lease renew silence backoffMost",

@@ -23,7 +23,7 @@ from samara.core.registry import Registry
 from samara.core.source_type import disabled
 from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
-from samara.settings import Settings
+from samara.settings import CopiedMetadata, Settings
 from samara.vocabularies import secret_copy, sync_to
 from samara.vocabularies.secret_copy import TARGETS
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names
@@ -257,12 +257,22 @@ def test_rule_3_a_label_removed_from_the_source_leaves_the_copies_and_foreign_la
     assert dict(copy(world).labels) == {"theirs": "x", FROM: "team-db"}
 
 
-def test_rule_3_under_strict_tenancy_no_labels_are_copied() -> None:
-    world = a_world(to("a"), a_registry(copy_labels=False))
-    world.edit(SOURCE, labels={"team": "red"}, annotations={**to("a"), "note": "n"})
+def test_rule_3_under_strict_tenancy_only_the_listed_labels_and_annotations_are_copied() -> None:
+    listed = CopiedMetadata(labels=("team", "velero.io/*"), annotations=("docs/*",))
+    for settings, labels, notes in (({}, {}, {}), ({"copied_metadata": listed}, {"team": "red"}, {"docs/url": "u"})):
+        world = strict_world({}, **settings)
+        words = {"team": "red", "power": "much", "velero.io/backup": "b"}
+        world.edit(SOURCE, labels=words, annotations={**to("a"), "note": "n", "docs/url": "u"})
+        settle(world, RULES)
+        assert dict(copy(world).labels) == {**labels, FROM: "team-db"}
+        assert dict(copy(world).annotations) == {**notes, FROM: "team/db"}
+
+
+def test_without_strict_tenancy_the_setting_of_copied_metadata_has_no_effect() -> None:
+    world = a_world(to("a"), registry_of(Settings(copied_metadata=CopiedMetadata(labels=("other",)))))
+    world.edit(SOURCE, labels={"team": "red"})
     settle(world, RULES)
-    assert dict(copy(world).labels) == {FROM: "team-db"}
-    assert dict(copy(world).annotations) == {"note": "n", FROM: "team/db"}
+    assert dict(copy(world).labels) == {"team": "red", FROM: "team-db"}
 
 
 def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_token() -> None:

@@ -49,7 +49,12 @@ class BuildContext:
     kinds: tuple[Kind, ...]
     """The kinds that its settings name and that the API server has."""
     copyable: Copyable
-    """Which labels and annotations of a source are copied."""
+    """Which labels and annotations of a source are copied.
+
+    For sources of tenants under `tenancy: strict`, those that the setting `copiedMetadata` lists.
+    """
+    withheld: Copyable
+    """Those that are not copied only because tenants write the source and the tenancy is strict."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
     is_reserved: Callable[[str], bool]
@@ -61,7 +66,7 @@ class BuildContext:
     needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
     is_strict: bool
-    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can grant rights."""
+    """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
 

@@ -33,6 +33,11 @@ class NeverCopied(Struct, frozen=True):
     annotations: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
 
 
+class CopiedMetadata(Struct, frozen=True):
+    labels: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
+    annotations: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
+
+
 class Writes(Struct, frozen=True):
     in_flight: Annotated[
         int, msgspec.Meta(ge=1, le=256), about("writes at the same time at most; adapts to what the server bears")
@@ -82,6 +87,9 @@ class Settings(Struct, frozen=True):
         "kube-node-lease",
     )
     never_copied: Annotated[NeverCopied, about("stays behind, besides what the lists above name")] = NeverCopied()
+    copied_metadata: Annotated[CopiedMetadata, about("of sync-to sources, which copy none under tenancy strict")] = (
+        CopiedMetadata()
+    )
     source_gone_after: Annotated[DurationOrZero, about("a source that vanished keeps its copies this long")] = 3.0
     resync: Annotated[DurationOrZero, about("everything is planned again from the cache; 0 = off")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()

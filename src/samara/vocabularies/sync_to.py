@@ -59,7 +59,7 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             context.copyable,
             context.adopt,
             consent=context.needs_consent,
-            copy_labels=not context.is_strict,
+            withheld=context.withheld,
             managers=context.managers,
             is_protected=context.is_protected,
         ),
@@ -71,7 +71,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
     consent: bool = False,
-    copy_labels: bool = True,
+    withheld: Copyable = lambda where, metadata: {},
     managers: frozenset[str] = frozenset(),
     *,
     is_protected: Callable[[str], bool],
@@ -85,18 +85,18 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         return Ref(obj.ref.kind, namespace, name) if is_possible and obj.ref.kind in kinds else None
 
     def template(obj: Object) -> Template:
-        labels = copyable(LABELS, obj.labels) if copy_labels else {}
         return Template(
             obj.content,
-            labels={**labels, FROM: to_label_value(f"{obj.ref.namespace}-{obj.ref.name}")},
+            labels={**copyable(LABELS, obj.labels), FROM: to_label_value(f"{obj.ref.namespace}-{obj.ref.name}")},
             annotations={**copyable(ANNOTATIONS, obj.annotations), FROM: obj.ref.path},
             adopt=adopt,
         )
 
     def lint(obj: Object) -> Iterator[Mistake]:
         yield from _combination_mistakes(obj)
-        if SYNC_TO in obj.annotations and not copy_labels:
-            yield from (not_copied(LABELS, key) for key in copyable(LABELS, obj.labels))
+        if SYNC_TO in obj.annotations:
+            yield from (not_copied(LABELS, key) for key in withheld(LABELS, obj.labels))
+            yield from (not_copied(ANNOTATIONS, key) for key in withheld(ANNOTATIONS, obj.annotations))
         names = listed_names(obj.annotations.get(SYNC_TO_NAMESPACES, ""))
         if _are_too_many(names):
             return

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.test_lint import CANARY, found_in, one
 
-from samara.settings import Settings, parse
+from samara.settings import CopiedMetadata, Settings, parse
 from samara.vocabularies.secret_copy import SecretCopySettings
 from samara.vocabularies.sync_to import MAX_NAMES, SyncToSettings
 
@@ -189,6 +189,14 @@ def test_a_list_of_too_many_names_is_found_once(tmp_path: Path) -> None:
     finding = one(tmp_path, source(f"{ASK}: namespaces", f'{LIST}: "{names}"'))
     assert (finding.key, finding.line) == (LIST, FIRST + 1)
     assert finding.found == "has more than 10,000 names"
+
+
+def test_under_strict_tenancy_annotations_stay_behind_too_unless_the_settings_list_them(tmp_path: Path) -> None:
+    text = source(f"{ASK}: cluster", "note: n", "docs/url: u")
+    listed = CopiedMetadata(annotations=("docs/*",))
+    strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict", copied_metadata=listed)
+    found = found_in(tmp_path, text, strict)
+    assert [(each.key, each.found) for each in found] == [("note", "an annotation that does not travel")]
 
 
 def test_under_strict_tenancy_every_label_of_a_source_stays_behind(tmp_path: Path) -> None:
