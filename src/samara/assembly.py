@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from samara.core.desired import Adopt
+from samara.core.kinds import ROOT_CA
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
-from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, Ref
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, disabled
@@ -51,6 +52,7 @@ def registry_of(
             copyable=copyable.of_tenants_source if vocabulary.is_written_by_tenants else copyable.of_source,
             withheld=copyable.withheld_from_tenants,
             copyable_as_written=copyable.as_written,
+            kept_by_cluster=kept_by_cluster(settings),
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
             adopt=_adopt(settings, vocabulary),
@@ -95,6 +97,11 @@ def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], .
     if settings.tenancy != "strict":
         return CopyableMetadata(keys, never.labels, never.annotations)
     return CopyableMetadata(keys, never.labels, never.annotations, listed.labels, listed.annotations)
+
+
+def kept_by_cluster(settings: Settings) -> tuple[ObjectName, ...]:
+    """The objects that are the same in every namespace. Kubernetes' own is one of them, whatever the settings list."""
+    return tuple(dict.fromkeys((ROOT_CA, *settings.never_copied.objects)))
 
 
 def served_source_types(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:

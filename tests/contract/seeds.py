@@ -1025,6 +1025,13 @@ DECISIONS = (
         by="vocabularies/test_sync_to.py::test_rule_3_under_strict_tenancy_only_the_listed_labels_and_annotations_are_copied",
     ),
     Fault(
+        "the settings cannot list objects that are the same in every namespace",
+        "./assembly",
+        "return tuple(dict.fromkeys((ROOT_CA, *settings.never_copied.objects)))",
+        "return (ROOT_CA,)",
+        by="vocabularies/test_sync_to.py::test_the_settings_list_objects_that_are_never_sources_and_never_copies",
+    ),
+    Fault(
         "strict tenancy adopts objects in other namespaces",
         "./assembly",
         'return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL',
@@ -1097,7 +1104,7 @@ DECISIONS = (
     Fault(
         "objects that the cluster keeps everywhere are overwritten",
         "policy",
-        "or _kept_by_cluster(copy)",
+        "or _kept_by_cluster(copy, cluster)",
         "or None",
         by="core/test_policy.py::test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten",
     ),

@@ -78,9 +78,11 @@ def test_a_denied_kind_is_refused_unless_the_administrator_lists_kinds() -> None
     assert reason(wanted(kind=role), policy=Policy(any_kind=True)) == "allowed"
 
 
-def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten() -> None:
-    copy = Copy(at("a", "kube-root-ca.crt", CONFIG_MAP), Template(secret()), by_name=True)
+@pytest.mark.parametrize("name", ["kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.crt"])
+def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten(name: str) -> None:
+    copy = Copy(at("a", name, CONFIG_MAP), Template(secret()), by_name=True)
     assert reason(copy, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
+    assert reason(copy._replace(ref=at("a", name)), policy=Policy(Protected.ALLOW)) == "allowed"
 
 
 def test_a_denied_type_is_refused_even_if_any_kind_is_allowed() -> None:

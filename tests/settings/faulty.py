@@ -33,7 +33,7 @@ KEYS = {
         "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied copiedMetadata sourceGoneAfter resync "
         "writes massDelete timers"
     ),
-    "neverCopied": "labels annotations",
+    "neverCopied": "labels annotations objects",
     "copiedMetadata": "labels annotations",
     "writes": "inFlight perSecond",
     "massDelete": "most percent hold namespaces",

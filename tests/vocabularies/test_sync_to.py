@@ -17,13 +17,25 @@ from samara.assembly import registry_of
 from samara.core.admission import Request
 from samara.core.desired import Adopt, Desired
 from samara.core.metadata_keys import ACCEPT, ADOPTED, RELEASED
-from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import (
+    CONFIG_MAP,
+    FIELD_MANAGER,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    KindName,
+    Object,
+    ObjectName,
+    Ref,
+    namespace_ref,
+)
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_type import disabled
 from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
-from samara.settings import CopiedMetadata, Settings
+from samara.settings import CopiedMetadata, NeverCopied, Settings
 from samara.vocabularies import secret_copy, sync_to
 from samara.vocabularies.secret_copy import TARGETS
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names
@@ -699,6 +711,22 @@ def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() 
 def test_the_names_of_a_list_keep_their_order() -> None:
     names = listed_names("b;a,Bad;b\tc,-x")
     assert (names.legal, names.illegal) == (("b", "a", "c"), ("Bad", "-x"))
+
+
+# Objects that are the same in every namespace
+
+
+def test_the_settings_list_objects_that_are_never_sources_and_never_copies() -> None:
+    """A source with equal content would adopt them everywhere, and change them all when its own content changes."""
+    listed = NeverCopied(objects=(ObjectName(KindName("", "v1", "Secret"), "db"),))
+    settings = Settings(never_copied=listed)
+    world = a_world(EVERY, registry_of(settings))
+    world.put(at("a", "db"), secret())
+    assert settle(world, RULES) == []
+    (fault,) = planned(world).faults
+    assert (fault.reason, "never copied" in fault.message) == ("Refused", True)
+    root_ca = world.put(at("team", "kube-root-ca.crt", CONFIG_MAP), content(), annotations=EVERY)
+    assert [fault.reason for fault in planned(world, Key(NAME, root_ca.ref)).faults] == ["Refused"]
 
 
 # Strict tenancy

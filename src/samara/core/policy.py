@@ -8,7 +8,7 @@ from typing import NamedTuple
 from samara.core import kinds
 from samara.core.desired import UNAVAILABLE, Copy, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
-from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
+from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.view import View
@@ -24,6 +24,8 @@ class ClusterPolicy:
     """Globs of names that no Namespace made by Samara may have, besides the protected ones."""
     operators_own: frozenset[Ref] = frozenset()
     """The operator's own objects. No source of a vocabulary that tenants can write may have a copy there."""
+    kept_by_cluster: tuple[ObjectName, ...] = kinds.KEPT_BY_CLUSTER
+    """Objects that are the same in every namespace. They are never copies."""
 
 
 class Refusal(NamedTuple):
@@ -47,7 +49,7 @@ def refusal(
         _protected(copy, policy, cluster)
         or _ignored(copy, namespace)
         or _kind(copy, policy)
-        or _kept_by_cluster(copy)
+        or _kept_by_cluster(copy, cluster)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
         or _consent(copy, source, namespace, policy)
@@ -141,8 +143,8 @@ def _kind(copy: Copy, policy: Policy) -> Refusal | None:
     return Refusal("refused", f"objects of kind {copy.ref.kind} are never copied")
 
 
-def _kept_by_cluster(copy: Copy) -> Refusal | None:
-    if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name):
+def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
+    if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name, cluster.kept_by_cluster):
         return None
     return Refusal("refused", kept_by_cluster_message(copy.ref))
 

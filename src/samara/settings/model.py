@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from samara.core.kinds import KEPT_BY_CLUSTER
 from samara.core.vocabulary import Conflicts, CrossNamespace, VocabularySettings
 from samara.setting_types import (
+    CopiedObject,
     Duration,
     DurationOrForever,
     DurationOrZero,
@@ -31,6 +33,9 @@ _MORE = "more keys that stay behind"
 class NeverCopied(Struct, frozen=True):
     labels: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
     annotations: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
+    objects: Annotated[tuple[CopiedObject, ...], about("the same in every namespace: no sources, no copies")] = (
+        KEPT_BY_CLUSTER
+    )
 
 
 class CopiedMetadata(Struct, frozen=True):
