@@ -311,6 +311,20 @@ DECISIONS = (
         by="core/test_rules.py::test_a_paused_source_writes_nothing_and_deletes_nothing",
     ),
     Fault(
+        "a misspelt value does not pause",
+        "policy",
+        'return any(value != "false" for value in _values(obj, PAUSED))',
+        'return "true" in _values(obj, PAUSED)',
+        by="core/test_policy.py::test_an_unknown_value_pauses_and_does_not_ignore",
+    ),
+    Fault(
+        "a misspelt value of a control key on a Namespace is not reported",
+        "engine/controller",
+        "self._events.report_controls(change.new)",
+        "pass",
+        by="engine/test_controller.py::test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported",
+    ),
+    Fault(
         "a custom resource in a paused namespace still writes",
         "policy",
         " is None or not is_paused(",

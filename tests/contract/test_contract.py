@@ -131,7 +131,7 @@ def test_a_copy_is_replaced_only_if_the_winner_can_write_its_own(
     settle(world)
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, **resource}
     spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": "b"}]}}}
-    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused})
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused} if paused else {})
     settle(world, check=assert_lawful)
     assert bool(world.objects[at("b", "x")].owner_references) == gives_way
 

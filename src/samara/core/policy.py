@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.desired import UNAVAILABLE, Copy, Reason, Template
+from samara.core.desired import UNAVAILABLE, Copy, Fault, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
-from samara.core.names import is_namespace_name, matches_any_glob
+from samara.core.names import is_namespace_name, matches_any_glob, quoted
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.view import View
 
@@ -93,18 +93,32 @@ def paused_at(ref: Ref, view: View) -> str:
 
 
 def is_paused(obj: Object) -> bool:
-    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it."""
-    return _is_true(obj, PAUSED)
+    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it.
+
+    Any value but `false` pauses: a misspelt value must not fail to stop us.
+    """
+    return any(value != "false" for value in _values(obj, PAUSED))
 
 
 def is_ignored(namespace: Object) -> bool:
     """True if people have excluded this Namespace from all targets that are not named."""
-    return _is_true(namespace, IGNORE)
+    return "true" in _values(namespace, IGNORE)
 
 
-def _is_true(obj: Object, key: str) -> bool:
+def control_faults(obj: Object) -> tuple[Fault, ...]:
+    """The values of control keys that are neither `true` nor `false`, and what follows from them."""
+    keys = {PAUSED: "it pauses until then", **({IGNORE: "it does not count"} if obj.ref.kind == NAMESPACE else {})}
+    return tuple(
+        Fault("Invalid", f"{key} is {quoted(value)}, expected 'true' or 'false'; {effect}", key)
+        for key, effect in keys.items()
+        for value in dict.fromkeys(_values(obj, key))
+        if value not in ("true", "false")
+    )
+
+
+def _values(obj: Object, key: str) -> tuple[str, ...]:
     """People may set a control key as an annotation or as a label. Both count."""
-    return obj.annotations.get(key) == "true" or obj.labels.get(key) == "true"
+    return tuple(metadata[key] for metadata in (obj.annotations, obj.labels) if key in metadata)
 
 
 def _excluded(why: str) -> Refusal:

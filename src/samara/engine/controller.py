@@ -274,6 +274,8 @@ class Controller:
         if triggered.status_of:  # nothing that a plan depends on has changed
             return
         self._end_backoffs(change, triggered.edited)
+        if change.new is not None and change.ref.kind == NAMESPACE:
+            self._events.report_controls(change.new)
         if triggered.deleted_kind is not None:
             self._cache.answers.forget(CrdExists(triggered.deleted_kind))
         for key in triggered.keys:
@@ -361,7 +363,9 @@ class Controller:
             self.requeue(key, delay)
 
     def resync(self) -> None:
-        """Plans everything again."""
+        """Plans everything again, and reports what lasts."""
+        for namespace in self._cache.objects_of(NAMESPACE):
+            self._events.report_controls(namespace)
         for key in tuple(self._keys()):
             self.enqueue(key)
 
