@@ -20,6 +20,7 @@ from samara import __version__, crds, log
 from samara.assembly import (
     CERTIFICATE,
     CONVERTERS,
+    kept_by_cluster,
     mass_delete_limit,
     registry_of,
     reserved_namespaces,
@@ -102,7 +103,13 @@ def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
     own = (access.namespace,) if access.in_cluster else ()
     reserved = reserved_namespaces(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
-    return ClusterPolicy(protected, settings.recreate == "allow", reserved, _own_objects(settings, access.namespace))
+    return ClusterPolicy(
+        protected,
+        settings.recreate == "allow",
+        reserved,
+        _own_objects(settings, access.namespace),
+        kept_by_cluster(settings),
+    )
 
 
 def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import msgspec
 
 from samara.core.kinds import is_refused
-from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName
 from samara.core.names import is_namespace_name
 from samara.core.vocabulary import Conflicts, CrossNamespace
 
@@ -241,6 +241,8 @@ _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _KEY = r"[-A-Za-z0-9_.*?]"
 _KIND = rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?([a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)/([A-Z][A-Za-z0-9]{{0,62}})"
 
+_NAME = r"[a-z0-9][-a-z0-9.]{0,252}"
+
 
 def _parse_kind(raw: object) -> KindName:
     match = re.fullmatch(_KIND, raw) if isinstance(raw, str) else None
@@ -250,6 +252,14 @@ def _parse_kind(raw: object) -> KindName:
     if is_refused(Kind(*name, plural="")):
         raise UnfitError(NEVER_COPIED)
     return name
+
+
+def _parse_object(raw: object) -> ObjectName:
+    match = re.fullmatch(f"{_KIND}/({_NAME})", raw) if isinstance(raw, str) else None
+    if match is None:
+        raise UnfitError
+    group, version, kind, name = match.groups(default="")
+    return ObjectName(KindName(group, version, kind), name)
 
 
 # At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
@@ -334,6 +344,17 @@ CopiedKind = Annotated[
     ),
 ]
 """A kind whose objects are copied. The reader refuses the custom resources that ask for copies as well."""
+CopiedObject = Annotated[
+    ObjectName,
+    Leaf(
+        "object",
+        "a kind and a name such as v1/ConfigMap/company-ca",
+        _parse_object,
+        str,
+        {"type": "string", "pattern": f"^{_KIND}/{_NAME}$"},
+    ),
+]
+"""The objects of one kind and name, in every namespace."""
 Duration = Annotated[float, _duration()]
 """In seconds, and more than 0."""
 DurationOrZero = Annotated[float, _duration(zero=True)]

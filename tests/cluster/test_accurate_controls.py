@@ -374,3 +374,16 @@ def test_2_4_two_sub_namespaces_of_one_name_leave_one_namespace_and_one_conflict
     trees.label("web", {PARENT: "other", TYPE: None})
     trees.until_well("web", "other")
     eventually(lambda: trees.reason("web", "root") == "Conflict")
+
+
+def test_a_create_copy_that_its_team_turned_to_update_is_neither_overwritten_nor_deleted(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db", "create")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.not_ours.add(("web", "db"))
+    theirs = {"metadata": {"annotations": {PROPAGATE: "update"}}, "data": encoded({"k": "mine"})}
+    trees.edit("web", "db", theirs)
+    trees.until_copied("db", "web", "deep")
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    never(lambda: trees.data("web", "db") != {"k": "mine"} or trees.data("deep", "db") is None, SETTLED)

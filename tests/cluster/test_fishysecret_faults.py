@@ -269,6 +269,21 @@ def test_a_deleted_definition_deletes_no_secret_and_a_restored_one_is_served_aga
     assert fishy.version("db") == before
 
 
+def test_a_deleted_definition_hands_no_secret_to_another_fishysecret(fishy: Fishy, stage: Stage) -> None:
+    fishy.served({"A": "a"})
+    fishy.put("b", "of the second")
+    fishy.ask("later", {"B": "b"}, "target/db")
+    fishy.until("later", "Conflict")
+    before = fishy.version("db")
+    stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
+    try:
+        eventually(lambda: stage.api.find(f"{DEFINITIONS}/{DEFINITION}") is None, 60.0)
+        never(lambda: fishy.version("db") != before, 2.0)
+    finally:
+        undefine(stage.cluster, stage.api, DEFINITION)
+        define(stage.cluster, stage.api)
+
+
 def test_a_secret_whose_owner_was_deleted_without_its_finalizer_stays_and_is_listed(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"})
     operator.pause()  # otherwise it might add its finalizer again first

@@ -22,6 +22,7 @@ ASK = "openkruise.io/sync-to"
 LIST = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 ACCEPT = "samara.dev/accept-from"
+PAUSED = "samara.dev/paused"
 SETTLED = 0.5
 """For how many seconds a test watches for something that must not happen."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -303,14 +304,14 @@ def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_t
     assert metadata_of(scene.get("a") or {})["theirs"] == "y"
 
 
-def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(scene: Scene) -> None:
+def test_rule_3_under_strict_tenancy_no_metadata_is_copied_and_consent_is_needed(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "team"})
     scene.make(annotations=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
     scene.operator({"tenancy": "strict"})
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {"note": "n", FROM: "team/db"})
+    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {FROM: "team/db"})
     assert scene.get("b") is None
 
 
@@ -821,3 +822,18 @@ def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene:
     scene.until_gone("a")
     refused = [event for event in scene.stage.audit.ours() if event.code in (401, 403)]
     assert not [str(event) for event in refused if event.resource in USED]
+
+
+# Pauses
+
+
+def test_copies_of_a_request_that_ended_during_a_pause_are_deleted_when_the_pause_ends(secrets: Scene) -> None:
+    secrets.stage.namespace("a", "b")
+    secrets.make(asked=to("a", "b"))
+    secrets.operator(config={"resync": "0s"})
+    secrets.until_copied("a", "b")
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: "true"})
+    secrets.ask({})
+    never(lambda: secrets.get("a") is None, SETTLED)
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: None})
+    secrets.until_gone("a", "b")

@@ -18,6 +18,7 @@ from tests.support.oracle import (
     desired_copy,
     has_content_of,
     is_kept,
+    is_of_deleted_definition,
     is_ours,
     names_earlier_source,
     namespace_accepts,
@@ -132,7 +133,7 @@ def test_a_copy_is_replaced_only_if_the_winner_can_write_its_own(
     settle(world)
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, **resource}
     spec = {"resource": body, "targets": {"includedNamespaces": {"list": [{"name": "b"}]}}}
-    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused})
+    world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec), annotations={PAUSED: paused} if paused else {})
     settle(world, check=assert_lawful)
     assert bool(world.objects[at("b", "x")].owner_references) == gives_way
 
@@ -488,7 +489,8 @@ def _waits_for_its_source(ref: Ref, key: Key, world: World) -> bool:
 def _is_anothers(world: World, key: Key, live: Object) -> bool:
     if live.ref.kind == NAMESPACE:  # the parent label counts, whichever field manager set it
         return world.registry[key.source_type].ownership.source_of(live, world) != key.source
-    return not is_ours(world, key, live) or is_kept(world, key, live) or _outlives_its_source(live, world)
+    stays = is_kept(world, key, live) or _outlives_its_source(live, world) or is_of_deleted_definition(world, live)
+    return stays or not is_ours(world, key, live)
 
 
 def _outlives_its_source(live: Object, world: World) -> bool:
@@ -656,6 +658,7 @@ def _must_stay(live: Object, owner: Key, world: World, rules: ClusterPolicy) -> 
     source, write = world.get(owner.source), Delete(owner, live.ref, live)
     if (
         live.deleting
+        or is_of_deleted_definition(world, live)
         or RELEASED in live.annotations
         or not any(owned.key in world.registry.metadata_keys for owned in live.managed_keys)
     ):

@@ -317,10 +317,28 @@ def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -
     assert registry["chain"].kinds == (SECRET,)
 
 
-def test_a_kept_orphan_is_not_taken_over_by_a_vocabulary_that_comes_later() -> None:
+def test_a_kept_orphan_becomes_a_copy_of_the_next_source_and_goes_with_it() -> None:
+    """What Samara made is never adopted: without its source it would stay for good, like an object of people."""
     world = a_world("b", gone="keep")
     settle(world)
-    a_chain(world)
+    a_chain(world, "one")
     world.delete(SOURCE)
-    assert settle(world) == []
-    assert "one" in has(world, "b")
+    settle(world)
+    assert {ADOPTED, ORIGIN}.isdisjoint(world.objects[at("b", "x")].annotations)
+    world.delete(at("a", "x"))
+    settle(world)
+    assert at("b", "x") not in world.objects
+
+
+def test_an_adopted_object_that_had_to_be_recreated_is_deleted_with_its_source() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret("one"))
+    settle(world)
+    assert world.objects[at("a", "x")].annotations[ADOPTED] == "true"
+    world.delete(SOURCE)
+    world.put(SOURCE, secret("one", "kubernetes.io/tls"), annotations={TARGETS: "a"})
+    settle(world)
+    assert ADOPTED not in world.objects[at("a", "x")].annotations
+    world.delete(SOURCE)
+    settle(world)
+    assert at("a", "x") not in world.objects

@@ -15,6 +15,7 @@ from samara.core.desired import Adopt, Copy, Desired, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref, namespace_ref
 from samara.core.occupant import Occupant, Target
+from samara.core.ownership import ByMark
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.rules import decide
@@ -103,6 +104,13 @@ def keep(world: World, key: Key) -> None:
 def ask_for_consent(world: World, key: Key) -> None:
     """Sources of this type need the consent of a namespace, and no namespace gives it."""
     change(world, key, policy=Policy(needs_consent=True))
+
+
+def replaces_original(world: World, key: Key) -> None:
+    """The copies that the field manager `original` marked count as Samara's."""
+    ownership = world.registry[key.source_type].ownership
+    assert isinstance(ownership, ByMark)
+    change(world, key, ownership=replace(ownership, managers=frozenset({FIELD_MANAGER, "original"})))
 
 
 def change(world: World, key: Key, **changes: Any) -> None:
@@ -209,8 +217,9 @@ def test_row_5_the_kept_orphan_of_a_lower_vocabulary_is_taken_over() -> None:
 
 def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
     world = a_world()
+    replaces_original(world, SYNC)
     later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
-    an_object(world, SYNCED)
+    an_object(world, SYNCED, "original")
     world.delete(SYNC.source)
     keep(world, SYNC)
     assert occupant(world, Key("sync-to", later.ref)) is Occupant.OURS
@@ -218,7 +227,8 @@ def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
 
 def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
     world = a_world()
-    an_object(world, COPIED)
+    replaces_original(world, COPY)
+    an_object(world, COPIED, "original")
     world.edit(COPY.source, finalizers=("somebody/else",), deleting=True)
     keep(world, COPY)
     assert target(world, SYNC).winner == COPY
@@ -228,11 +238,22 @@ def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])
-def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -> None:
+def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_taken_over(gone: str) -> None:
     world = a_world(gone=gone)
     an_object(world, COPIED)
     world.delete(COPY.source)
-    assert occupant(world, SYNC) is (Occupant.FOREIGN if gone == "keep" else Occupant.OURS)
+    assert occupant(world, SYNC) is Occupant.OURS
+    assert rule(world, SYNC) == "drifted"
+
+
+@pytest.mark.parametrize("by", [FIELD_MANAGER, "original"])
+def test_row_5_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone(by: str) -> None:
+    """The original may still serve it: two controllers on one object fight."""
+    world = a_world()
+    replaces_original(world, COPY)
+    an_object(world, COPIED, by)
+    world.delete(COPY.source)
+    assert occupant(world, SYNC) is (Occupant.OURS if by == FIELD_MANAGER else Occupant.FOREIGN)
 
 
 def test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours() -> None:

@@ -562,7 +562,8 @@ def test_every_blocked_address_is_still_desired() -> None:
 NAMES = [
     *("excluded", "paused", "no-namespace", "terminating", "namespace-paused", "refused", "outranked"),
     *("not-read-yet", "deleting", "create-only", "content-unavailable"),
-    *("missing", "in-sync", "drifted", "predecessor", "replaceable", "other-source"),
+    *("missing", "in-sync", "holder-unconfirmed", "definition-deleted"),
+    *("drifted", "predecessor", "replaceable", "other-source"),
     *("is-a-source", "identical", "overwrite", "foreign"),
 ]
 UNWANTED_NAMES = [
@@ -767,3 +768,11 @@ def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
     world = a_world(replace(a_source_type(), ownership=trusting), replace(a_source_type(a_copy()), name="next"))
     world.put(A, secret(), "another-client", annotations={MARK: "home"})
     assert rule_at(world) == "not-desired"
+
+
+def test_a_source_with_an_unknown_value_of_paused_is_paused_and_says_so() -> None:
+    world = a_world()
+    world.edit(SOURCE, annotations={"toy/ask": "yes", PAUSED: "yes"})
+    planned = plan_of(KEY, world, RULES)
+    assert [blocked.reason for blocked in planned.blocked] == ["held"]
+    assert [(fault.reason, fault.field) for fault in planned.faults] == [("Invalid", PAUSED)]

@@ -12,7 +12,7 @@ from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, IsGone
-from samara.core.writes import Delete, Plan, SetFinalizer, Write, WriteStatus
+from samara.core.writes import Delete, Plan, SetFinalizer, Update, Write, WriteStatus
 from samara.vocabularies import sync_to
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
@@ -126,3 +126,52 @@ def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_
     world.values |= {CrdExists(kind): True, IsGone(source): absent}
     planned = plan(Key("resource-distribution", source), world, world.registry, RULES)
     assert [type(write) for write in planned.writes] == ([Delete] if absent else [])
+
+
+def with_a_rival(world: World, gone: bool = False) -> Key:
+    """A source of sync-to that wants the Secret `b/x` of the custom resource, which is being deleted or is gone."""
+    rival = world.put(at("c", "x"), secret("synced"), annotations={sync_to.SYNC_TO: "cluster"})
+    if gone:
+        del world.objects[FETCH]
+    else:
+        world.delete(FETCH)
+    return Key("sync-to", rival.ref)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["deleting", "gone"])
+def test_the_definition_is_read_before_another_source_takes_a_copy_of_a_deleted_custom_resource(gone: bool) -> None:
+    world = a_world()
+    key = with_a_rival(world, gone).in_namespace("b")
+    planned = plan(key, world, world.registry, RULES)
+    assert planned.writes == ()
+    assert planned.queries == ((DEFINITION_QUERY, IsGone(FETCH)) if gone else (DEFINITION_QUERY,))
+    world.values |= {DEFINITION_QUERY: True, IsGone(FETCH): True}
+    assert [type(write) for write in plan(key, world, world.registry, RULES).writes] == [Update]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["deleting", "gone"])
+def test_a_deleted_definition_hands_no_copy_to_another_source(gone: bool) -> None:
+    world = a_world()
+    world.revoked.add(toys.FETCH)
+    key = with_a_rival(world, gone)
+    before = {ref: world.objects[ref] for ref in COPIES}
+    settle(world)
+    assert {ref: world.objects[ref] for ref in COPIES} == before
+    (blocked,) = [blocked for blocked in plan_of(key, world, RULES).blocked if blocked.ref == at("b", "x")]
+    assert (blocked.reason, str(KEY) in blocked.message) == ("conflict", True)
+
+
+def test_a_custom_resource_that_only_a_list_missed_keeps_its_copies() -> None:
+    world = a_world()
+    key = with_a_rival(world, gone=True)
+    world.values |= {DEFINITION_QUERY: True, IsGone(FETCH): False}
+    assert [write.ref for write in plan(key.in_namespace("b"), world, world.registry, RULES).writes] == []
+
+
+def test_a_forged_mark_of_a_custom_resource_that_never_was_reads_nothing() -> None:
+    world = a_world()
+    world.delete(FETCH)
+    settle(world)
+    world.put(at("b", "x"), secret(), annotations={toys.FETCHED: "nobody"})
+    rival = world.put(at("c", "x"), secret("synced"), annotations={sync_to.SYNC_TO: "cluster"})
+    assert plan(Key("sync-to", rival.ref, "b"), world, world.registry, RULES).queries == ()

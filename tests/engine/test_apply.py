@@ -160,7 +160,7 @@ def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> No
     assert cached.resource_version == HAVE.resource_version
 
 
-def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:
+def test_a_recreated_copy_keeps_foreign_metadata_and_is_no_longer_adopted() -> None:
     ours = HAVE.managed_keys | {ManagedKey(FIELD_MANAGER, "labels", "stale")}
     annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
     had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, managed_keys=ours)
@@ -170,7 +170,7 @@ def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:
 
     for seen in (dry_run, made):
         assert seen.json["metadata"]["labels"] == {"l": "1"}
-        assert seen.json["metadata"]["annotations"] == {**HAVE.annotations, ADOPTED: "true"}
+        assert seen.json["metadata"]["annotations"] == HAVE.annotations
         assert seen.json["data"] == {"key": "new"}
     assert (handed_on.method, handed_on.query["fieldManager"]) == ("PATCH", "samara-for-others")
     assert handed_on.json["metadata"].items() >= {"labels": {"team": "red"}, "annotations": {"note": "theirs"}}.items()

@@ -28,12 +28,13 @@ from tests.vocabularies.accurate.forest import a_registry as trees
 
 from samara.core.desired import Copy, Template
 from samara.core.mass_delete import MassDeleteLimit
-from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
+from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.apply import Ending, Result
 from samara.engine.chunks import CHUNK
+from samara.engine.event_sink import CONTROLS
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
@@ -575,7 +576,7 @@ def test_the_copies_of_these_tests_are_in_sync() -> None:
 
 def a_chain() -> tuple[list[Object], Object, Object]:
     """Three namespaces, and copies in the lower two without their source."""
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)})
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE))
     first, second = (
         an_object(
             at(name, "db"),
@@ -616,7 +617,7 @@ def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
 def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
     """A Secret that is propagated, or a copy of it."""
     words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)} if above else ())
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE) if above)
     labels = {CREATED_BY: "accurate"} if above else {}
     return an_object(
         at(namespace, "s"),
@@ -688,3 +689,19 @@ def test_a_delete_of_ours_without_an_answer_does_not_count_as_an_edit() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.record_repair(create("a")) is None
+
+
+@pytest.mark.parametrize("key", [PAUSED, IGNORE])
+def test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported(key: str) -> None:
+    engine = EngineHarness(namespaces=["a", "b"])
+    engine.resync()
+    engine.observe(a_namespace("b", 2, annotations={key: "true"}))
+    assert engine.sink.due() == []
+    engine.observe(a_namespace("a", 2, annotations={key: "yes"}))
+    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]
+
+
+def test_an_unknown_value_of_a_control_key_that_was_there_at_the_start_is_reported() -> None:
+    engine = EngineHarness(a_namespace("a", annotations={PAUSED: "yes"}))
+    engine.resync()
+    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]

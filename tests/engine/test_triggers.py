@@ -8,11 +8,12 @@ from tests.support.engine import EngineHarness
 from tests.support.samples import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import at
 
-from samara.core.metadata_keys import ACCEPT, PAUSED
+from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import Key, Object
 from samara.core.queries import UNREAD, CrdExists
 from samara.engine.triggers import triggers
 from samara.kube.cache import Cache, Change
+from samara.vocabularies.sync_to import SYNC_TO
 
 
 def concerned(change: Change, cache: Cache) -> tuple[Key, ...]:
@@ -77,3 +78,47 @@ def test_pausing_a_namespace_triggers_its_custom_resources() -> None:
     for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
         assert set(own) <= set(concerned(change, cache))
     assert own != []
+
+
+@pytest.mark.parametrize("after", [{}, None], ids=["lifted", "deleted"])
+@pytest.mark.parametrize("by_label", [False, True], ids=["annotation", "label"])
+def test_the_end_of_a_pause_triggers_the_keys_of_the_copies_that_are_left(
+    after: dict[str, str] | None, by_label: bool
+) -> None:
+    """The object may have stopped being a source while it was paused."""
+    cache = a_cache()
+    cache.put(a_copy("a"))
+    words = {"labels" if by_label else "annotations": {PAUSED: "true"}}
+    paused = an_object(a_key().source, 2, **words)
+    cache.put(paused)
+    change = cache.remove(paused.ref) if after is None else cache.put(an_object(paused.ref, 3, annotations=after))
+    assert change is not None
+    assert change.new is None
+    assert concerned(change, cache) == (a_key(),)
+
+
+def test_lifting_the_pause_of_an_object_without_copies_triggers_nothing() -> None:
+    cache = a_cache()
+    paused = an_object(at("a", "other"), 1, annotations={PAUSED: "true"})
+    cache.put(paused)
+    assert concerned(Change(paused.ref, paused, None), cache) == ()
+
+
+@pytest.mark.parametrize("by_label", [False, True], ids=["annotation", "label"])
+def test_a_namespace_that_is_ignored_no_longer_triggers_all_copies_in_it(by_label: bool) -> None:
+    cache = a_cache()
+    cache.put(a_copy("a"))
+    words = {"labels" if by_label else "annotations": {IGNORE: "true"}}
+    ignored, served = a_namespace("a", 2, **words), a_namespace("a")
+    assert a_key().in_namespace("a") in concerned(Change(served.ref, ignored, served), cache)
+
+
+def test_pausing_a_namespace_triggers_the_rivals_of_its_custom_resources() -> None:
+    """A paused source claims no address that it does not have."""
+    cache = a_cache(toys.full_registry())
+    cache.put(BEFORE)
+    rival = an_object(at("c", "x"), annotations={SYNC_TO: "cluster"})
+    cache.put(rival)
+    paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
+    for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
+        assert Key("sync-to", rival.ref) in concerned(change, cache)

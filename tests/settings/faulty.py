@@ -30,10 +30,11 @@ WRONG = {
 """Values that most keys refuse. For a key that accepts one, the file has an empty message."""
 KEYS = {
     "": (
-        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied sourceGoneAfter resync writes "
-        "massDelete timers"
+        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied copiedMetadata sourceGoneAfter resync "
+        "writes massDelete timers"
     ),
-    "neverCopied": "labels annotations",
+    "neverCopied": "labels annotations objects",
+    "copiedMetadata": "labels annotations",
     "writes": "inFlight perSecond",
     "massDelete": "most percent hold namespaces",
     "timers": "lease renew silence backoffMost",

@@ -5,11 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from samara.core.kinds import KEPT_BY_CLUSTER
 from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
-from samara.core.model import KindName
+from samara.core.model import KindName, ObjectName
 from samara.core.vocabulary import VocabularySettings
 from samara.setting_types import Leaf, settings_of
-from samara.settings import STRUCTS, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
+from samara.settings import (
+    STRUCTS,
+    CopiedMetadata,
+    MassDelete,
+    NeverCopied,
+    Settings,
+    Timers,
+    Writes,
+    help_text,
+    load,
+    parse,
+)
 from samara.vocabularies import VOCABULARIES
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
@@ -39,7 +51,8 @@ tenancy: strict
 conflicts: overwrite
 recreate: refuse
 protectedNamespaces: ["kube-*", infra]
-neverCopied: {labels: [team], annotations: ["example.com/*"]}
+neverCopied: {labels: [team], annotations: ["example.com/*"], objects: [v1/ConfigMap/trust, example.com/v1/Ca/root.crt]}
+copiedMetadata: {labels: [color], annotations: ["docs/*"]}
 sourceGoneAfter: 0
 resync: 0s
 writes: {inFlight: 4, perSecond: 2.5}
@@ -66,7 +79,15 @@ def test_every_key_is_read_into_its_field() -> None:
         conflicts="overwrite",
         recreate="refuse",
         protected_namespaces=("kube-*", "infra"),
-        never_copied=NeverCopied(("team",), ("example.com/*",)),
+        never_copied=NeverCopied(
+            ("team",),
+            ("example.com/*",),
+            (
+                ObjectName(KindName("", "v1", "ConfigMap"), "trust"),
+                ObjectName(KindName("example.com", "v1", "Ca"), "root.crt"),
+            ),
+        ),
+        copied_metadata=CopiedMetadata(("color",), ("docs/*",)),
         source_gone_after=0.0,
         resync=0.0,
         writes=Writes(4, 2.5),
@@ -88,7 +109,8 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
-    assert defaults.never_copied == NeverCopied((), ())
+    assert defaults.never_copied == NeverCopied((), (), KEPT_BY_CLUSTER)
+    assert defaults.copied_metadata == CopiedMetadata((), ())
     assert defaults.writes == Writes(32, 0.0)
     assert defaults.mass_delete == MassDelete(50, 30, 600.0, 3)
     assert defaults.timers == Timers(15.0, 10.0, 75.0, 900.0)

@@ -91,6 +91,9 @@ def assert_copy_is_lawful(world: World, write: Create | Update | Recreate) -> No
     if isinstance(write, Create):
         assert live is None, "created over an existing object"
         return
+    assert live is not None
+    holder = world.registry.owner(live, world)
+    assert holder == write.key or not is_of_deleted_definition(world, live), "taken from what goes with its definition"
     assert copy.template.mode is Mode.SYNC, "a create-only copy is never updated"
     assert live is write.live
     ours = is_ours(world, write.key, live) or (isinstance(write, Recreate) and may_replace(world, write.key, live))
@@ -178,6 +181,15 @@ def may_replace(world: World, key: Key, live: Object) -> bool:
         return rank(mine.name) < rank(theirs.name)
     earlier = (rank(mine.name), world.objects[key.source].created) <= (rank(theirs.name), source.created)
     return earlier and source.annotations.get(PAUSED) != "true"
+
+
+def is_of_deleted_definition(world: World, live: Object) -> bool:
+    """True for a copy of a custom resource that is deleted with its definition: it stays as it is."""
+    holder = world.registry.owner(live, world)
+    if holder is None or holder.source.kind not in world.revoked:
+        return False
+    source = world.get(holder.source)
+    return (source is None or source.deleting) and is_recorded(world, holder, live)
 
 
 def is_kept(world: World, key: Key, live: Object) -> bool:

@@ -35,9 +35,9 @@ def every_key(world: World) -> list[Key]:
 def plan_of(key: Key, world: World, rules: ClusterPolicy) -> Plan:
     """Plans a key with all reads that it needs: addresses, paths and definitions; adds the status write."""
     planned = plan(key, world, world.registry, rules)
-    while planned.read_first or planned.reads:
+    while planned.read_first or planned.queries:
         world.fetch(read.ref for read in planned.read_first)
-        world.read(planned.reads)
+        world.read(planned.queries)
         planned = plan(key, world, world.registry, rules)
     return planned
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samara.core.model import LABELS
-from samara.core.names import without_globs
+from samara.core.names import matches_any_glob, without_globs
 
 ADOPTED = "samara.dev/adopted"
 """On a copy that existed before it became a copy. When it is no longer wanted, only our marks are removed."""
@@ -64,14 +64,28 @@ class CopyableMetadata:
     """The keys of all vocabularies, also of those that the settings do not name."""
     never_labels: tuple[str, ...] = ()
     never_annotations: tuple[str, ...] = ()
+    tenants_labels: tuple[str, ...] = ("*",)
+    """Those that sources of tenants may copy, because a label or an annotation can give an object power."""
+    tenants_annotations: tuple[str, ...] = ("*",)
 
     def of_source(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
         """The labels or annotations of an object without those that must not be copied."""
         return self._without(where, metadata, NOT_COPIED_BY_DEFAULT)
 
+    def of_tenants_source(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The same for an object that people with rights in one namespace can write."""
+        return {key: metadata[key] for key in self.of_source(where, metadata) if self._may_tenants_copy(where, key)}
+
+    def withheld_from_tenants(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """What would be copied if a tenant had not written it."""
+        return {key: metadata[key] for key in self.of_source(where, metadata) if not self._may_tenants_copy(where, key)}
+
     def as_written(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
         """The same for metadata that its author wrote for the copies. There, keys of other tools are intended."""
         return self._without(where, metadata, ())
+
+    def _may_tenants_copy(self, where: str, key: str) -> bool:
+        return matches_any_glob(self.tenants_labels if where == LABELS else self.tenants_annotations, key)
 
     def _without(self, where: str, metadata: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
         others = {key: value for key, value in metadata.items() if key not in self.vocabulary_keys}

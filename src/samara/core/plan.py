@@ -11,8 +11,8 @@ from dataclasses import replace
 from samara.core.context import PlanContext
 from samara.core.desired import Copy, Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.policy import ClusterPolicy
-from samara.core.queries import UNREAD, CrdExists, IsGone, Query
+from samara.core.policy import ClusterPolicy, control_faults
+from samara.core.queries import UNREAD, Query, deletion_queries
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import NamespaceView, View, has_copies
@@ -39,6 +39,8 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
     source = view.get(key.source)
     ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
+    if source is not None and source.ref.kind != NAMESPACE and (faults := control_faults(source)):
+        desired = replace(desired, faults=(*desired.faults, *faults))  # Namespaces are reported by themselves
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
     if source is not None and source_type.is_source(source, view) and ctx.key not in registry.sources(source, view):
@@ -67,10 +69,10 @@ def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanCo
     ref = ctx.key.source
     if ref.kind != ctx.source_type.resource or not _deletion_matters(ctx, desired):
         return ctx, desired
-    questions: tuple[Query, ...] = (CrdExists(ref.kind), *((IsGone(ref),) if ctx.source is None else ()))
-    if not _are_answered(questions, ctx.view):
-        return Plan(ready=False, reads=(*desired.reads, *questions))
-    if all(ctx.view.answer(question) for question in questions):
+    queries = deletion_queries(ref, ctx.source)
+    if not _are_answered(queries, ctx.view):
+        return Plan(ready=False, reads=(*desired.reads, *queries))
+    if all(map(ctx.view.answer, queries)):
         return ctx, desired
     return ctx, replace(desired, copies=(), overlays=(), blocked=(), prune=False)
 

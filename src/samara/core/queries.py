@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from samara.core.model import Kind, OwnerReference, Ref
+from samara.core.model import Kind, Object, OwnerReference, Ref
 
 
 class Unread(Enum):
@@ -109,3 +109,14 @@ class SecretReading:
 
 Query = SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
 """What a plan can ask besides the cache."""
+
+
+def deletion_queries(ref: Ref, resource: Object | None) -> tuple[Query, ...]:
+    """What must be true before the deletion of a custom resource may have an effect on copies.
+
+    Its definition (CRD) exists, and a resource that is missing in the cache is really gone. Nothing is asked about a
+    resource that is there and not being deleted.
+    """
+    if resource is None:
+        return CrdExists(ref.kind), IsGone(ref)
+    return (CrdExists(ref.kind),) if resource.deleting else ()

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, Ref
+from samara.core.model import Kind, KindName, ObjectName, Ref
 from samara.core.source_type import Copyable, SourceType
 
 Conflicts = Literal["refuse", "overwrite"]
@@ -49,19 +49,26 @@ class BuildContext:
     kinds: tuple[Kind, ...]
     """The kinds that its settings name and that the API server has."""
     copyable: Copyable
-    """Which labels and annotations of a source are copied."""
+    """Which labels and annotations of a source are copied.
+
+    For sources of tenants under `tenancy: strict`, those that the setting `copiedMetadata` lists.
+    """
+    withheld: Copyable
+    """Those that are not copied only because tenants write the source and the tenancy is strict."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
+    kept_by_cluster: tuple[ObjectName, ...]
+    """Objects that are the same in every namespace. They are never sources."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
     is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt
-    """The setting `conflicts`."""
+    """The setting `conflicts`, and what follows from `tenancy`."""
     needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
     is_strict: bool
-    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can grant rights."""
+    """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
 

@@ -212,6 +212,8 @@ class Controller:
         if triggered.status_of:  # nothing that a plan depends on has changed
             return
         self._end_backoffs(change, triggered.edited)
+        if change.new is not None and change.ref.kind == NAMESPACE:
+            self._planner.events.report_controls(change.new)
         if triggered.deleted_kind is not None:
             self._cache.answers.forget(CrdExists(triggered.deleted_kind))
         for key in triggered.keys:

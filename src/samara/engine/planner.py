@@ -13,12 +13,24 @@ from functools import partial
 from samara.core.context import PlanContext
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
-from samara.core.model import Key, vocabulary_of
+from samara.core.model import NAMESPACE, Key, vocabulary_of
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretPath
 from samara.core.registry import Registry
-from samara.core.writes import Apply, Blocked, Delete, Plan, ReadFirst, Release, Removal, SetFinalizer, Step, Write
+from samara.core.writes import (
+    Apply,
+    AskFirst,
+    Blocked,
+    Delete,
+    Plan,
+    ReadFirst,
+    Release,
+    Removal,
+    SetFinalizer,
+    Step,
+    Write,
+)
 from samara.engine.chunks import CHUNK, MAX_WAITING, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
@@ -95,7 +107,9 @@ class Planner:
             self.requeue(key, delay)
 
     def resync(self) -> None:
-        """Plans everything again."""
+        """Plans everything again, and reports what lasts."""
+        for namespace in self.cache.objects_of(NAMESPACE):
+            self.events.report_controls(namespace)
         for key in tuple(self.keys()):
             self.enqueue(key)
 
@@ -217,6 +231,8 @@ class Planner:
                 self.flaps.reset(step.ref)
             case ReadFirst(ref=ref):
                 self.fetcher.fetch(ref, plan.key)
+            case AskFirst(ref=ref, queries=queries):
+                self.fetcher.ask(queries, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case Blocked():
                 pass
             case Delete() | Release() as removal:

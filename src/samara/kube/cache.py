@@ -163,6 +163,12 @@ class Cache:
         """How many copies exist of the sources in one namespace, whatever their vocabulary."""
         return self._copies.number_of_sources_in(namespace)
 
+    def rivals(self, ref: Ref) -> tuple[Key, ...]:
+        """The sources that claim addresses of the source at `ref`."""
+        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
+        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
+        return tuple(key for key in rivals if key.source != ref)
+
     def is_idle(self, key: Key) -> bool:
         """True for a source at the end of a chain: it writes below its namespace, and no namespace is below."""
         addresses = self._sources[key.source_type].get(key.source)
@@ -192,12 +198,12 @@ class Cache:
         if old is not None and self._has_same_index_entries(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
-        rivals = self._rivals(obj.ref)
+        rivals = self.rivals(obj.ref)
         released = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *self._rivals(obj.ref)}))
+        return Change(obj.ref, old, new, tuple({*rivals, *self.rivals(obj.ref)}))
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -242,7 +248,7 @@ class Cache:
         old = store.objects.get(ref)
         if old is not None and version is not None and old.resource_version > version:
             return None
-        rivals = self._rivals(ref)
+        rivals = self.rivals(ref)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
         self._forget_unclaimed(self._unindex(old))
@@ -326,11 +332,6 @@ class Cache:
         if owner is not None:
             self._copies.add(owner, obj.ref)
             self._count(owner, obj, 1)
-
-    def _rivals(self, ref: Ref) -> tuple[Key, ...]:
-        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
-        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
-        return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Addresses]:
         """Removes an object from all indexes, and returns the addresses that it claimed."""

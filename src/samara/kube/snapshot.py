@@ -63,11 +63,11 @@ class Snapshot:
         pending = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
             plans |= {key: plan(key, self.cache, self.cache.registry, policy) for key in pending}
-            pending = {key for key in pending if plans[key].read_first or plans[key].reads}
+            pending = {key for key in pending if plans[key].read_first or plans[key].queries}
             if not pending:
                 return {key: plans[key] for key in sorted(plans, key=str)}
             await self.read_all(step.ref for key in pending for step in plans[key].read_first)
-            await self._answer_all(query for key in pending for query in plans[key].reads)
+            await self._answer_all(query for key in pending for query in plans[key].queries)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:

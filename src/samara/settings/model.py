@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from samara.core.kinds import KEPT_BY_CLUSTER
 from samara.core.vocabulary import Conflicts, CrossNamespace, VocabularySettings
 from samara.setting_types import (
+    CopiedObject,
     Duration,
     DurationOrForever,
     DurationOrZero,
@@ -31,6 +33,14 @@ _MORE = "keys that are not copied"
 class NeverCopied(Struct, frozen=True):
     labels: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
     annotations: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
+    objects: Annotated[tuple[CopiedObject, ...], about("the same in every namespace: no sources, no copies")] = (
+        KEPT_BY_CLUSTER
+    )
+
+
+class CopiedMetadata(Struct, frozen=True):
+    labels: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
+    annotations: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
 
 
 class Writes(Struct, frozen=True):
@@ -97,8 +107,11 @@ class Settings(Struct, frozen=True):
         "kube-public",
         "kube-node-lease",
     )
-    never_copied: Annotated[NeverCopied, about("labels and annotations that are not copied, besides those above")] = (
-        NeverCopied()
+    never_copied: Annotated[
+        NeverCopied, about("labels and annotations that are not copied, besides those above, and objects")
+    ] = NeverCopied()
+    copied_metadata: Annotated[CopiedMetadata, about("of sync-to sources, which copy none under tenancy strict")] = (
+        CopiedMetadata()
     )
     source_gone_after: Annotated[DurationOrZero, about("the copies of a deleted source stay this long")] = 3.0
     resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.lint.manifests import CANARY, annotated, findings_in, only_finding
 
-from samara.settings import Settings, parse
+from samara.settings import CopiedMetadata, Settings, parse
 from samara.vocabularies.secret_copy import SecretCopySettings
 from samara.vocabularies.sync_to import MAX_NAMES, SyncToSettings
 
@@ -183,6 +183,14 @@ def test_a_list_of_too_many_names_is_reported_once(tmp_path: Path) -> None:
     finding = only_finding(tmp_path, annotated(f"{ASK}: namespaces", f'{LIST}: "{names}"'))
     assert (finding.key, finding.line) == (LIST, FIRST + 1)
     assert finding.found == "has more than 10,000 names"
+
+
+def test_under_strict_tenancy_annotations_are_not_copied_either_unless_the_settings_list_them(tmp_path: Path) -> None:
+    text = annotated(f"{ASK}: cluster", "note: n", "docs/url: u")
+    listed = CopiedMetadata(annotations=("docs/*",))
+    strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict", copied_metadata=listed)
+    findings = findings_in(tmp_path, text, strict)
+    assert [(finding.key, finding.found) for finding in findings] == [("note", "an annotation that does not travel")]
 
 
 def test_under_strict_tenancy_every_label_of_a_source_is_reported_as_not_copied(tmp_path: Path) -> None:

@@ -775,7 +775,7 @@ def test_row_3_overwrite_takes_over_a_source_of_the_same_name_below(mode: str) -
     assert x(world, "a").annotations == {FROM: "r", PROPAGATE: "update"}
     world.delete(TOP)
     settled(world)
-    assert "a" not in values(world)
+    assert ("a" in values(world)) == (mode == "update"), "its own team wrote this word"
 
 
 @pytest.mark.parametrize("adopt", [Adopt.NEVER, Adopt.IDENTICAL])
@@ -1109,3 +1109,49 @@ def test_a_tree_may_be_deeper_than_the_stack() -> None:
     bottom = at(names[-1], "x")
     world.put(bottom, secret(), annotations={FROM: names[-2], PROPAGATE: "update"})
     assert world.registry[PROPAGATION].desired(at(names[-2], "x"), world).prune
+
+
+# A copy that was made in create mode and that its team turns to update
+
+
+def turned(value: str = "theirs") -> World:
+    """A chain of three namespaces. The team of the second turned its create copy to update and changed it."""
+    world = grown("create", ("r", "a"))
+    sub(world, "b", "a")
+    settled(world)
+    made = x(world, "a")
+    world.edit(made.ref, content=secret(value), annotations={**made.annotations, PROPAGATE: "update"})
+    return world
+
+
+def test_row_21_a_create_copy_that_its_team_turned_to_update_is_not_overwritten_and_is_passed_on() -> None:
+    world = turned()
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+    assert x(world, "a").annotations[PROPAGATE] == "update"
+
+
+@pytest.mark.parametrize("end", [None, ""], ids=["deleted", "without propagate"])
+def test_row_21_a_create_copy_that_its_team_turned_to_update_outlives_its_source(end: str | None) -> None:
+    world = turned()
+    settled(world)
+    if end is None:
+        follow_events(world, lambda world: world.delete(TOP))
+    else:
+        follow_events(world, lambda world: world.edit(TOP, annotations={}))
+    assert {**values(world), "r": "any"} == {"r": "any", "a": "theirs", "b": "theirs"}
+
+
+def test_row_21_a_create_copy_that_its_team_turned_to_update_stays_when_its_namespace_moves() -> None:
+    world = turned()
+    settled(world)
+    root(world, "s")
+    follow_events(world, lambda world: set_roles(world, "a", parent="s"))
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+def test_row_21_an_update_copy_that_we_made_is_still_deleted_with_its_source() -> None:
+    world = grown("update", ("r", "a", "b"))
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {}

@@ -155,7 +155,8 @@ class Linter:
             found = f"on a {quoted(manifest.kind)[1:-1]}"
             yield manifest.finding(entry.line, entry.key, found, "a Namespace: on anything else it does nothing")
         elif entry.key in (IGNORE, PAUSED) and entry.value not in ("true", "false", None):
-            expected = '"true"; anything else is as if it were absent'
+            effect = "it pauses" if entry.key == PAUSED else "it is as if it were absent"
+            expected = f'"true" or "false": with any other value {effect}'
             yield manifest.finding(entry.line, entry.key, entry.description, expected)
 
     def _describe_no_text(self, entry: Entry) -> str:

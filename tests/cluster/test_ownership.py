@@ -1,0 +1,45 @@
+"""Whose an object is, where people and several vocabularies meet at one address, on the real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.cluster.support.oracles import metadata_of
+from tests.cluster.support.stage import Stage
+from tests.cluster.support.waiting import eventually
+
+Json = dict[str, Any]
+SYNC_TO = "openkruise.io/sync-to"
+SYNCED_FROM = "openkruise.io/synced-from"
+ORIGIN = "secret-copy/origin"
+ADOPTED = "samara.dev/adopted"
+SERVED: Json = {"vocabularies": {"secret-copy": {}, "sync-to": {"kinds": ["v1/Secret"]}}}
+
+
+@pytest.fixture(autouse=True)
+def _several_vocabularies(stage: Stage) -> None:
+    stage.expect.home = "nobody"  # the oracles know Secret copy alone
+
+
+def sync(stage: Stage, namespace: str = "team", name: str = "db", **data: str) -> None:
+    """A source of sync-to, for the namespace `a`."""
+    asked = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": "a"}
+    stage.foreign(namespace, name, data or None, metadata={"annotations": asked})
+
+
+def notes(stage: Stage, namespace: str, name: str = "db") -> dict[str, str]:
+    return dict(metadata_of(stage.secret(namespace, name) or {}))
+
+
+def test_a_copy_that_outlived_its_source_becomes_the_copy_of_the_next_source_and_goes_with_it(stage: Stage) -> None:
+    stage.namespace("team", "a")
+    stage.source("db", "a")
+    sync(stage)
+    stage.operator(config=SERVED)
+    eventually(lambda: notes(stage, "a").get(ORIGIN) == "admin/db")
+    stage.api.delete(stage.path("admin", "db"))
+    eventually(lambda: notes(stage, "a").get(SYNCED_FROM) == "team/db")
+    assert {ADOPTED, ORIGIN}.isdisjoint(notes(stage, "a"))
+    stage.api.delete(stage.path("team", "db"))
+    stage.until_gone("a", "db")
