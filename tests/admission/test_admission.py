@@ -170,6 +170,23 @@ def test_before_the_caches_are_filled_nothing_is_judged_but_everything_is_conver
     on_scene(scenario)
 
 
+@pytest.mark.parametrize("name", ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "../../secrets"])
+def test_a_name_in_a_review_never_leads_to_another_path(name: str) -> None:
+    """Everybody who reaches the port can send a review."""
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        before = len(scene.script.seen)
+        status, answer = await running.admits(a_review(an_object(namespace=name, twin="nowhere")))
+        assert (status, name in answer) == (400, False)
+        status, answer = await running.admits(a_review(an_object(twin=name)))
+        assert (status, answer["allowed"]) == (200, False)
+        paths = [request.path for request in scene.script.seen[before:]]
+        assert not [path for path in paths if "victim" in path or path.endswith("/secrets")]
+
+    on_scene(scenario)
+
+
 @pytest.mark.parametrize("path", [ADMIT, MUTATE, CONVERT])
 @pytest.mark.parametrize("body", [b"", b"{}", b"hunter2", b"\xff", json.dumps({"request": CANARY}).encode()])
 def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:

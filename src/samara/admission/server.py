@@ -14,7 +14,7 @@ from aiohttp import web
 from samara import log
 from samara.admission.certificates import Certificates
 from samara.admission.live_recheck import Validator
-from samara.admission.review import GuardedKinds, MalformedError, Review, patch, read_review, verdict
+from samara.admission.review import GuardedKinds, MalformedError, Review, check_names, patch, read_review, verdict
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
@@ -138,6 +138,7 @@ class WebhookServer:
         unlisted = [str(kind) for kind in kinds if not self._is_listed(kind)]
         if unlisted:
             raise web.HTTPServiceUnavailable(text=f"not listed yet: {', '.join(unlisted)}")
+        check_names(review.request)
         async with asyncio.timeout(ANSWER_SECONDS):
             faults = await self._validator.faults(review.request, review.guarded.admissions)
         if faults:
