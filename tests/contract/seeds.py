@@ -1703,6 +1703,20 @@ KUBE_AND_STORES = (
         by="kube/test_client.py::test_a_path_that_decodes_to_another_path_is_never_sent",
     ),
     Fault(
+        "a connection that sends nothing stays open",
+        "web/listener",
+        "        self.expect_within(self._limits.head)\n        super().connection_made(transport)\n",
+        "        super().connection_made(transport)\n",
+        by="web/test_listener.py::test_a_half_open_request_is_cut",
+    ),
+    Fault(
+        "a client with many connections displaces others",
+        "web/listener",
+        "if peer == crowded)",
+        "if True)",
+        by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
+    ),
+    Fault(
         "one failing document delays all others",
         "secretstores/schedule",
         "self._failures if repeated and self._failures else self._failures + 1",

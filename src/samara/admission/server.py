@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -21,17 +21,18 @@ from samara.engine.metrics import Metrics
 from samara.kube.auth.tls import pem_file
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
-from samara.web.server import split_address
+from samara.web.listener import Handler, Limits, listening
 
 MAX_REVIEW_BYTES = 8 * 2**20
 MAX_CONVERSION_BYTES = 32 * 2**20
 """Larger, because a ConversionReview holds up to a full page of a list."""
 ANSWER_SECONDS = 4.0
 """The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
-_KEEPALIVE_SECONDS = 180.0
-"""Longer than the API server keeps an idle connection. Otherwise it would now and then write to a closed one."""
-_SHUTDOWN_SECONDS = 2.0
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_BODY_SECONDS = 10.0
+"""The time limit for the body of a request."""
+# The API server waits up to 30 s for a conversion. It must close idle connections first, or it would now and then write
+# to one that is being closed.
+_LIMITS = Limits(connections=256, answer=30.0, idle=180.0)
 
 
 @dataclass(slots=True)
@@ -76,30 +77,20 @@ class WebhookServer:
     async def run(self) -> None:
         """Answers until cancelled."""
         await self._has_certificate.wait()
-        app = web.Application(client_max_size=MAX_CONVERSION_BYTES)
-        app.router.add_post(ADMIT, _guarding_values(self._admit))
-        app.router.add_post(MUTATE, _guarding_values(self._mutate))
-        app.router.add_post(CONVERT, _guarding_values(self._convert))
-        runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=_KEEPALIVE_SECONDS, shutdown_timeout=_SHUTDOWN_SECONDS
-        )
-        await runner.setup()
-        host, port = split_address(self._address)
+        routes = {
+            ("POST", ADMIT): _guarding_values(self._admit),
+            ("POST", MUTATE): _guarding_values(self._mutate),
+            ("POST", CONVERT): _guarding_values(self._convert),
+        }
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self._context).start()
-            log.info("webhooks.listening", address=self._address)
-            self.not_ready_reason = None
-            await asyncio.Event().wait()
-        except OSError as fault:
-            reason = fault.strerror or fault
-            raise ConfigError(
-                f"cannot listen on {self._address}: {reason}; choose another --webhook-address"
-            ) from fault
+            async with listening(self._address, "--webhook-address", routes, _LIMITS, self._context):
+                log.info("webhooks.listening", address=self._address)
+                self.not_ready_reason = None
+                await asyncio.Event().wait()
         finally:
             self.not_ready_reason = "not listening any more"
-            await runner.cleanup()
 
-    async def _admit(self, request: web.Request) -> web.StreamResponse:
+    async def _admit(self, request: web.BaseRequest) -> web.StreamResponse:
         started, labels = monotonic(), RequestLabels()
         try:
             review = await self._read(request)
@@ -111,7 +102,7 @@ class WebhookServer:
         finally:
             self._metrics.count_admission(labels.kind, labels.result, monotonic() - started)
 
-    async def _mutate(self, request: web.Request) -> web.StreamResponse:
+    async def _mutate(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers even before the caches are filled, because defaults depend only on the object."""
         review = await self._read(request)
         if review.guarded is None or review.request is None:
@@ -119,14 +110,11 @@ class WebhookServer:
         defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
         return _json(patch(review.uid, [edit for default in defaults for edit in default(review.request)]))
 
-    async def _convert(self, request: web.Request) -> web.StreamResponse:
-        return _json(convert_review(await request.read(), self._converters))
+    async def _convert(self, request: web.BaseRequest) -> web.StreamResponse:
+        return _json(convert_review(await _body(request, MAX_CONVERSION_BYTES), self._converters))
 
-    async def _read(self, request: web.Request) -> Review:
-        body = await request.read()
-        if len(body) > MAX_REVIEW_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_REVIEW_BYTES, len(body))
-        return read_review(body, self._guarded, self._validator.codec)
+    async def _read(self, request: web.BaseRequest) -> Review:
+        return read_review(await _body(request, MAX_REVIEW_BYTES), self._guarded, self._validator.codec)
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
         if review.guarded is None or review.request is None:
@@ -147,10 +135,26 @@ class WebhookServer:
         return faults
 
 
+async def _body(request: web.BaseRequest, most: int) -> bytes:
+    """The body of a request, of at most so many bytes."""
+    chunks: list[bytes] = []
+    size = request.content_length or 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            while size <= most and (chunk := await request.content.readany()):
+                chunks.append(chunk)
+                size = sum(map(len, chunks))
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    if size > most:
+        raise web.HTTPRequestEntityTooLarge(most, size)
+    return b"".join(chunks)
+
+
 def _guarding_values(handler: Handler) -> Handler:
     """Turns an error into an HTTP error that quotes no value. The webhook's failurePolicy decides what follows."""
 
-    async def guarded(request: web.Request) -> web.StreamResponse:
+    async def guarded(request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await handler(request)
         except web.HTTPException:
