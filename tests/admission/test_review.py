@@ -79,6 +79,18 @@ def test_a_long_generated_name_is_cut_as_the_api_server_cuts_it() -> None:
     assert result.ref.name == "d" * 58 + "xxxxx"
 
 
+def test_an_object_that_the_api_server_would_never_store_is_not_decoded() -> None:
+    """Decoding takes many times the memory of the bytes, and anybody who reaches the port can send a review."""
+    too_much: list[Any] = [
+        {**an_object(), **{f"field-{number}": 1 for number in range(101)}},
+        an_object(note="x" * 2**21),
+    ]
+    for sent in too_much:
+        with pytest.raises(MalformedError, match="found a larger one"):
+            read(a_review(sent))
+    assert read(a_review({**an_object(), "data": {"large": "x" * 2**22}})).request is not None
+
+
 IMPOSSIBLE = ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "..", "a\nb", "a?watch=1", "Victim"]
 
 

@@ -1717,6 +1717,20 @@ KUBE_AND_STORES = (
         by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
     ),
     Fault(
+        "the webhooks take compressed requests",
+        "admission/server",
+        'if request.headers.get("Content-Encoding", "identity") != "identity":',
+        "if False:",
+        by="admission/test_admission.py::test_a_compressed_body_is_refused_without_being_decompressed",
+    ),
+    Fault(
+        "the bytes of an answered request stay counted",
+        "admission/server",
+        "            self._bytes_left += counted\n",
+        "            pass\n",
+        by="admission/test_admission.py::test_large_requests_are_bounded_together_and_displace_no_ordinary_one",
+    ),
+    Fault(
         "one failing document delays all others",
         "secretstores/schedule",
         "self._failures if repeated and self._failures else self._failures + 1",

@@ -68,7 +68,7 @@ def test_a_half_open_request_is_cut(data: bytes) -> None:
         assert await until_cut(reader) == b""
         writer.close()
 
-    on_port(scenario)
+    on_port(scenario, replace(QUICK, idle=3600.0))
 
 
 def test_a_second_request_that_stays_incomplete_is_cut_before_the_idle_limit() -> None:
@@ -93,7 +93,7 @@ def test_a_client_that_trickles_a_head_gets_no_more_time() -> None:
         assert number < 100
         writer.close()
 
-    on_port(scenario)
+    on_port(scenario, replace(QUICK, idle=3600.0))
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut() -> None:

@@ -19,6 +19,11 @@ from samara.kube.codec import MALFORMED, Codec, encode
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
+_EMPTY = (b'""', b"null")
+MAX_FIELDS = 100
+"""Most fields of an object besides those in them. The largest kinds have ten."""
+MAX_METADATA_BYTES = 2 * 2**20
+"""Anybody who reaches the port can send a review. Decoding takes many times the memory of the bytes."""
 _STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
 """The status and reason for each class of fault, the gravest first. The gravest fault decides the answer."""
 _LONGEST_PREFIX = 58
@@ -92,7 +97,7 @@ class _Review(msgspec.Struct):
 
 _review = msgspec.json.Decoder(_Review).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_metadata = msgspec.json.Decoder(Json).decode
+_text = msgspec.json.Decoder(str).decode
 
 
 def read_review(body: bytes, guarded: GuardedKinds, codec: Codec) -> Review:
@@ -125,10 +130,12 @@ def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Objec
     if bytes(raw) in _ABSENT:
         return None
     fields = _fields(raw)
-    meta = _metadata(fields["metadata"])
-    given = {key: value for key, value in meta.items() if value not in ("", None)}
+    if len(fields) > MAX_FIELDS or len(memoryview(fields["metadata"])) > MAX_METADATA_BYTES:
+        raise MalformedError("expected an object as the API server stores it, found a larger one")
+    given = {key: value for key, value in _fields(fields["metadata"]).items() if bytes(value) not in _EMPTY}
     # The API server generates the name after admission: the prefix and five characters.
-    name = sent.name or f"{str(meta.get('generateName') or '')[:_LONGEST_PREFIX]}xxxxx"
+    prefix = _text(given["generateName"]) if "generateName" in given else ""
+    name = sent.name or f"{prefix[:_LONGEST_PREFIX]}xxxxx"
     namespace = {"namespace": sent.namespace} if kind.namespaced else {}
     fields["metadata"] = msgspec.Raw(encode({"name": name, **namespace, **given}))
     return codec.object(kind, encode(fields))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -13,9 +14,10 @@ from aiohttp import web
 
 from samara import log
 from samara.admission.certificates import Certificates
+from samara.admission.conversion import Converters, convert_review
 from samara.admission.live_recheck import Validator
 from samara.admission.review import GuardedKinds, MalformedError, Review, check_names, patch, read_review, verdict
-from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
+from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
 from samara.kube.auth.tls import pem_file
@@ -24,8 +26,12 @@ from samara.kube.errors import ConfigError, SamaraError
 from samara.web.listener import Handler, Limits, listening
 
 MAX_REVIEW_BYTES = 8 * 2**20
-MAX_CONVERSION_BYTES = 32 * 2**20
-"""Larger, because a ConversionReview holds up to a full page of a list."""
+MAX_CONVERSION_BYTES = 16 * 2**20
+"""Larger, because a ConversionReview may hold many objects."""
+MAX_BYTES_IN_FLIGHT = 16 * 2**20
+"""Most bytes of all requests together. The first `UNCOUNTED_BYTES` of each do not count, so that large requests never
+displace ordinary ones, which are smaller than that."""
+UNCOUNTED_BYTES = 2**16
 ANSWER_SECONDS = 4.0
 """The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
 _BODY_SECONDS = 10.0
@@ -63,6 +69,7 @@ class WebhookServer:
         self._metrics = metrics
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._has_certificate = asyncio.Event()
+        self._bytes_left = MAX_BYTES_IN_FLIGHT
         self.not_ready_reason: str | None = "not listening yet"
 
     def load(self, certificates: Certificates) -> None:
@@ -93,28 +100,59 @@ class WebhookServer:
     async def _admit(self, request: web.BaseRequest) -> web.StreamResponse:
         started, labels = monotonic(), RequestLabels()
         try:
-            review = await self._read(request)
-            if review.guarded is not None:
-                labels.kind = str(review.guarded.kind)
-            faults = await self._faults(review)
-            labels.result = "refused" if faults else "allowed"
-            return _json(verdict(review.uid, faults))
+            async with self._body(request, MAX_REVIEW_BYTES) as body:
+                review = self._review(body)
+                if review.guarded is not None:
+                    labels.kind = str(review.guarded.kind)
+                faults = await self._faults(review)
+                labels.result = "refused" if faults else "allowed"
+                return _json(verdict(review.uid, faults))
         finally:
             self._metrics.count_admission(labels.kind, labels.result, monotonic() - started)
 
     async def _mutate(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers even before the caches are filled, because defaults depend only on the object."""
-        review = await self._read(request)
+        async with self._body(request, MAX_REVIEW_BYTES) as body:
+            review = self._review(body)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
         defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
         return _json(patch(review.uid, [edit for default in defaults for edit in default(review.request)]))
 
     async def _convert(self, request: web.BaseRequest) -> web.StreamResponse:
-        return _json(convert_review(await _body(request, MAX_CONVERSION_BYTES), self._converters))
+        async with self._body(request, MAX_CONVERSION_BYTES) as body:
+            return _json(await convert_review(body, self._converters))
 
-    async def _read(self, request: web.BaseRequest) -> Review:
-        return read_review(await _body(request, MAX_REVIEW_BYTES), self._guarded, self._validator.codec)
+    @asynccontextmanager
+    async def _body(self, request: web.BaseRequest, most: int) -> AsyncIterator[bytes]:
+        """The body of a request. Until the end of the context it counts as in flight."""
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="expected a body without Content-Encoding")
+        if (request.content_length or 0) > most:
+            raise web.HTTPRequestEntityTooLarge(most, request.content_length or 0)
+        received, counted = bytearray(), 0
+        try:
+            try:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    while chunk := await request.content.readany():
+                        received += chunk
+                        if len(received) > most:
+                            raise web.HTTPRequestEntityTooLarge(most, len(received))
+                        more = max(0, len(received) - UNCOUNTED_BYTES - counted)
+                        if more > self._bytes_left:
+                            raise web.HTTPServiceUnavailable(text="too many large requests at once; try again")
+                        self._bytes_left -= more
+                        counted += more
+            except TimeoutError:
+                raise web.HTTPRequestTimeout from None
+            body = bytes(received)
+            received.clear()
+            yield body
+        finally:
+            self._bytes_left += counted
+
+    def _review(self, body: bytes) -> Review:
+        return read_review(body, self._guarded, self._validator.codec)
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
         if review.guarded is None or review.request is None:
@@ -133,22 +171,6 @@ class WebhookServer:
             obj = review.request.new or review.request.old
             log.info("admission.refused", object=obj.ref if obj else review.guarded.kind, faults=len(faults))
         return faults
-
-
-async def _body(request: web.BaseRequest, most: int) -> bytes:
-    """The body of a request, of at most so many bytes."""
-    chunks: list[bytes] = []
-    size = request.content_length or 0
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            while size <= most and (chunk := await request.content.readany()):
-                chunks.append(chunk)
-                size = sum(map(len, chunks))
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
-    if size > most:
-        raise web.HTTPRequestEntityTooLarge(most, size)
-    return b"".join(chunks)
 
 
 def _guarding_values(handler: Handler) -> Handler:
