@@ -375,12 +375,17 @@ class Running:
     def bundle(self) -> bytes:
         return held(self.cluster, "ca.crt")
 
-    async def post(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
+    async def post(
+        self, path: str, body: Any, bundle: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         """The status and the answer, as an object or, if it is not JSON, as text."""
         trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
-        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = json.dumps(body).encode() if isinstance(body, dict) else body
         url = f"https://127.0.0.1:{self.port}{path}"
-        async with aiohttp.ClientSession() as session, session.post(url, data=sent, ssl=trust) as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=sent, ssl=trust, headers=headers) as response,
+        ):
             text = await response.text()
             return response.status, json.loads(text) if text[:1] == "{" else text
 

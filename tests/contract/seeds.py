@@ -1799,9 +1799,9 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "a slash in a name changes the path",
-        "kube/client",
-        'name in ("", ".", "..") or "/" in name or',
-        'name in ("", ".", "..") or',
+        "names",
+        ' and "/" not in text and',
+        " and",
         by="kube/test_client.py::test_no_name_changes_the_shape_of_a_path",
     ),
     Fault(
@@ -1810,6 +1810,34 @@ KUBE_AND_STORES = (
         "    if not _IS_PATH(path):\n",
         "    if False:\n",
         by="kube/test_client.py::test_a_path_that_decodes_to_another_path_is_never_sent",
+    ),
+    Fault(
+        "a connection that sends nothing stays open",
+        "web/listener",
+        "        self.expect_within(self._limits.head)\n        super().connection_made(transport)\n",
+        "        super().connection_made(transport)\n",
+        by="web/test_listener.py::test_a_half_open_request_is_cut",
+    ),
+    Fault(
+        "a client with many connections displaces others",
+        "web/listener",
+        "if peer == crowded)",
+        "if True)",
+        by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
+    ),
+    Fault(
+        "the webhooks take compressed requests",
+        "admission/server",
+        'if request.headers.get("Content-Encoding", "identity") != "identity":',
+        "if False:",
+        by="admission/test_admission.py::test_a_compressed_body_is_refused_without_being_decompressed",
+    ),
+    Fault(
+        "the bytes of an answered request stay counted",
+        "admission/server",
+        "            self._bytes_left += counted\n",
+        "            pass\n",
+        by="admission/test_admission.py::test_large_requests_are_bounded_together_and_displace_no_ordinary_one",
     ),
     Fault(
         "one failing document delays all others",

@@ -312,6 +312,20 @@ def test_a_missing_object_or_one_without_controller_has_no_owner_annotation(answ
     assert (len(reads.seen), reads.values) == (1, {ITSELF: ""})
 
 
+HOSTILE = ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "..", "a\r\nHost: b", ""]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_owner_reference_is_no_owner_and_no_other_path_is_read(name: str) -> None:
+    """Users write the references of their objects."""
+    by_name = OwnerAnnotation(OwnerReference("toys.dev/v1", "Maker", name, "u-m"), "a", SAYS)
+    by_version = OwnerAnnotation(OwnerReference(f"{name}/v1/x", "Maker", "m", "u-m"), "a", SAYS)
+
+    assert [seen.path for seen in fetch_all(SERVES, by=((a_key(), by_name),)).seen] == ["/apis/toys.dev/v1"]
+    reads = fetch_all(SERVES, by=((a_key(), by_version),))
+    assert (reads.seen, reads.values) == ([], {by_version: ""})
+
+
 # For how long an answer is valid
 
 

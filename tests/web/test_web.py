@@ -30,8 +30,9 @@ from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
+from samara.web.listener import split_address
 from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
-from samara.web.server import serving, split_address
+from samara.web.server import serving
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
 SPECIFIED = {

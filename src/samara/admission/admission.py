@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from samara.admission.certificates import Timings, TlsSecret
+from samara.admission.conversion import Converters
 from samara.admission.live_recheck import Validator
 from samara.admission.registrar import Registrar, Registration
 from samara.admission.review import guarded_kinds
 from samara.admission.server import WebhookServer
-from samara.admission.webhooks import Converters, Endpoint, needed_configurations
+from samara.admission.webhooks import Endpoint, needed_configurations
 from samara.core.model import Kind
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType

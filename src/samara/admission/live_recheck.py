@@ -21,7 +21,7 @@ from samara.core.source_type import Admission
 from samara.core.view import View, ViewWrapper
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec
-from samara.kube.errors import Forbidden
+from samara.kube.errors import Forbidden, InvalidName
 from samara.kube.queries import dry_run_create, read_object
 
 ROUNDS = 8
@@ -77,6 +77,8 @@ class Validator:
     async def _read(self, ref: Ref, view: RecordingView) -> None:
         try:
             view.record_object(ref, await read_object(self.client, self.codec, ref))
+        except InvalidName:  # a label can name anything; no object has an impossible name
+            view.record_object(ref, None)
         except Forbidden:  # some kinds may be watched but not read
             view.keep_cached(ref)
             log.debug("admission.not-read", at=ref)

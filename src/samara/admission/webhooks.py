@@ -1,4 +1,4 @@
-"""Builds webhook configurations and the conversion of CRDs, and answers ConversionReviews.
+"""Builds webhook configurations and the conversion of CRDs.
 
 The configurations follow from the vocabularies alone. Every field that the API server would default is set, so that a
 stored configuration can be compared with a wanted one.
@@ -7,20 +7,16 @@ stored configuration can be compared with a wanted one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-import msgspec
-
-from samara.admission.review import MalformedError
-from samara.core.admission import ConversionError, Operation
+from samara.core.admission import Operation
 from samara.core.metadata_keys import APP
 from samara.core.model import Kind
 from samara.core.registry import Registry
 from samara.core.source_type import Admission, SourceType
-from samara.kube.codec import MALFORMED
 from samara.kube.errors import ConfigError
 
 NAME = "samara"
@@ -40,12 +36,7 @@ PATHS = {VALIDATING: ADMIT, MUTATING: MUTATE}
 """The path that the webhooks of a configuration call."""
 NO_CONVERSION: Mapping[str, Any] = {"strategy": "None"}
 """A CRD's `spec.conversion` without a webhook."""
-_CONVERSION_VERSION, _CONVERSION_KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 Json = dict[str, Any]
-Converter = Callable[[Json, str], Json]
-"""Takes an object and the wanted apiVersion, and returns the object in that version. May raise UnconvertibleError."""
-Converters = Mapping[str, Converter]
-"""By `group/Kind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,65 +245,3 @@ def _replacement(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
 
 def _replaced(live: Any, wanted: Any) -> Any:
     return _replacement(live, wanted) if isinstance(live, dict) and isinstance(wanted, dict) else wanted
-
-
-# ConversionReview v1
-
-
-class _Request(msgspec.Struct):
-    uid: str
-    desiredAPIVersion: str
-    objects: list[Json]
-
-
-class _Review(msgspec.Struct):
-    apiVersion: str
-    kind: str
-    request: _Request
-
-
-class _CannotConvertError(Exception):
-    """The message quotes no value of the object."""
-
-
-_review = msgspec.json.Decoder(_Review).decode
-
-
-def convert_review(body: bytes, converters: Converters) -> Json:
-    """The answer: all objects in the wanted version and in their order, or none and the reason."""
-    try:
-        review = _review(body)
-    except MALFORMED:  # the messages may quote values
-        expected = f"a {_CONVERSION_KIND} of {_CONVERSION_VERSION}"
-        raise MalformedError(f"expected {expected}, found something that cannot be read") from None
-    if (review.apiVersion, review.kind) != (_CONVERSION_VERSION, _CONVERSION_KIND):
-        raise MalformedError(f"expected a {_CONVERSION_KIND} of {_CONVERSION_VERSION}")
-    request = review.request
-    response: Json = {"uid": request.uid}
-    try:
-        response["convertedObjects"] = [_convert(obj, request.desiredAPIVersion, converters) for obj in request.objects]
-        response["result"] = {"status": "Success"}
-    except _CannotConvertError as fault:
-        response |= {"convertedObjects": [], "result": {"status": "Failed", "message": str(fault)}}
-    return {"apiVersion": _CONVERSION_VERSION, "kind": _CONVERSION_KIND, "response": response}
-
-
-def _convert(obj: Json, wanted: str, converters: Converters) -> Json:
-    version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
-    if version == wanted:
-        return obj
-    group = version.rpartition("/")[0]
-    converter = converters.get(f"{group}/{kind}")
-    if converter is None or group != wanted.rpartition("/")[0]:
-        known = ", ".join(sorted(converters)) or "none"
-        raise _CannotConvertError(
-            f"{kind} of {version} cannot be converted to {wanted}; kinds that can be converted: {known}"
-        )
-    try:
-        converted = converter(obj, wanted)
-    except ConversionError as fault:
-        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted}: {fault}") from None
-    except Exception as fault:  # noqa: BLE001 - any message may hold a value of the object
-        name = type(fault).__name__
-        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted} ({name})") from None
-    return {**converted, "apiVersion": wanted}

@@ -17,6 +17,7 @@ from yarl import URL
 
 from samara import __version__
 from samara.core.model import FIELD_MANAGER, Kind, Ref
+from samara.core.names import is_path_segment
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Headers
 from samara.kube.errors import ApiError, InvalidName, Unauthorized, Unreachable, from_status
@@ -56,7 +57,7 @@ def segment(name: str) -> str:
     and a name with a slash would address another object."""
     if _NEEDS_NO_QUOTING(name) and name not in (".", ".."):
         return name
-    if name in ("", ".", "..") or "/" in name or "%" in name or not name.isprintable():
+    if not is_path_segment(name):
         raise InvalidName(f"expected the name of an object, found {name[:_MAX_SHOWN]!r}")
     return quote(name, safe="")
 

@@ -99,7 +99,7 @@ def command(
 
 def _check_addresses(addresses: dict[str, str], webhook_url: str | None) -> None:
     """Raises a usage error for an address, by its flag, or a URL that cannot be used."""
-    from samara.web.server import split_address
+    from samara.web.listener import split_address
 
     for flag, address in addresses.items():
         try:
