@@ -174,6 +174,39 @@ def test_a_job_runs_samara_uninstall_before_the_chart_is_deleted(helm: Helm) -> 
     assert not [obj for obj in helm.template({"uninstall": {"hook": False}}) if is_hook(obj)]
 
 
+def network_policy(helm: Helm, **values: Any) -> Json:
+    made = comparable(helm.template({"networkPolicy": values}))
+    spec: Json = made["NetworkPolicy", "samara"]["spec"]
+    return spec
+
+
+def peers(spec: Json, port: int) -> list[Json] | None:
+    """Who may connect to a port. None: everyone."""
+    [rule] = [rule for rule in spec["ingress"] if {"port": port, "protocol": "TCP"} in rule["ports"]]
+    admitted: list[Json] | None = rule.get("from")
+    return admitted
+
+
+def test_the_network_policy_admits_only_the_named_peers_and_api_servers(helm: Helm) -> None:
+    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    servers = [{"ipBlock": {"cidr": cidr}} for cidr in ("192.0.2.10/32", "2001:db8::10/128")]
+    cidrs = [server["ipBlock"]["cidr"] for server in servers]
+    both = network_policy(helm, ingress={"from": [prometheus]}, apiServer=cidrs)
+    assert (peers(both, 8080), peers(both, 9443)) == ([prometheus], [*servers, prometheus])
+    [of_api_servers] = [rule for rule in both["egress"] if {"port": 6443, "protocol": "TCP"} in rule["ports"]]
+    assert of_api_servers["to"] == servers
+    metrics = network_policy(helm, ingress={"from": [prometheus]})
+    assert (peers(metrics, 8080), peers(metrics, 9443)) == ([prometheus], None)
+    neither = network_policy(helm)
+    assert (peers(neither, 8080), peers(neither, 9443)) == (None, None)
+    assert not [rule for rule in neither["egress"] if "to" in rule]
+
+
+def test_rules_for_outgoing_connections_can_be_added(helm: Helm) -> None:
+    vault = {"to": [{"ipBlock": {"cidr": "192.0.2.20/32"}}], "ports": [{"port": 8200, "protocol": "TCP"}]}
+    assert network_policy(helm, egress=[vault])["egress"][-1] == vault
+
+
 REFUSED: dict[str, tuple[Json, str]] = {
     "an unknown value": ({"replica": 3}, "replica"),
     "an unknown setting": ({"settings": {"tenacy": "open"}}, "tenacy"),
@@ -189,6 +222,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an address without https": ({"webhook": {"url": "http://127.0.0.1"}}, "url"),
     "an address and cert-manager": ({"webhook": {"url": "https://127.0.0.1", "certManager": True}}, "leave one out"),
     "cert-manager without a webhook": ({"observe": True, "webhook": {"certManager": True}}, "leave one out"),
+    "an address of an API server that is no CIDR": ({"networkPolicy": {"apiServer": ["192.0.2.10"]}}, "apiServer"),
     "a tag and a digest": ({"image": {"tag": "1", "digest": "sha256:" + "0" * 64}}, "found both"),
     "a file that no pod has": ({"settings": {"vocabularies": {"accurate": {"configFile": "/x"}}}}, "configFile"),
     "overwriting tenants": ({"settings": {"conflicts": "overwrite"}}, "tenancy is strict"),
