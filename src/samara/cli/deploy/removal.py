@@ -17,6 +17,7 @@ import msgspec
 
 from samara import crds
 from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
+from samara.assembly import registry_of
 from samara.cli.deploy.rights import NAME, Rule
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.leader import LEASE
@@ -27,7 +28,7 @@ from samara.kube.codec import decode, encode
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
 from samara.kube.queries import CRD
-from samara.vocabularies import VOCABULARIES
+from samara.settings import Settings
 
 WEBHOOK_DOMAIN = ".samara.dev"
 """The end of the names of the operator's webhooks."""
@@ -155,9 +156,9 @@ class Removal:
                     yield metadata
 
     async def _stored_kinds(self) -> list[Kind]:
-        """The installed custom resources, in the version in which they are stored: reading it needs no conversion."""
+        """Those that are installed, in the version in which they are stored: reading it needs no conversion."""
         stored = []
-        for kind in custom_resources():
+        for kind in guarded_resources():
             live = await self._get(Ref(CRD, "", f"{kind.plural}.{kind.group}"))
             if live is not None:
                 version = next(version["name"] for version in live["spec"]["versions"] if version.get("storage"))
@@ -192,9 +193,11 @@ class _Object(msgspec.Struct):
 _object = msgspec.json.Decoder(_Object).decode
 
 
-def custom_resources() -> tuple[Kind, ...]:
-    """The custom resources of every vocabulary, because one that is not served now may have been served before."""
-    return tuple(kind for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
+def guarded_resources() -> tuple[Kind, ...]:
+    """The custom resources on which a vocabulary sets a finalizer. One that is not served now may have been before."""
+    source_types = registry_of(Settings()).source_types
+    guarded = (source_type.resource for source_type in source_types if source_type.finalizer)
+    return tuple(dict.fromkeys(kind for kind in guarded if kind is not None))
 
 
 def cluster_rights() -> list[Rule]:
@@ -204,7 +207,7 @@ def cluster_rights() -> list[Rule]:
         rules.append(Rule(kind, ("list",), "to find the webhooks of the operator"))
         rules.append(Rule(kind, ("delete",), "to delete them", (NAME,)))
     rules.append(Rule(CRD, ("get", "patch"), "to end the conversion by webhook", crds.shipped()))
-    return rules + [Rule(kind, ("list", "patch"), "to remove finalizers") for kind in custom_resources()]
+    return rules + [Rule(kind, ("list", "patch"), "to remove finalizers") for kind in guarded_resources()]
 
 
 def own_rights() -> list[Rule]:
