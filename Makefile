@@ -5,7 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test verify check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce site sbom
+.PHONY: help demo run test verify check static matrix bench seeded-faults fmt docs chart image wheels lock dist clean control-plane rusty-vault helm announce site sbom
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -19,6 +19,11 @@ PYTEST ?=
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? 2 * cores : 8)))
 # Without reordering: tests/conftest.py puts the tests that take longest first.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# What builds and keeps images, and the name of the image.
+ENGINE ?= $(shell command -v docker || command -v podman)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= samara:$(VERSION)
 
 PIP := -m pip --disable-pip-version-check --quiet
 # $(call install,<folder>): the pinned requirements, and both projects of this checkout.
@@ -87,6 +92,13 @@ docs: $(INSTALLED) ## regenerates the generated parts of the pages in docs
 
 chart: $(INSTALLED) helm ## regenerates the generated parts of deploy/chart, and its rendering in src/samara/cli/deploy
 	@$(BIN)/python scripts/chart.py
+
+image: ## the image of the operator, with docker or podman; IMAGE=… names it
+	@test -n "$(ENGINE)" || { echo "docker or podman was not found: install one, or name one with make image ENGINE=…" >&2; exit 1; }
+	@"$(ENGINE)" build --file Containerfile --tag "$(IMAGE)" .
+
+wheels: $(INSTALLED) ## asks the package index whether each pinned dependency of the image has wheels for amd64 and arm64
+	@$(BIN)/python scripts/wheels.py
 
 site: $(INSTALLED) ## the documentation as a site, in build/site; every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict 2> $(VENV)/.site || { cat $(VENV)/.site; exit 1; }

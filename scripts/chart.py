@@ -3,7 +3,8 @@
 `--check` only compares.
 
 From the program to the chart: what each vocabulary brings with it, the CRDs, the rights of the uninstall job and the
-schema of the settings. From the chart to the program: a rendering of the objects that no vocabulary changes.
+schema of the settings. From the values to the README: a table. From the chart to the program: a rendering of what
+no vocabulary changes.
 """
 
 import json
@@ -61,6 +62,14 @@ WRITTEN_BY_PROGRAM = {
     *(kind.name for kind in PATHS),
 }
 """Kinds whose objects follow from the settings. The chart builds them from the generated files."""
+HELM_LABELS = frozenset(
+    {
+        *(f"app.kubernetes.io/{name}" for name in ("instance", "version", "managed-by")),
+        "helm.sh/chart",
+    }
+)
+"""Labels that only objects of a release have."""
+BEGIN, END = "<!-- generated: make chart -->\n", "<!-- end of the generated part -->\n"
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 GROUP: Json = {"type": ["string", "null"]}
@@ -235,6 +244,50 @@ def _lists_of_kind_objects() -> frozenset[str]:
     return frozenset(kind_list.key for kind_list in lists if kind_list.as_object)
 
 
+# from the chart to its README
+
+
+class Value(NamedTuple):
+    """One value of the chart with its default, and what the comment above it says."""
+
+    path: str
+    default: str
+    about: str
+
+
+def values() -> list[Value]:
+    lines = (FOLDER / "values.yaml").read_text().splitlines()
+    root = yaml.compose("\n".join(lines))
+    assert isinstance(root, yaml.MappingNode)
+    return list(_values(root, lines))
+
+
+def _values(node: yaml.MappingNode, lines: list[str], above: str = "") -> Iterator[Value]:
+    """A mapping with a comment is one value, such as `settings`. One without is a group of values."""
+    for key, inner in node.value:
+        path = f"{above}{key.value}"
+        about = _comment_above(key.start_mark.line, lines)
+        if about or not isinstance(inner, yaml.MappingNode):
+            yield Value(path, json.dumps(yaml.safe_load(yaml.serialize(inner))), about)
+        else:
+            yield from _values(inner, lines, f"{path}.")
+
+
+def _comment_above(line: int, lines: list[str]) -> str:
+    comment: list[str] = []
+    for text in reversed(lines[:line]):
+        if not text.lstrip().startswith("#"):
+            break
+        comment.insert(0, text.lstrip(" #"))
+    return " ".join(comment)
+
+
+def readme() -> str:
+    rows = "".join(f"| `{value.path}` | `{value.default}` | {value.about} |\n" for value in values())
+    before, _, rest = (FOLDER / "README.md").read_text().partition(BEGIN)
+    return f"{before}{BEGIN}| value | default | is |\n| --- | --- | --- |\n{rows}{END}{rest.partition(END)[2]}"
+
+
 # from the chart to the program
 
 
@@ -266,7 +319,18 @@ def rendered(helm: Path) -> list[Json]:
     if helm_run.returncode != 0:
         sys.exit(f"helm cannot render the chart: {helm_run.stderr}")
     objects = [obj for obj in yaml.safe_load_all(helm_run.stdout) if obj]
-    return [obj for obj in objects if obj["kind"] not in WRITTEN_BY_PROGRAM]
+    return [without_helm_labels(obj) for obj in objects if obj["kind"] not in WRITTEN_BY_PROGRAM]
+
+
+def without_helm_labels(value: Any) -> Any:
+    """An object without the labels that helm and others read to find the objects of a release."""
+    match value:
+        case dict():
+            return {key: without_helm_labels(inner) for key, inner in value.items() if key not in HELM_LABELS}
+        case list():
+            return [without_helm_labels(inner) for inner in value]
+        case _:
+            return value
 
 
 def is_stale(base: list[Json]) -> bool:
@@ -278,7 +342,7 @@ def files() -> dict[Path, str]:
     """Every generated file of the chart."""
     texts = {f"files/crds/{name}.yaml": crds.text(name) for name in crds.shipped()}
     texts |= {"files/vocabularies.yaml": vocabularies(), "files/uninstall.yaml": uninstall()}
-    texts |= {"values.schema.json": values_schema()}
+    texts |= {"values.schema.json": values_schema(), "README.md": readme()}
     return {FOLDER / name: text for name, text in texts.items()}
 
 

@@ -44,11 +44,11 @@ FAST = {"sourceGoneAfter": "300ms", **SHORT}
 class Installed:
     """The chart on the API server, with an operator that runs under the chart's account."""
 
-    def __init__(self, stage: Stage, helm: Helm, settings: Json) -> None:
+    def __init__(self, stage: Stage, helm: Helm, settings: Json, **values: Any) -> None:
         self.stage = stage
         self.port = free_port()
         url = f"https://127.0.0.1:{self.port}"
-        self.values = {"settings": {**settings, **FAST}, "webhook": {"url": url}}
+        self.values = {"settings": {**settings, **FAST}, "webhook": {"url": url}, **values}
         self.objects = helm.template(self.values, NAMESPACE)
         self.pod = Pod.__new__(Pod)
 
@@ -336,13 +336,13 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
 
 
 @contextmanager
-def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
+def released(stage: Stage, helm: Helm, settings: Json, **values: Any) -> Iterator[Installed]:
     """Like `installed`, but installed by helm."""
-    made = Installed(stage, helm, settings)
+    made = Installed(stage, helm, settings, **values)
     admin = f"--kubeconfig={stage.cluster.kubeconfig}"
-    values = f"--values={helm.values(made.values)}"
+    file = f"--values={helm.values(made.values)}"
     # CRDs of other tests are still installed, as those of an original controller may be.
-    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
+    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, file)
     done = helm.run("install", "samara", CHART, *flags)
     assert done.code == 0, done.err
     established(stage, [obj for obj in made.objects if obj["kind"] == "CustomResourceDefinition"])
@@ -355,7 +355,46 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
         assert done.code == 0, done.err
 
 
-def uninstall(stage: Stage, running: Installed) -> str:
+def second_release(stage: Stage, helm: Helm, release: str, namespace: str, *flags: str) -> str:
+    """What helm says about one more release. Empty if it installs it."""
+    admin = f"--kubeconfig={stage.cluster.kubeconfig}"
+    values = {"fullnameOverride": "second", "crds": {"install": False}, "webhook": {"url": "https://127.0.0.1:1"}}
+    settings: Json = {"settings": {"vocabularies": {"secret-copy": {}}}}
+    file = f"--values={helm.values({**values, **settings})}"
+    done = helm.run("install", release, CHART, f"--namespace={namespace}", "--create-namespace", admin, file, *flags)
+    if done.code == 0:
+        helm.run("uninstall", release, f"--namespace={namespace}", "--no-hooks", admin)
+    return done.err
+
+
+def test_a_second_release_in_the_cluster_is_refused(stage: Stage, helm: Helm) -> None:
+    refusal = f"expected no other samara in this cluster, found release samara in namespace {NAMESPACE}"
+    with released(stage, helm, settings_for("secret-copy")) as running:
+        assert refusal in second_release(stage, helm, "samara", "elsewhere")
+        assert refusal in second_release(stage, helm, "other", NAMESPACE)
+        again = f"--values={helm.values(running.values)}"
+        admin = f"--kubeconfig={stage.cluster.kubeconfig}"
+        done = helm.run("upgrade", "samara", CHART, f"--namespace={NAMESPACE}", admin, again)
+        assert done.code == 0, done.err
+    assert "expected no other samara" not in second_release(stage, helm, "other", NAMESPACE, "--dry-run=server")
+
+
+def test_a_release_beside_the_plain_manifests_is_refused_except_in_their_place(stage: Stage, helm: Helm) -> None:
+    with installed(stage, helm, settings_for("secret-copy")):
+        refusal = f"expected no other samara in this cluster, found namespace {NAMESPACE} (ClusterRoleBinding samara)"
+        assert refusal in second_release(stage, helm, "samara", "elsewhere")
+        dry = ("--dry-run=server", "--take-ownership")
+        assert "expected no other" not in second_release(stage, helm, "samara", NAMESPACE, *dry)
+
+
+def test_the_uninstall_job_stops_a_deployment_with_another_name(stage: Stage, helm: Helm) -> None:
+    with released(stage, helm, settings_for("secret-copy"), fullnameOverride="syncer") as running:
+        path = f"{DEPLOYMENT.removesuffix('samara')}syncer"
+        assert f"Stops the Deployment {NAMESPACE}/syncer." in uninstall(stage, running, path)
+        assert stage.api.get(path)["spec"]["replicas"] == 0
+
+
+def uninstall(stage: Stage, running: Installed, deployment: str = DEPLOYMENT) -> str:
     """Runs the command of the rendered job with its account, and stops the operator like a kubelet would."""
     hooks = [obj for obj in running.objects if is_hook(obj)]
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump_all([h for h in hooks if h["kind"] != "Job"]))
@@ -363,7 +402,7 @@ def uninstall(stage: Stage, running: Installed) -> str:
     account = Account(stage, spec["serviceAccountName"])
     with account.start(*spec["containers"][0]["args"]) as job:
         if running.pod.running:
-            eventually(lambda: stage.api.get(DEPLOYMENT)["spec"]["replicas"] == 0)
+            eventually(lambda: stage.api.get(deployment)["spec"]["replicas"] == 0)
             running.pod.stop()
         output, _ = job.communicate(timeout=60)
     assert job.returncode == 0, output

@@ -622,11 +622,11 @@ def test_a_watched_kind_that_the_server_does_not_know_is_reported_and_served_onc
     eventually(lambda: stage.api.find(f"{things.format('web')}/one") is None)
 
 
-def allow(stage: Stage, group: str, plural: str, *verbs: str) -> None:
-    """Gives the operator's user rights on one more kind: all that it needs, or only these verbs."""
+def allow(stage: Stage, group: str, plural: str, *verbs: str, names: tuple[str, ...] = ()) -> None:
+    """Gives the operator's user rights on one more kind: all that it needs, or only these verbs on these objects."""
     rbac, name = "rbac.authorization.k8s.io", f"more-{plural}"
     needed = ("get", "list", "watch", "create", "update", "delete")
-    rule = {"apiGroups": [group], "resources": [plural], "verbs": verbs or needed}
+    rule = {"apiGroups": [group], "resources": [plural], "verbs": verbs or needed, "resourceNames": names}
     root = f"/apis/{rbac}/v1"
     subject = {"kind": "User", "name": "samara", "apiGroup": rbac}
     ref = {"kind": "ClusterRole", "name": name, "apiGroup": rbac}
@@ -654,6 +654,29 @@ def test_an_escalation_that_the_server_refuses_is_reported_and_all_others_are_se
     assert operator.metrics()['samara_copies{state="blocked",vocabulary="accurate"}'] == 1
     trees.edit("root", "mighty", {"rules": [RIGHT]}, "roles")
     trees.until_copied("mighty", "root", "web", "deep", plural="roles")
+
+
+def test_with_bind_on_one_role_its_bindings_travel_without_the_rights_that_it_grants(
+    trees: Trees, stage: Stage
+) -> None:
+    """As the page on Accurate advises, instead of the rights of `admin`."""
+    for name in ("travels", "stays"):
+        power = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}
+        stage.api.create(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles", {"metadata": {"name": name}, "rules": [power]}
+        )
+        stage.also_remove(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}")
+    allow(stage, "rbac.authorization.k8s.io", "clusterroles", "bind", names=("travels",))
+    rooted(trees, "root", "web", "deep")
+    for name in ("travels", "stays"):
+        ref = {**ROLE, "kind": "ClusterRole", "name": name}
+        trees.put("root", name, plural="rolebindings", roleRef=ref, subjects=[SOMEBODY])
+    trees.not_ours.update({("web", "stays"), ("deep", "stays")})
+    trees.serve(wait="ready")
+    trees.until_copied("travels", "root", "web", "deep", plural="rolebindings")
+    message = stage.until_event("Refused", "root", "stays")["message"]
+    assert "attempting to grant RBAC permissions not currently held" in message
+    assert trees.get("rolebindings", "web", "stays") is None
 
 
 # Invalid values

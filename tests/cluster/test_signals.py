@@ -49,6 +49,7 @@ def test_a_signal_stops_it_with_exit_code_0_and_the_lease_is_released(stage: Sta
     operator = stage.operator("--leader-elect", program=STARTED)
     stage.until_copied("db", "a")
     assert holder(stage)
+    assert operator.largest_core_dump == 0
     operator.signal(number)
     assert operator.wait() == 0
     assert holder(stage) == ""

@@ -36,6 +36,15 @@ async def main():
 asyncio.run(main())
 """
 
+FORBIDDEN = """
+import ctypes, resource
+from samara.engine.process import forbid_core_dumps
+
+forbid_core_dumps()
+assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 0  # PR_GET_DUMPABLE
+assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)
+"""
+
 PASSES = """
 from samara.engine.process import FaultPoints
 points = FaultPoints()
@@ -63,6 +72,13 @@ def test_a_blocked_loop_ends_the_process_and_its_stack_is_printed() -> None:
 
 def test_a_running_loop_is_left_alone() -> None:
     ended = run(RUNNING)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is a call of Linux")
+def test_memory_cannot_be_dumped_to_a_file_or_read_by_another_process_of_the_user() -> None:
+    ended = run(FORBIDDEN)
 
     assert (ended.returncode, ended.stderr) == (0, "")
 

@@ -184,6 +184,7 @@ BEFORE = {
     "docs/guides/from-openkruise.md": Before(("shop",), _DISTRIBUTION, "samara run"),
     "docs/guides/inspect.md": Before(("shop",), _BLOCKED, "samara run\nkubectl get secret db -n shop"),
     "docs/guides/install.md": Before(commands=BARE),
+    "docs/guides/kind.md": Before(commands="samara run"),
     "docs/guides/namespace-trees.md": Before(("acme-legacy",)),
     "docs/guides/pull-secrets.md": Before(("shop",), commands="samara run"),
     "docs/guides/quotas.md": Before(("shop",), _PULL_SECRET, "samara run"),

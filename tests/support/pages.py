@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-PAGES = tuple(sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md"))))
+CHART_PAGE = ROOT / "deploy" / "chart" / "README.md"
+PAGES = tuple(sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md"), CHART_PAGE)))
 SETTINGS = tuple(sorted(EXAMPLES.rglob("settings.yaml")))
 MANIFESTS = tuple(path for path in sorted(EXAMPLES.rglob("*.yaml")) if path not in SETTINGS)
 

@@ -148,6 +148,26 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 
+{{/*
+Fails if another release, or `samara manifests`, has installed the operator in this cluster. Found by the bindings of its
+account, because a release may give its objects other names. Finds nothing where helm has no cluster to ask.
+*/}}
+{{- define "samara.checkIsAlone" -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $isOurs := eq "samara" (get (.metadata.labels | default dict) "app.kubernetes.io/name") -}}
+{{- if and $isOurs .subjects (not (hasKey $annotations "helm.sh/hook")) -}}
+{{- $release := get $annotations "meta.helm.sh/release-name" -}}
+{{- $namespace := (first .subjects).namespace -}}
+{{- if or (ne $namespace $.Release.Namespace) (and $release (ne $release $.Release.Name)) -}}
+{{- $where := printf "namespace %s" $namespace -}}
+{{- if $release -}}{{- $where = printf "release %s in namespace %s" $release $namespace -}}{{- end -}}
+{{- fail (printf "expected no other samara in this cluster, found %s (ClusterRoleBinding %s): two operators would undo each other's writes; upgrade or uninstall that one" $where .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Fails if the values have a key that was renamed, or values that are valid alone but not together. */}}
 {{- define "samara.check" -}}
 {{- range $old, $new := (.Files.Get "files/vocabularies.yaml" | fromYaml).renamed -}}
@@ -155,6 +175,7 @@ either does. Takes a list of the two.
 {{- fail (printf "settings.%s: unknown key, it is called '%s' now" $old $new) -}}
 {{- end -}}
 {{- end -}}
+{{- include "samara.checkIsAlone" . -}}
 {{- if and .Values.image.tag .Values.image.digest -}}
 {{- fail "image: expected a tag or a digest, found both; leave one empty" -}}
 {{- end -}}
@@ -169,7 +190,15 @@ either does. Takes a list of the two.
 {{- $vocabulary := . -}}
 {{- range $key := .fileSettings -}}
 {{- with get $vocabulary.own $key -}}
+{{- $path := . -}}
+{{- $isMounted := false -}}
+{{- range $.Values.extraVolumeMounts -}}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $path -}}{{- $isMounted = true -}}{{- end -}}
+{{- if eq .mountPath $path -}}{{- $isMounted = true -}}{{- end -}}
+{{- end -}}
+{{- if not $isMounted -}}
 {{- fail (printf "settings.vocabularies.%s.%s: expected the keys of that file in its place, found %s: there is no such file in the operator's pods" $vocabulary.name $key .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $conflicts := .own.conflicts | default $.Values.settings.conflicts | default "refuse" -}}

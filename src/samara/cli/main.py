@@ -162,8 +162,10 @@ def _print_error(error: BaseException, debug: Debug, name: str) -> None:
         import traceback
 
         traceback.print_exception(error)
-    for line in _error_lines(error):
-        click.echo(f"{name}: {line}", err=True)
+    from samara.cli.output import print_line
+
+    for text in _error_lines(error):
+        print_line(f"{name}: {text}", err=True)
 
 
 def _error_lines(error: BaseException) -> list[str]:

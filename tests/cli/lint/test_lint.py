@@ -404,3 +404,20 @@ def test_the_examples_of_the_project_have_no_findings() -> None:
 def test_a_version_that_the_kind_does_not_have_is_another_kind(tmp_path: Path) -> None:
     text = source('secret-copy/namespaces: "a"').replace("apiVersion: v1", "apiVersion: v2")
     assert only_finding(tmp_path, text).found == "on a Secret"
+
+
+def test_control_characters_of_a_manifest_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "ma\x1b[31mnifest.yaml"
+    annotations = ['"secret-copy/name\\e]0;title\\a": a', 'secret-copy/namespaces: "Bad\\e[2J"']
+    file.write_text(annotated(*annotations, namespace="admin"))
+    (tmp_path / "\x1b[2Jbroken.yaml").write_text("a: [\x1b")
+    for path in tmp_path.iterdir():
+        done = samara_inside("lint", path)
+        assert done.code == 1
+        assert not [char for char in done.out + done.err if not char.isprintable() and char != "\n"]
+
+
+def test_control_characters_of_an_argument_do_not_reach_the_terminal() -> None:
+    done = samara_inside("lint", "/nonexistent/\x1b[2J\x9b31m")
+    assert done.code == 1
+    assert "/nonexistent/·[2J·31m" in done.err

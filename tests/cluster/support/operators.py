@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -205,6 +206,11 @@ class Operator:
 
     def memory(self) -> int:
         return self._memory("VmRSS:")
+
+    @property
+    def largest_core_dump(self) -> int:
+        """In bytes."""
+        return resource.prlimit(self.pid, resource.RLIMIT_CORE)[1]
 
     def _memory(self, field: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()

@@ -6,7 +6,7 @@ import click
 
 from samara.cli.lint import Finding, lint_files
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, plural
+from samara.cli.output import emit, plural, print_line
 from samara.cli.session import settings_or_defaults
 
 EXIT_FINDINGS = 1
@@ -29,5 +29,5 @@ def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], co
 def _show(findings: list[Finding]) -> None:
     for finding in findings:
         key = f"{finding.key}: " if finding.key else ""
-        click.echo(f"{finding.file}:{finding.line}: {key}found {finding.found}; expected {finding.expected}")
+        print_line(f"{finding.file}:{finding.line}: {key}found {finding.found}; expected {finding.expected}")
     click.echo(plural(len(findings), "finding") if findings else "Nothing found.", err=True)

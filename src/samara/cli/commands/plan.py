@@ -17,7 +17,7 @@ from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, table
+from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, print_line, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.model import Content
@@ -195,9 +195,9 @@ def _show_diffs(cluster: ClusterPlans, planned: PlannedWrites, diffs: list[Diff]
         count = f" ({plural(len(group), 'object')})" if len(group) > 1 else ""
         source = f"{cluster.vocabulary(first.key)} from {first.key.source.path}"
         where = f"{first.ref.kind.name} {', '.join(sorted(write.ref.path for write in group))}"
-        click.echo(f"{verb(first)} {where}{count}, {source}: {first.why}")
+        print_line(f"{verb(first)} {where}{count}, {source}: {first.why}")
         for change in diff:
-            click.echo(f"  {change}")
+            print_line(f"  {change}")
 
 
 def _summary_line(planned: PlannedWrites) -> str:

@@ -79,8 +79,10 @@ def command(
     """Run the operator until SIGTERM or Ctrl-C."""
     with small_aiohttp():
         from samara import app
+        from samara.engine.process import forbid_core_dumps
 
     _check_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
+    forbid_core_dumps()
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")

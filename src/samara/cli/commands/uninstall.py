@@ -39,7 +39,7 @@ async def _without_copies(cluster: Cluster, yes: bool) -> None:
         namespace = cluster.namespace or await find_operator_namespace(client, access.namespace)
         removal = Removal(client, namespace)
         leftovers = await removal.find()
-        _show([*_steps(leftovers, namespace), "Copies stay; --copies deletes them."])
+        _show([*_steps(leftovers), "Copies stay; --copies deletes them."])
         if not leftovers:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
@@ -55,7 +55,7 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
         leftovers = await removal.find()
         listed = await _list_copies(session)
         copies = _copies_to_remove(listed)
-        _show([*_steps(leftovers, namespace), *_copy_steps(copies)])
+        _show([*_steps(leftovers), *_copy_steps(copies)])
         if not leftovers and not copies:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
@@ -95,9 +95,9 @@ def _show(lines: list[str]) -> None:
         click.echo(line)
 
 
-def _steps(leftovers: Leftovers, namespace: str) -> Iterator[str]:
-    if leftovers.deployment:
-        yield f"Stops the Deployment {namespace}/samara."
+def _steps(leftovers: Leftovers) -> Iterator[str]:
+    for deployment in leftovers.deployments:
+        yield f"Stops the Deployment {deployment.path}."
     for ref in leftovers.configurations:
         yield f"Deletes the {ref.kind.name} {ref.name}."
     for name in leftovers.conversions:

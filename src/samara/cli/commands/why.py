@@ -16,7 +16,7 @@ from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, note
+from samara.cli.output import emit, note, print_line
 from samara.cli.session import Session, open_session
 from samara.core.desired import Copy, Desired
 from samara.core.model import Key, Kind, Object, Ref, namespace_ref
@@ -273,13 +273,13 @@ def _show(answer: dict[str, Any]) -> None:
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
     wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""
-    click.echo(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
+    print_line(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
     for source in answer["answers"]:
-        click.echo(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
+        print_line(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
         if source["decision"]:
-            click.echo(f"    decided by: {source['decision']}")
+            print_line(f"    decided by: {source['decision']}")
         if source["blocked"]:
-            click.echo(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
-            click.echo(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+            print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
+            print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
     for event in answer.get("events", ()):
-        click.echo(f"  Event {event}")
+        print_line(f"  Event {event}")
