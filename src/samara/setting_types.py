@@ -337,6 +337,7 @@ CopiedKind = Annotated[
 Duration = Annotated[float, _duration()]
 """In seconds, and more than 0."""
 DurationOrZero = Annotated[float, _duration(zero=True)]
+Limit = Annotated[int, msgspec.Meta(ge=1)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
 

@@ -1703,6 +1703,27 @@ KUBE_AND_STORES = (
         by="kube/test_client.py::test_a_path_that_decodes_to_another_path_is_never_sent",
     ),
     Fault(
+        "the documents of one namespace are read before those of all others",
+        "secretstores/schedule",
+        "            line = self._lines.pop(namespace)\n",
+        "            line = self._lines[namespace]\n",
+        by="secretstores/test_poller.py::test_a_namespace_waits_for_one_read_of_each_other_namespace_and_not_for_all_of_them",
+    ),
+    Fault(
+        "a source reads its paths although its namespace has too many",
+        "secretstores/allowance",
+        "        elif self._fits(namespace, paths):\n",
+        "        elif True:\n",
+        by="secretstores/test_poller.py::test_a_source_whose_paths_exceed_the_limit_of_its_namespace_waits_until_others_read_fewer",
+    ),
+    Fault(
+        "a tenant sets any refresh interval",
+        "vocabularies/fishysecret/__init__",
+        "max(spec.refresh_interval or default, min(self._options.min_refresh_interval, default))",
+        "spec.refresh_interval or default",
+        by="vocabularies/test_fishysecret.py::test_a_fishysecret_is_not_read_more_often_than_the_settings_allow",
+    ),
+    Fault(
         "one failing document delays all others",
         "secretstores/schedule",
         "self._failures if repeated and self._failures else self._failures + 1",
