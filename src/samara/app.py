@@ -179,7 +179,9 @@ class Operator:
             options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
         )
         self._store_config = (
-            StoreConfigWatcher(client, store.config, secrets) if secrets is not None and store is not None else None
+            StoreConfigWatcher(client, store.config, own_namespace, secrets)
+            if secrets is not None and store is not None
+            else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)

@@ -252,6 +252,17 @@ def _parse_kind(raw: object) -> KindName:
     return name
 
 
+API_SERVER_AUDIENCE = "kubernetes.default.svc"
+"""Part of the usual audience of the API server. It accepts tokens with that audience."""
+_AUDIENCE = "[!-~]{1,253}"
+
+
+def _parse_audience(raw: object) -> str:
+    if not isinstance(raw, str) or re.fullmatch(_AUDIENCE, raw) is None or API_SERVER_AUDIENCE in raw:
+        raise UnfitError
+    return raw
+
+
 # At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
 # engines lack it.
 _DURATION = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
@@ -318,6 +329,15 @@ KeyGlob = Annotated[
 ]
 """Of labels or annotations."""
 PathGlob = Annotated[str, _matching(r"[!-~]{1,1024}", "glob", "a path or glob without spaces")]
+Audience = Annotated[
+    str,
+    Leaf(
+        "text",
+        "an audience without spaces such as vault, and not that of the API server",
+        _parse_audience,
+        schema={"type": "string", "pattern": f"^{_AUDIENCE}$", "not": {"pattern": re.escape(API_SERVER_AUDIENCE)}},
+    ),
+]
 FILE = _matching(r"[^\0]+", "file", "the path of a file")
 FilePath = Annotated[str, FILE]
 FieldManager = Annotated[

@@ -45,8 +45,8 @@ KEYS = {
         "managers"
     ),
     "vocabularies.fishysecret": (
-        "namespace crossNamespace paths refreshInterval minRefreshInterval pathsPerNamespace lastSynced takeover "
-        "managers"
+        "namespace tokenAudience crossNamespace paths refreshInterval minRefreshInterval pathsPerNamespace lastSynced "
+        "takeover managers"
     ),
     "vocabularies.sync-to": "kinds crossNamespace conflicts takeover managers",
 }

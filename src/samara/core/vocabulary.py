@@ -111,6 +111,8 @@ class SecretStore(NamedTuple):
     """The Secret that names the manager and holds the credentials for it."""
     paths_per_namespace: int
     """Most paths that the sources of one namespace read together."""
+    token_audience: str
+    """The audience of the pod's token that a manager may get."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from samara.core.source_type import Addresses, CustomResource, Policy, SourceTyp
 from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Conflicts, DeclaredReason, SecretStore, Vocabulary
 from samara.setting_types import (
+    Audience,
     Duration,
     Limit,
     Managers,
@@ -64,6 +65,9 @@ class PathRule(Struct, frozen=True):
 
 class FishySecretSettings(Struct, frozen=True):
     namespace: Annotated[NamespaceName | None, about("where fishysecret-config is; null = the operator's own")] = None
+    token_audience: Annotated[Audience, about("the audience of the pod's token with which it logs in to Vault")] = (
+        "vault"  # noqa: S105 - not a secret
+    )
     cross_namespace: OwnCrossNamespace = None
     paths: Annotated[
         tuple[PathRule, ...] | None, about("who may read which paths; null = any with tenancy open, none with strict")
@@ -106,7 +110,7 @@ def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[s
 
 def secret_store(settings: FishySecretSettings, own_namespace: str) -> SecretStore:
     config = Ref(SECRET, settings.namespace or own_namespace, CONFIG)
-    return SecretStore(config, settings.paths_per_namespace)
+    return SecretStore(config, settings.paths_per_namespace, settings.token_audience)
 
 
 @dataclass(frozen=True, slots=True)
