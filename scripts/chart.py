@@ -21,7 +21,7 @@ import yaml
 
 from samara import crds
 from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
-from samara.assembly import kinds_in
+from samara.assembly import kinds_in, secret_store, secret_store_vocabularies
 from samara.cli.deploy import manifests
 from samara.cli.deploy.removal import cluster_rights, own_rights
 from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, guessed_source_types, own_rules
@@ -106,9 +106,17 @@ def _vocabulary(name: str) -> Json:
         "validating": [hook for hook in hooks[VALIDATING] if not _is_for_probe(hook)],
         "mutating": [hook for hook in hooks[MUTATING] if not _is_for_probe(hook)],
         **({"kinds": _kinds(name, kind_list, rules, hooks[VALIDATING])} if kind_list is not None else {}),
+        **_secret_store(name),
         "fileSettings": [setting.key for setting in settings_of(STRUCTS[name]) if FILE in _shapes(setting.shape)],
         "overwriteNeedsOpenTenancy": _accepted(name, {}, tenancy="strict", conflicts="overwrite") is None,
     }
+
+
+def _secret_store(name: str) -> Json:
+    """The default audience of the token that the pods get if the values of a vocabulary come from a secret manager."""
+    settings = _accepted(name, {})
+    store = None if settings is None or not secret_store_vocabularies(settings) else secret_store(settings, "")
+    return {} if store is None else {"tokenAudience": store.token_audience}
 
 
 class KindList(NamedTuple):

@@ -24,6 +24,7 @@ from samara.assembly import (
     mass_delete_limit,
     registry_of,
     reserved_namespaces,
+    secret_store,
     secret_store_vocabularies,
     served_source_types,
     store_config,
@@ -31,6 +32,7 @@ from samara.assembly import (
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
+from samara.core.vocabulary import SecretStore
 from samara.engine import hold_store
 from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
@@ -155,7 +157,8 @@ class Operator:
             settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
         )
         inbox, metrics = Inbox(), Metrics()
-        secrets = _secret_poller(settings, metrics, clock, inbox)
+        store = secret_store(settings, own_namespace)
+        secrets = None if store is None else _secret_poller(settings, store, metrics, clock, inbox)
         codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
         cache = Cache(registry, extra_kinds=(QUOTA,), build_content=codec.content, readings=readings)
@@ -199,9 +202,10 @@ class Operator:
             clock=clock,
             resync_every=settings.resync,
         )
-        config = store_config(settings, own_namespace)
         self._store_config = (
-            StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
+            StoreConfigWatcher(client, store.config, own_namespace, secrets)
+            if secrets is not None and store is not None
+            else None
         )
         timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
@@ -331,14 +335,15 @@ def leader_elector(settings: Settings, access: Access, client: Client) -> Leader
 
 
 def _secret_poller(
-    settings: Settings, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
+    settings: Settings, store: SecretStore, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
 ) -> SecretPoller | None:
     """None if no served vocabulary reads a secret manager."""
     vocabularies = secret_store_vocabularies(settings)
     if not vocabularies:
         return None
     timings = PollTimings(clock, utc_now)
-    return SecretPoller(Readings(clock), vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
+    readings = Readings(clock, store.paths_per_namespace)
+    return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 
 def _converted_kinds(registry: Registry) -> frozenset[Kind]:

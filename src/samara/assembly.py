@@ -13,7 +13,7 @@ from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Re
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, disabled
-from samara.core.vocabulary import BuildContext, Vocabulary, VocabularySettings, converters
+from samara.core.vocabulary import BuildContext, SecretStore, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
@@ -129,10 +129,13 @@ def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ..
 
 
 def store_config(settings: Settings, own_namespace: str) -> Ref | None:
-    """The Secret that configures the secret manager. None if no vocabulary reads one.
+    """The Secret that configures the secret manager. None if no vocabulary reads one."""
+    store = secret_store(settings, own_namespace)
+    return None if store is None else store.config
 
-    The program reads one manager, so the first vocabulary that names a Secret decides.
-    """
+
+def secret_store(settings: Settings, own_namespace: str) -> SecretStore | None:
+    """The secret manager. The program reads one, so the first vocabulary that names one decides."""
     for vocabulary in VOCABULARIES:
         if vocabulary.secret_store is not None:
             own = settings.vocabularies.get(vocabulary.name) or vocabulary.settings()

@@ -262,6 +262,17 @@ def _parse_object(raw: object) -> ObjectName:
     return ObjectName(KindName(group, version, kind), name)
 
 
+API_SERVER_AUDIENCE = "kubernetes.default.svc"
+"""Part of the usual audience of the API server. It accepts tokens with that audience."""
+_AUDIENCE = "[!-~]{1,253}"
+
+
+def _parse_audience(raw: object) -> str:
+    if not isinstance(raw, str) or re.fullmatch(_AUDIENCE, raw) is None or API_SERVER_AUDIENCE in raw:
+        raise UnfitError
+    return raw
+
+
 # At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
 # engines lack it.
 _DURATION = "(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,9})ms)?"
@@ -328,6 +339,15 @@ KeyGlob = Annotated[
 ]
 """Of labels or annotations."""
 PathGlob = Annotated[str, _matching(r"[!-~]{1,1024}", "glob", "a path or glob without spaces")]
+Audience = Annotated[
+    str,
+    Leaf(
+        "text",
+        "an audience without spaces such as vault, and not that of the API server",
+        _parse_audience,
+        schema={"type": "string", "pattern": f"^{_AUDIENCE}$", "not": {"pattern": re.escape(API_SERVER_AUDIENCE)}},
+    ),
+]
 FILE = _matching(r"[^\0]+", "file", "the path of a file")
 FilePath = Annotated[str, FILE]
 FieldManager = Annotated[
@@ -358,6 +378,7 @@ CopiedObject = Annotated[
 Duration = Annotated[float, _duration()]
 """In seconds, and more than 0."""
 DurationOrZero = Annotated[float, _duration(zero=True)]
+Limit = Annotated[int, msgspec.Meta(ge=1)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
 

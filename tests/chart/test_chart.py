@@ -59,6 +59,10 @@ CASES: dict[str, tuple[Json, Json]] = {
     "cert-manager": ({"webhook": {"certManager": True}}, {"cert_manager": True}),
     "only observing": ({"observe": True}, {"observe": True}),
     "monitoring": ({"monitoring": {"serviceMonitor": True, "prometheusRule": True}}, {"monitoring": True}),
+    "another audience of the token for logins": (
+        {"settings": {"vocabularies": {"fishysecret": {"tokenAudience": "https://vault.example.com"}}}},
+        {},
+    ),
     "another image": (
         {"image": {"repository": "images.example.com/samara", "tag": "1.2"}},
         {"image": "images.example.com/samara:1.2"},
@@ -159,6 +163,17 @@ def test_no_webhook_is_registered_if_no_operator_would_answer(helm: Helm) -> Non
     for values in ({"observe": True}, alone):
         kinds = [obj["kind"] for obj in helm.template(values) if not is_hook(obj)]
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
+
+
+def test_only_the_operator_and_the_uninstall_job_get_a_token_that_the_api_server_accepts(helm: Helm) -> None:
+    made = helm.template()
+    pods = {obj["kind"]: obj["spec"]["template"]["spec"] for obj in made if obj["kind"] in ("Deployment", "Job")}
+    assert {kind: spec["automountServiceAccountToken"] for kind, spec in pods.items()} == {
+        "Deployment": True,
+        "Job": True,
+    }
+    assert {obj["automountServiceAccountToken"] for obj in made if obj["kind"] == "ServiceAccount"} == {False}
+    assert "serviceAccountToken" not in str(pods["Job"].get("volumes", ()))
 
 
 def test_crds_stay_when_the_chart_is_uninstalled(helm: Helm) -> None:
@@ -367,6 +382,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "accurate.watches",
     ),
     "a watch that is no mapping": ({"settings": {"vocabularies": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
+    "a token that the API server accepts": (
+        {"settings": {"vocabularies": {"fishysecret": {"tokenAudience": "https://kubernetes.default.svc"}}}},
+        "tokenAudience",
+    ),
     "a number that needs its unit": ({"settings": {"resync": 10}}, "resync"),
     "a duration that is none": ({"settings": {"sourceGoneAfter": "soon"}}, "sourceGoneAfter"),
     "no time at all": ({"settings": {"timers": {"lease": "0s"}}}, "lease"),

@@ -165,7 +165,7 @@ def test_fault_38_versions_with_different_messages_do_not_alternate_and_keep_unk
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark = stage.audit.mark()
     env = other_version(stage.folder, *SAYS)
-    config = {"vocabularies": {"fishysecret": {"refreshInterval": SELDOM}}}
+    config = {"vocabularies": {"fishysecret": {"refreshInterval": SELDOM, "minRefreshInterval": "1s"}}}
     new = later(stage, env, config=config)
     eventually(lambda: fishy.status("db").get("reads") == 1)
     never(lambda: len(fishy.reports(mark)) > 2 * 5 + 2, 4.0)

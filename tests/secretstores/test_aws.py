@@ -17,12 +17,12 @@ import pytest
 import uvloop
 from botocore.exceptions import ClientError, NoCredentialsError, ProfileNotFound
 from tests.kube import pki
+from tests.secretstores.contexts import CONTEXT
 
 from samara.secretstores.aws import SecretsManager, _error, open_aws
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
-    KubeSecret,
     Location,
     NotFound,
     StoreConfigError,
@@ -204,13 +204,9 @@ def test_the_error_for_an_arn_names_it_as_one() -> None:
 # the configuration
 
 
-async def nobody(namespace: str, name: str) -> KubeSecret:
-    raise AssertionError("no Secret is read")
-
-
 def fault(url: str, **config: bytes) -> StoreConfigError:
     with pytest.raises(StoreConfigError) as caught:
-        asyncio.run(open_store({"url": url.encode(), **config}, nobody, ()))
+        asyncio.run(open_store({"url": url.encode(), **config}, CONTEXT))
     assert CANARY not in str(caught.value)
     return caught.value
 
@@ -249,7 +245,7 @@ def test_a_url_that_is_no_region_or_no_safe_endpoint_is_refused(url: str) -> Non
 )
 def test_a_store_opens_without_a_request(url: str) -> None:
     async def main() -> str:
-        store = await open_store({"url": url.encode()}, nobody, ())
+        store = await open_store({"url": url.encode()}, CONTEXT)
         await store.close()
         return store.scheme
 

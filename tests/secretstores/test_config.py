@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from samara.secretstores.base import (
     Forbidden,
     NamedValues,
     NotFound,
-    ReadSecret,
     StoreConfigError,
+    StoreContext,
     StoreError,
     Unauthenticated,
     Unavailable,
@@ -63,7 +63,7 @@ class Stage:
     refusal: Exception | None = None
     gate: asyncio.Event | None = None
     """Opening a store waits for it."""
-    own: list[Collection[tuple[str, str]]] = field(default_factory=list)
+    contexts: list[StoreContext] = field(default_factory=list)
     poller: SecretPoller = field(init=False)
     watcher: StoreConfigWatcher = field(init=False)
     posted: list[SecretValues] = field(default_factory=list)
@@ -71,11 +71,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.poller = a_poller(Clock(), self.posted.append)
-        self.watcher = StoreConfigWatcher(self.client, CONFIG, self.poller, self._open)
+        self.watcher = StoreConfigWatcher(self.client, CONFIG, CONFIG.namespace, self.poller, self._open)
         self.tasks = [asyncio.create_task(task) for task in (self.watcher._reopen_on_change(), self.poller.run())]
 
-    async def _open(self, config: Config, read_secret: ReadSecret, own: Collection[tuple[str, str]]) -> Manager:
-        self.own.append(own)
+    async def _open(self, config: Config, context: StoreContext) -> Manager:
+        self.contexts.append(context)
         if self.refusal is not None:
             raise self.refusal
         documents = {"db": NamedValues({"": config["url"] + b" " + config.get("token", b"")})}
@@ -124,7 +124,7 @@ def test_the_store_is_opened_from_the_secret_and_read() -> None:
         assert stage.known() is None
         await stage.shown(sight(url="toy://a", token="t"))
         assert stage.known() == SecretReading(b"toy://a t", "now")
-        assert stage.own == [((CONFIG.namespace, CONFIG.name),)]
+        assert [(context.config, context.own_namespace) for context in stage.contexts] == [(CONFIG, CONFIG.namespace)]
 
     on_stage(scenario)
 
@@ -280,7 +280,7 @@ def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
         ):
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
-            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, poller).run())
+            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, CONFIG.namespace, poller).run())
             for _ in range(20):
                 await asyncio.sleep(0)
             assert script.seen == []
@@ -301,7 +301,7 @@ def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
             poller.subscribe(a_key(), (SecretPath("db", 300.0),))
-            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, poller).run())
+            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, CONFIG.namespace, poller).run())
             async with asyncio.timeout(8):
                 await read.wait()
             await _ended(task)
@@ -350,7 +350,9 @@ def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
 def glanced(answer: Answer, *paths: str) -> dict[str, SecretReading]:
     async def run() -> dict[str, SecretReading]:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
-            return await read_once(client, CONFIG, [SecretPath(path, 300.0) for path in paths], lambda: "now")
+            return await read_once(
+                client, CONFIG, CONFIG.namespace, [SecretPath(path, 300.0) for path in paths], lambda: "now"
+            )
 
     return asyncio.run(run())
 

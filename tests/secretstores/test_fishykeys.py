@@ -15,12 +15,12 @@ import grpc
 import pytest
 import uvloop
 from tests.kube import pki
+from tests.secretstores.contexts import CONTEXT
 from tests.secretstores.fishykeys_server import FishyKeysServer
 
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
-    KubeSecret,
     Location,
     NotFound,
     StoreConfigError,
@@ -316,13 +316,9 @@ def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, 
 # the configuration
 
 
-async def nobody(namespace: str, name: str) -> KubeSecret:
-    raise AssertionError("no Secret is read")
-
-
 def fault(url: str, **config: bytes) -> StoreConfigError:
     async def main() -> None:
-        await open_store({"url": url.encode(), **config}, nobody, ())
+        await open_store({"url": url.encode(), **config}, CONTEXT)
 
     with pytest.raises(StoreConfigError) as caught:
         asyncio.run(main())
@@ -338,7 +334,7 @@ def test_plain_text_leaves_this_machine_only_with_insecure_true(prefix: str) -> 
 
     async def main() -> None:
         for url in (f"{prefix}fishykeys.example:8090?insecure=true", f"{prefix}localhost:8090", f"{prefix}[::1]:8090"):
-            store = await open_store({"url": url.encode(), "token": b"t"}, nobody, ())
+            store = await open_store({"url": url.encode(), "token": b"t"}, CONTEXT)
             assert store.scheme == "fishykeys"
             await store.close()
 

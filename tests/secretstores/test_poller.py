@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.support.samples import Clock, a_key
+from tests.support.samples import HOME, Clock, a_key
 
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading
@@ -86,6 +86,8 @@ class Stage:
     manager: Manager = field(default_factory=Manager)
     jitter: float = 1.0
     deadline: float = 5.0
+    limit: int | None = None
+    """Paths that the sources of one namespace may have together."""
     planned: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -94,7 +96,7 @@ class Stage:
     def __post_init__(self) -> None:
         times = PollTimings(self.clock, lambda: f"at {self.clock.now:g}", lambda: self.jitter, self.deadline)
         self.poller = SecretPoller(
-            Readings(self.clock), frozenset({"fetch"}), times, post=self.post, count_call=self.count
+            Readings(self.clock, self.limit), frozenset({"fetch"}), times, post=self.post, count_call=self.count
         )
         self.poller.begin(self.group)
 
@@ -113,9 +115,12 @@ class Stage:
         opened: bool = True,
         edition: int | None = None,
         optional: bool = False,
+        namespace: str = HOME,
     ) -> None:
         """Subscribes a source to these paths, with the store open."""
-        self.poller.subscribe(a_key(source), tuple(SecretPath(path, every, optional) for path in paths), edition)
+        self.poller.subscribe(
+            a_key(source, namespace), tuple(SecretPath(path, every, optional) for path in paths), edition
+        )
         if opened and self.poller._store is None:
             await self.poller.use_store(self.manager, keep=True)
         await self.settle()
@@ -266,31 +271,121 @@ def test_no_refresh_is_shorter_than_a_second() -> None:
     on_stage(scenario)
 
 
-def test_concurrent_reads_are_limited() -> None:
+def test_concurrent_reads_are_limited_and_half_of_them_are_for_one_namespace() -> None:
     async def scenario(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", *(f"d{number}" for number in range(50)))
+        assert stage.manager.flying == MAX_CONCURRENT_READS // 2 == 4
+        await stage.ask("g", *(f"e{number}" for number in range(50)), namespace="other")
         assert stage.manager.flying == MAX_CONCURRENT_READS == 8
+        await stage.ask("h", "late", namespace="third")
         stage.manager.gate.set()
         await stage.settle()
         assert stage.manager.most == 8
-        assert len(stage.manager.reads) == 50
+        assert len(stage.manager.reads) == 101
         assert stage.poller.readings.pending == 0
 
     on_stage(scenario)
 
 
-def test_new_documents_are_read_before_refreshes() -> None:
+def test_new_documents_of_a_namespace_are_read_before_its_refreshes() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.ask("f", *(f"old{number}" for number in range(20)))
         stage.manager.gate = asyncio.Event()
         stage.manager.reads.clear()
         stage.clock.now += EVERY
-        await stage.ask("g", *(f"new{number}" for number in range(MAX_CONCURRENT_READS)))
-        assert sorted(stage.manager.reads) == sorted(f"new{number}" for number in range(MAX_CONCURRENT_READS))
+        await stage.ask("g", *(f"new{number}" for number in range(4)))
+        assert sorted(stage.manager.reads) == sorted(f"new{number}" for number in range(4))
         stage.manager.gate.set()
 
     on_stage(scenario)
+
+
+# several namespaces
+
+
+def test_a_namespace_waits_for_one_read_of_each_other_namespace_and_not_for_all_of_them() -> None:
+    async def scenario(stage: Stage) -> None:
+        for number in range(10):
+            paths = (f"flood{number}-{path}" for path in range(500))
+            key = a_key(f"f{number}", f"busy-{number % 3}")
+            stage.poller.subscribe(key, tuple(SecretPath(path, 1.0) for path in paths))
+        await stage.ask("victim", "mine", namespace="quiet")
+        reads = await stage.after(EVERY)  # all 5,001 documents are due
+        assert len(reads) == 5001
+        assert reads.index("mine") <= MAX_CONCURRENT_READS
+        stage.manager.gate = asyncio.Event()
+        stage.clock.now += 1.0
+        stage.poller.pump()
+        stage.manager.gate.set()
+        await stage.ask("new", "fresh", namespace="quiet")
+        assert stage.manager.reads.index("fresh") - 5001 <= 2 * MAX_CONCURRENT_READS
+
+    on_stage(scenario)
+
+
+def test_a_document_of_several_namespaces_is_read_in_the_first_turn_of_any_of_them() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.manager.gate = asyncio.Event()
+        await stage.ask("f", *(f"d{number}" for number in range(50)), "shared#a", namespace="busy")
+        await stage.ask("g", "shared#b", namespace="quiet")
+        assert stage.manager.reads == ["d0", "d1", "d2", "d3", "shared"]
+        stage.manager.gate.set()
+        await stage.settle()
+        assert Counter(stage.manager.reads)["shared"] == 1
+
+    on_stage(scenario)
+
+
+def test_a_source_whose_paths_exceed_the_limit_of_its_namespace_waits_until_others_read_fewer() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c", "d")
+        assert stage.fault("c").startswith("LimitExceeded: the FishySecrets of one namespace may have 3 paths together")
+        assert stage.fault("d") == stage.fault("c")
+        await stage.ask("h", "e")
+        await stage.ask("k", "c", "x", namespace="other")  # the limit of another namespace
+        assert stage.manager.reads == ["a", "b", "e", "c", "x"]
+        assert stage.value("c") == b"whole"
+        stage.planned.clear()
+        await stage.ask("f", "a")
+        assert stage.manager.reads == ["a", "b", "e", "c", "x"]
+        await stage.ask("h")
+        assert stage.manager.reads == ["a", "b", "e", "c", "x", "d"]
+        assert "g" in stage.planned
+        assert stage.value("d") == b"whole"
+
+    on_stage(scenario, limit=3)
+
+
+def test_a_source_that_grows_beyond_the_limit_keeps_its_values_and_is_read_no_more() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c")
+        await stage.ask("f", "a", "b", "d")
+        assert stage.fault("a").startswith("LimitExceeded")
+        assert stage.value("a") == b"whole"
+        assert await stage.after(EVERY) == ["c"]
+        await stage.ask("f", "a", "b")
+        assert stage.manager.reads == ["c", "a", "b"]
+        assert stage.fault("a") == ""
+
+    on_stage(scenario, limit=3)
+
+
+def test_another_store_does_not_read_what_exceeds_the_limit() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c")
+        await stage.poller.fail(MISSING)
+        assert stage.fault("c") == "TokenError: the Secret is not there"
+        other = Manager()
+        await stage.poller.use_store(other, keep=True)
+        await stage.settle()
+        assert sorted(other.reads) == ["a", "b"]
+        assert stage.fault("c").startswith("LimitExceeded")
+
+    on_stage(scenario, limit=2)
 
 
 def test_a_document_without_subscribers_is_forgotten() -> None:
@@ -814,11 +909,11 @@ def test_new_subscribers_learn_of_an_outage_at_once() -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
         assert stage.poller.readings.pending == 0
-        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS // 2
         assert stage.fault("d29") == "FetchError: cannot read 'd29' from the toy store: refused"
         await stage.ask("g", "new")
         assert "refused" in stage.fault("new")
-        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS // 2
 
     on_stage(scenario)
 

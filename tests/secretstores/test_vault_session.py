@@ -219,7 +219,7 @@ def test_a_pod_reads_its_token_file_at_each_login(tmp_path: Path) -> None:
         stage.server.logins["cluster-1"] = "kubernetes"
         for jwt in ("jwt-1", "jwt-2"):
             stage.server.jwts["samara", jwt] = {"policies": [stage.policy], "ttl": "90s"}
-        store = stage.opened({"role": b"samara", "auth-mount": b"cluster-1"}, pod_token=file)
+        store = stage.opened({"role": b"samara", "auth-mount": b"cluster-1"}, login_token=file)
         with pytest.raises(Unauthenticated, match="pod"):
             await value(store, "app/db#user")
         file.write_text("jwt-1\n")
@@ -238,7 +238,7 @@ def test_a_pod_without_a_role_in_vault_is_unauthenticated(tmp_path: Path) -> Non
 
     async def scenario(stage: Stage) -> None:
         stage.server.logins["kubernetes"] = "kubernetes"
-        store = stage.opened({"role": b"samara"}, pod_token=tmp_path / "token")
+        store = stage.opened({"role": b"samara"}, login_token=tmp_path / "token")
         with pytest.raises(Unauthenticated, match="403") as caught:
             await value(store, "app/db#user")
         assert "canary" not in str(caught.value)

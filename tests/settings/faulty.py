@@ -45,7 +45,10 @@ KEYS = {
         "configFile labelKeys watches namingPolicies allowCascadingDeletion propagateGenerated conflicts takeover "
         "managers"
     ),
-    "vocabularies.fishysecret": "namespace crossNamespace paths refreshInterval lastSynced takeover managers",
+    "vocabularies.fishysecret": (
+        "namespace tokenAudience crossNamespace paths refreshInterval minRefreshInterval pathsPerNamespace lastSynced "
+        "takeover managers"
+    ),
     "vocabularies.sync-to": "kinds crossNamespace conflicts takeover managers",
 }
 MISSPELT = {

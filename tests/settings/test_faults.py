@@ -112,6 +112,12 @@ OF_A_VOCABULARY = [
     ("accurate", "labelKeys: team", "labelKeys: found 'team', expected a list or null"),
     ("accurate", "configFile: ''", "configFile: found '', expected the path of a file, or null"),
     ("fishysecret", "refreshInterval: 0", f"refreshInterval: found 0, expected {DURATION}, more than 0"),
+    (
+        "fishysecret",
+        "tokenAudience: https://kubernetes.default.svc.cluster.local",
+        "tokenAudience: found 'https://kubernetes.default.svc.cluster.local', "
+        "expected an audience without spaces such as vault, and not that of the API server",
+    ),
     ("fishysecret", "lastSynced: never", "lastSynced: found 'never', expected interval or change"),
     ("fishysecret", "namespace: My_NS", f"namespace: found 'My_NS', expected {NAMESPACE}, or null"),
     (

@@ -43,9 +43,12 @@ vocabularies:
     propagateGenerated: true
   fishysecret:
     namespace: keys
+    tokenAudience: https://vault.example.com
     crossNamespace: consent
     paths: [{namespaces: ["team-*"], allow: [/app/*]}]
     refreshInterval: 90s
+    minRefreshInterval: 20s
+    pathsPerNamespace: 7
     lastSynced: change
 tenancy: strict
 conflicts: overwrite
@@ -72,7 +75,14 @@ def test_every_key_is_read_into_its_field() -> None:
             "resource-distribution": ResourceDistributionSettings((policy,)),
             "accurate": AccurateSettings(None, config, True, True),
             "fishysecret": FishySecretSettings(
-                "keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"
+                "keys",
+                "https://vault.example.com",
+                "consent",
+                (PathRule(("team-*",), ("/app/*",)),),
+                90.0,
+                20.0,
+                7,
+                "change",
             ),
         },
         tenancy="strict",
@@ -102,7 +112,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "secret-copy": SecretCopySettings("admin", "keep", None, False, ()),
         "resource-distribution": ResourceDistributionSettings((SECRET, CONFIG_MAP), False, ()),
         "accurate": AccurateSettings(None, {}, False, False, None, False, ("accurate-controller",)),
-        "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
+        "fishysecret": FishySecretSettings(None, "vault", None, None, 300.0, 10.0, 2000, "interval", False, ()),
         "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
     assert {name: defaults.vocabularies[name] for name in expected} == expected

@@ -632,6 +632,24 @@ def test_defect_12_each_path_is_read_once_per_interval_of_the_fishysecret() -> N
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 
+@pytest.mark.parametrize(
+    ("asked", "least", "default", "used"),
+    [
+        ("1s", 10.0, 300.0, 10.0),
+        ("11s", 10.0, 300.0, 11.0),
+        ("1s", 1.0, 300.0, 1.0),
+        ("1s", 10.0, 5.0, 5.0),  # the administrator's own interval is never too short
+        ("1h", 10.0, 5.0, 3600.0),
+    ],
+)
+def test_a_fishysecret_is_not_read_more_often_than_the_settings_allow(
+    asked: str, least: float, default: float, used: float
+) -> None:
+    terms = options(refresh_interval=default, min_refresh_interval=least)
+    world = a_world(spec(refreshInterval=asked), terms=terms)
+    assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, used), SecretPath(PASSWORD, used))
+
+
 def gone(world: World) -> None:
     world.delete(namespace_ref("target-namespace"))
 

@@ -14,6 +14,13 @@ Everything else about a vocabulary is in files/vocabularies.yaml, which `make ch
 {{- toJson $served -}}
 {{- end -}}
 
+{{/* The audience of the pods' token for logins. Empty if no vocabulary needs a secret manager. */}}
+{{- define "samara.tokenAudience" -}}
+{{- range include "samara.vocabularies" . | fromJsonArray -}}
+{{- if .tokenAudience -}}{{- .own.tokenAudience | default .tokenAudience -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The kinds that the settings of a vocabulary list, as JSON, with the plurals that `samara rbac` guesses as well. */}}
 {{- define "samara.kinds" -}}
 {{- $kinds := list -}}

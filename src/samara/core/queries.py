@@ -85,7 +85,7 @@ class SecretPath(NamedTuple):
 class ReadError(NamedTuple):
     """Why the last read of a path failed, in the words of a condition. It never holds a value."""
 
-    reason: Literal["TokenError", "ConnectionError", "FetchError"]
+    reason: Literal["TokenError", "ConnectionError", "FetchError", "LimitExceeded"]
     message: str
 
 

@@ -111,6 +111,17 @@ class DeclaredReason(NamedTuple):
     """True if the fault is one of the secret manager or of its configuration, and not of the source."""
 
 
+class SecretStore(NamedTuple):
+    """The secret manager from which the values of a vocabulary come."""
+
+    config: Ref
+    """The Secret that names the manager and holds the credentials for it."""
+    paths_per_namespace: int
+    """Most paths that the sources of one namespace read together."""
+    token_audience: str
+    """The audience of the pod's token that a manager may get."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
     """One way to request copies: annotations or custom resources, with their settings."""
@@ -158,8 +169,8 @@ class Vocabulary(Generic[S]):
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
     reasons: Mapping[str, DeclaredReason] = field(default_factory=dict)
     """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
-    secret_store: Callable[[S, str], Ref] | None = None
-    """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
+    secret_store: Callable[[S, str], SecretStore] | None = None
+    """If its values come from a secret manager: which one. Takes the operator's own namespace."""
 
 
 class SettingError(ValueError):

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from samara.core.model import Ref
 from samara.core.names import quoted
 from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
@@ -216,6 +217,16 @@ class KubeSecret:
 
 ReadSecret = Callable[[str, str], Awaitable[KubeSecret]]
 """Reads the Secret of this namespace and name from the API server once. Raises a `StoreError`."""
+
+
+class StoreContext(NamedTuple):
+    """What a store gets besides the content of its configuration."""
+
+    read_secret: ReadSecret
+    config: Ref
+    """The Secret that holds the configuration."""
+    own_namespace: str
+    """The operator's own."""
 
 
 class Store(Protocol):

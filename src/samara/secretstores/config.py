@@ -20,6 +20,7 @@ from samara.secretstores.base import (
     ReadSecret,
     Store,
     StoreConfigError,
+    StoreContext,
     Unauthenticated,
     Unavailable,
     Unusable,
@@ -33,16 +34,18 @@ _REOPEN_AFTER = 60.0
 _IDENTITY = ("url", "namespace", "access-key-id")
 """The keys that identify a store: the same url may serve another tenant or another account."""
 
-OpenStore = Callable[[Mapping[str, bytes], ReadSecret, Collection[tuple[str, str]]], Awaitable[Store]]
+OpenStore = Callable[[Mapping[str, bytes], StoreContext], Awaitable[Store]]
 
 
 class StoreConfigWatcher:
     """Runs the poller on the leader. Until a source subscribes to a path, it watches nothing and opens nothing."""
 
-    def __init__(self, client: Client, config: Ref, poller: SecretPoller, open_: OpenStore = open_store) -> None:
+    def __init__(
+        self, client: Client, config: Ref, own_namespace: str, poller: SecretPoller, open_: OpenStore = open_store
+    ) -> None:
         self._ref = config
         self._poller = poller
-        self._opener = _Opener(client, config, open_)
+        self._opener = _Opener(StoreContext(secret_reader(client), config, own_namespace), open_)
         self._watcher = ObjectWatcher(client, config, self._on_object, self._on_error)
         self._config: Mapping[str, bytes] | None = None
         self._seen = False
@@ -111,19 +114,17 @@ class StoreConfigWatcher:
 class _Opener:
     """Opens the store of a configuration, or returns the reason for a condition if that fails."""
 
-    def __init__(self, client: Client, config: Ref, open_: OpenStore) -> None:
-        self._ref = config
+    def __init__(self, context: StoreContext, open_: OpenStore) -> None:
+        self._context = context
         self._open = open_
-        self._read_secret = secret_reader(client)
 
     async def open(self, config: Mapping[str, bytes] | None) -> Store | ReadError:
-        where = f"Secret {self._ref.path}"
+        where = f"Secret {self._context.config.path}"
         if config is None:
             return ReadError("TokenError", f"{where} is not there; create it with the keys url and token")
         try:
             async with asyncio.timeout(READ_DEADLINE):
-                own_secrets = ((self._ref.namespace, self._ref.name),)
-                return await self._open(config, self._read_secret, own_secrets)
+                return await self._open(config, self._context)
         except StoreConfigError as fault:
             return ReadError(fault.reason, f"{where}: {fault}")
         except Exception as fault:  # noqa: BLE001 - an error of a library must not end the operator; its text may hold a value
@@ -162,7 +163,7 @@ def secret_reader(client: Client) -> ReadSecret:
 
 
 async def read_once(
-    client: Client, config: Ref, paths: Collection[SecretPath], now: Callable[[], str]
+    client: Client, config: Ref, own_namespace: str, paths: Collection[SecretPath], now: Callable[[], str]
 ) -> dict[str, SecretReading]:
     """Reads these paths once, with the rights of the caller. The reading of a path that cannot be read has a fault."""
     clock = asyncio.get_running_loop().time
@@ -170,7 +171,7 @@ async def read_once(
     timings = PollTimings(clock, now)
     poller = SecretPoller(readings, frozenset(), timings, post=_ignore_values, count_call=_ignore_call)
     poller.subscribe(Key("", config), paths)
-    store = await _open_once(client, config)
+    store = await _open_once(client, config, own_namespace)
     if isinstance(store, ReadError):
         await poller.fail(store)
         return readings.known
@@ -182,8 +183,8 @@ async def read_once(
     return readings.known
 
 
-async def _open_once(client: Client, config: Ref) -> Store | ReadError:
-    opener = _Opener(client, config, open_store)
+async def _open_once(client: Client, config: Ref, own_namespace: str) -> Store | ReadError:
+    opener = _Opener(StoreContext(secret_reader(client), config, own_namespace), open_store)
     try:
         return await opener.open(secret_data(await client.get(address(config)))[1])
     except kube.NotFound:

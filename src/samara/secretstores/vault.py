@@ -36,7 +36,8 @@ from samara.secretstores.base import (
 from samara.secretstores.http import HttpClient, Response, tls_context
 from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
-POD_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+LOGIN_TOKEN = Path("/var/run/secrets/samara.dev/login/token")
+"""A token of the pod for logins. It has an audience of its own, so the API server does not accept it."""
 PORT = 8200
 
 Version = Literal["1", "2"]
@@ -258,7 +259,7 @@ class AppRole:
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """Logs in with the pod's service account token. The kubelet rotates the file, so it is read each time."""
+    """Logs in with a service account token of the pod. The kubelet rotates the file, so it is read each time."""
 
     mount: str
     role: str
@@ -269,18 +270,20 @@ class Kubernetes:
         try:
             jwt = (await asyncio.to_thread(self.token_file.read_text, "ascii")).strip()
         except (OSError, ValueError):
-            raise Unauthenticated(f"the pod's token cannot be read from {self.token_file}: is this a pod?") from None
+            raise Unauthenticated(
+                f"the pod's token for logins cannot be read from {self.token_file}: is this a pod of the chart?"
+            ) from None
         return await _log_in(http, self.mount, {"role": self.role, "jwt": jwt})
 
 
 def open_vault(
-    url: SplitResult, config: Mapping[str, bytes], pod_token: Path = POD_TOKEN, sleep: Sleep = asyncio.sleep
+    url: SplitResult, config: Mapping[str, bytes], login_token: Path = LOGIN_TOKEN, sleep: Sleep = asyncio.sleep
 ) -> Vault:
     """Does no I/O; the first read logs in."""
     mount = url.path.strip("/")
     if not url.hostname or path_fault(mount) or MARK in mount:
         raise bad_url("expected vault+https://host:8200/<mount>, found no host or mount")
-    login, version, namespace = _login(config, pod_token), _version(url.query), config_text(config, "namespace")
+    login, version, namespace = _login(config, login_token), _version(url.query), config_text(config, "namespace")
     headers = {"X-Vault-Request": "true"} | ({"X-Vault-Namespace": namespace} if namespace else {})
     base, tls = _base(url), None if _is_plain(url) else tls_context(config.get("ca.crt", b""))
     http = HttpClient(base, tls, headers)
@@ -308,7 +311,7 @@ def _version(query: str) -> Version:
     raise bad_url("expected ?kv=1, ?kv=2 or nothing after the mount")
 
 
-def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
+def _login(config: Mapping[str, bytes], login_token: Path) -> Login:
     """The keys of the configuration choose the login. Keys of two logins, or half of one, are an error."""
     token, role = config_text(config, "token"), config_text(config, "role")
     role_id, secret_id = config_text(config, "role-id"), config_text(config, "secret-id")
@@ -319,7 +322,7 @@ def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
         case True, False, False, False:
             return StaticToken(token)
         case False, True, False, False:
-            return Kubernetes(_quoted(mount or "kubernetes"), role, pod_token)
+            return Kubernetes(_quoted(mount or "kubernetes"), role, login_token)
         case False, False, True, True:
             return AppRole(_quoted(mount or "approle"), role_id, secret_id)
     given = ", ".join(key for key in ("token", "role", "role-id", "secret-id") if config_text(config, key)) or "none"

@@ -38,9 +38,12 @@ async def take_snapshot(
     session: Session, registry: Registry | None = None, note_unread: Callable[[str], None] | None = None
 ) -> Snapshot:
     """Lists every kind of the registry. `note_unread` is called if the secret manager cannot be read from here."""
-    config = store_config(session.settings, session.operator_namespace)
+    own_namespace = session.operator_namespace
+    config = store_config(session.settings, own_namespace)
     note_unread = note_unread or session.note_once
-    read_paths = _no_paths if config is None else partial(read_secret_paths, session.client, config, note_unread)
+    read_paths = (
+        _no_paths if config is None else partial(read_secret_paths, session.client, config, own_namespace, note_unread)
+    )
     with progress() as show_progress:
         snapshot = await list_cluster(
             session.client,
