@@ -113,16 +113,21 @@ class World:
         return listed.legal if listed is not None else [namespace.ref.name for namespace in self.objects_of(NAMESPACE)]
 
     def asking(self) -> list[Key]:
-        """Every source, scanned once per change."""
+        """Every source."""
+        possible = dict.fromkeys(key.source for key in self.possible())
+        return [key for ref in possible for key in self.registry.sources(self.objects[ref], self)]
+
+    def possible(self) -> list[Key]:
+        """Every object that may be a source, scanned once per change."""
         if self._asking is None:
-            self._asking = [key for obj in self.held() for key in self.registry.sources(obj, self)]
+            self._asking = [key for obj in self.held() for key in self.registry.possible_sources(obj, self)]
         return self._asking
 
     def namespaces_with_label(self, label: str, value: str) -> list[Object]:
         return [namespace for namespace in self.objects_of(NAMESPACE) if namespace.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        refs = [key.source for key in self.asking() if key.source_type == source_type]
+        refs = [key.source for key in self.possible() if key.source_type == source_type]
         return [ref for ref in refs if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
@@ -142,19 +147,19 @@ class World:
         above = ("",) if namespace is None else ("", *self.registry.parents(namespace))
         claims = {Addresses(ref.kind, ref.name, below) for below in above}
         claims.add(Addresses(ref.kind, ref.name, within=ref.namespace))
-        return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in claims]
+        return [key for key in self.possible() if self.registry[key.source_type].addresses(key.source, self) in claims]
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
 
     def is_claimed(self, ref: Ref) -> bool:
         """True if a source may write this kind and name in any namespace."""
-        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
+        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.possible())
         return any(claim is not None and claim.target == (ref.kind, ref.name) for claim in claims)
 
     def meeting(self, addresses: Addresses) -> list[Key]:
         """The sources whose addresses may overlap with these: not those of another branch of a tree."""
-        others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.asking())
+        others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.possible())
         near = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
         return [
             key
