@@ -1060,6 +1060,20 @@ DECISIONS = (
         by="vocabularies/accurate/test_propagate.py::test_1_2_any_other_mode_is_ignored",
     ),
     Fault(
+        "a distribution keeps its copy in a protected namespace that it no longer lists",
+        "vocabularies/resource_distribution/__init__",
+        "elif not self._was_named(view.get(ref)):",
+        "else:",
+        by="vocabularies/test_resource_distribution.py::test_a_protected_namespace_that_is_no_longer_listed_loses_its_copy",
+    ),
+    Fault(
+        "a namespace that becomes protected loses its copy",
+        "vocabularies/resource_distribution/__init__",
+        "elif not self._was_named(view.get(ref)):",
+        "elif False:",
+        by="vocabularies/test_resource_distribution.py::test_a_namespace_that_becomes_protected_keeps_its_copy_until_it_was_listed_and_is_no_more",
+    ),
+    Fault(
         "a pasted mark switches a source off",
         "registry",
         "if source_type.ownership.is_proven(obj):\n            return True",
