@@ -336,3 +336,19 @@ def settings(folder: Path, *kinds: str) -> Path:
     file = folder / "settings.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": {"sync-to": {"kinds": list(kinds)}}}))
     return file
+
+
+def test_a_copy_whose_marks_were_removed_while_its_source_ended_is_listed_and_never_deleted(
+    stage: Stage, shell: Shell
+) -> None:
+    left_behind(stage, "a", "b")
+    metadata = {"labels": {FROM: None}, "annotations": {ORIGIN: None}}
+    stage.api.patch(stage.path("a", "db"), {"metadata": metadata})
+    stage.api.patch(stage.path("b", "db"), {"metadata": metadata})
+    stage.annotate(stage.path("b", "db"), {"samara.dev/released": "true"})
+    listed = orphans(shell)
+    assert list(listed) == [("a", "db")]
+    assert [listed["a", "db"][field] for field in ("vocabulary", "origin", "ours")] == ["", "", False]
+    assert "marks removed" in shell("orphans").out
+    shell("orphans", "--delete", "--yes")
+    assert stage.secret("a", "db") is not None

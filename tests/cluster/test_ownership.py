@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.support.oracles import metadata_of
-from tests.cluster.support.stage import Stage
+from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.waiting import eventually
 
 Json = dict[str, Any]
@@ -43,3 +43,16 @@ def test_a_copy_that_outlived_its_source_becomes_the_copy_of_the_next_source_and
     assert {ADOPTED, ORIGIN}.isdisjoint(notes(stage, "a"))
     stage.api.delete(stage.path("team", "db"))
     stage.until_gone("a", "db")
+
+
+@pytest.mark.parametrize("mark", [{ORIGIN: "admin/db"}, {SYNCED_FROM: "elsewhere/db"}], ids=["other", "own"])
+def test_a_mark_pasted_onto_a_source_does_not_switch_it_off_and_is_reported(stage: Stage, mark: dict[str, str]) -> None:
+    stage.namespace("team", "a")
+    sync(stage)
+    stage.operator(config=SERVED)
+    eventually(lambda: notes(stage, "a").get(SYNCED_FROM) == "team/db")
+    stage.annotate(stage.path("team", "db"), mark)
+    assert "remove the marks" in stage.until_event("Invalid", "team", "db")["message"]
+    stage.api.patch(stage.path("team", "db"), {"data": encoded({"new": "value"})})
+    eventually(lambda: stage.data("a", "db") == stage.data("team", "db"))
+    stage.annotate(stage.path("team", "db"), dict.fromkeys(mark))

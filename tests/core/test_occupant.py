@@ -376,9 +376,18 @@ def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
     assert occupant(world, key) is Occupant.FOREIGN
 
 
-def test_row_9_a_copy_that_another_field_manager_marked_is_not_a_source_although_its_chain_continues() -> None:
+def test_row_8_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source() -> None:
     world = a_world()
     an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
+    chained = Key(accurate.NAME, PLACE)
+    assert chained in world.registry.sources(world.objects[PLACE], world)
+    assert occupant(world, COPY) is Occupant.SOURCE
+    assert rule(world, COPY) == "is-a-source"
+
+
+def test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues() -> None:
+    world = a_world()
+    an_object(world, annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE, ADOPTED: "true"})
     chained = Key(accurate.NAME, PLACE)
     assert chained in world.registry.sources(world.objects[PLACE], world)
     assert occupant(world, COPY) is Occupant.FOREIGN

@@ -1,5 +1,7 @@
 """Whether the policy allows a source to have a copy at an address."""
 
+from typing import Any
+
 import pytest
 from tests.support import toys
 from tests.support.world import Words, World, at, secret
@@ -172,5 +174,6 @@ def test_values_of_control_keys_other_than_true_and_false_are_faults(where: str)
     ]
     known = world.namespace("b", **{where: {PAUSED: "true", IGNORE: "false"}})
     assert control_faults(known) == ()
-    source = world.edit(world.put(at("a", "x")).ref, "", **{where: {PAUSED: "yes", IGNORE: "no"}})
+    words: dict[str, Any] = {where: {PAUSED: "yes", IGNORE: "no"}}
+    source = world.put(at("a", "x"), **words)
     assert [fault.field for fault in control_faults(source)] == [PAUSED], "lint says that ignore does nothing there"

@@ -39,6 +39,7 @@ from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
 from samara.vocabularies import secret_copy
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
+from samara.vocabularies.sync_to import SYNC_TO
 
 REGISTRY = Registry((secret_copy.source_type("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
@@ -548,6 +549,22 @@ def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
 
     assert cache.finish_list(SECRET, set(), 10) == []
     assert cache.get(at("a", "x")) is not None
+
+
+def test_an_object_with_an_unproven_mark_is_indexed_as_a_source_and_is_a_rival_of_the_source_it_names() -> None:
+    """Whether it is a source depends on the other one, and may change with that."""
+    cache = a_plain_cache(toys.full_registry())
+    cache.put(a_namespace("a"))
+    cache.put(a_source(targets="a"))
+    marked = an_object(at("a", "db"), annotations={SYNC_TO: "cluster", ORIGIN: "admin/db"})
+    cache.put(marked)
+    key = Key("sync-to", marked.ref)
+    assert key.source in cache.sources("sync-to")
+    assert key not in cache.registry.sources(marked, cache)
+    change = cache.put(a_source(targets="b", version=2))
+    assert change is not None
+    assert key in change.rivals
+    assert key in cache.registry.sources(marked, cache)
 
 
 def test_a_change_of_a_source_names_its_rivals() -> None:

@@ -117,16 +117,21 @@ class World:
         return listed.legal if listed is not None else [namespace.ref.name for namespace in self.objects_of(NAMESPACE)]
 
     def source_keys(self) -> list[Key]:
-        """Every source, scanned once per change."""
+        """Every source."""
+        possible = dict.fromkeys(key.source for key in self.possible_source_keys())
+        return [key for ref in possible for key in self.registry.sources(self.objects[ref], self)]
+
+    def possible_source_keys(self) -> list[Key]:
+        """Every object that may be a source, scanned once per change."""
         if self._source_keys is None:
-            self._source_keys = [key for obj in self.held() for key in self.registry.sources(obj, self)]
+            self._source_keys = [key for obj in self.held() for key in self.registry.possible_sources(obj, self)]
         return self._source_keys
 
     def namespaces_with_label(self, label: str, value: str) -> list[Object]:
         return [namespace for namespace in self.objects_of(NAMESPACE) if namespace.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        refs = [key.source for key in self.source_keys() if key.source_type == source_type]
+        refs = [key.source for key in self.possible_source_keys() if key.source_type == source_type]
         return [ref for ref in refs if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
@@ -147,7 +152,9 @@ class World:
         claims = {Addresses(ref.kind, ref.name, below) for below in above}
         claims.add(Addresses(ref.kind, ref.name, within=ref.namespace))
         return [
-            key for key in self.source_keys() if self.registry[key.source_type].addresses(key.source, self) in claims
+            key
+            for key in self.possible_source_keys()
+            if self.registry[key.source_type].addresses(key.source, self) in claims
         ]
 
     def owner(self, obj: Object) -> Key | None:
@@ -155,12 +162,14 @@ class World:
 
     def is_claimed(self, ref: Ref) -> bool:
         """True if a source may write this kind and name in any namespace."""
-        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.source_keys())
+        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.possible_source_keys())
         return any(claim is not None and claim.target == (ref.kind, ref.name) for claim in claims)
 
     def sources_overlapping(self, addresses: Addresses) -> list[Key]:
         """The sources whose addresses may overlap with these. Those of another branch of a tree do not."""
-        others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.source_keys())
+        others = (
+            (key, self.registry[key.source_type].addresses(key.source, self)) for key in self.possible_source_keys()
+        )
         same_target = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
         return [
             key

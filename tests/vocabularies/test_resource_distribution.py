@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from gc import collect
 from typing import Any
@@ -15,6 +15,7 @@ from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
 from samara.core.copy_counts import CopyCounts, NotInSync
+from samara.core.metadata_keys import NAMED
 from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, OwnerReference, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import prepare, steps
@@ -37,8 +38,11 @@ STORED = content(data={"key": "b25l"}, type="Opaque")
 EVERYWHERE: Json = {"allNamespaces": True}
 
 
-def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE)) -> Registry:
-    distribution = resource_distribution.source_type(kinds, COPYABLE.as_written)
+def a_registry(
+    kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE),
+    is_protected: Callable[[str], bool] = lambda name: name.startswith("kube-"),
+) -> Registry:
+    distribution = resource_distribution.source_type(kinds, COPYABLE.as_written, is_protected=is_protected)
     last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
     return Registry((secret_copy.source_type(), distribution, last))
 
@@ -189,6 +193,46 @@ def test_a_missing_or_terminating_namespace_is_waited_for() -> None:
     }
     world.namespace("zz")
     assert filled(world) == {"a", "zz"}
+
+
+@pytest.mark.parametrize("targets", [EVERYWHERE, {"includedNamespaces": listed("a")}], ids=["all", "list"])
+def test_a_protected_namespace_that_is_no_longer_listed_loses_its_copy(targets: Json) -> None:
+    world = a_world({**EVERYWHERE, "includedNamespaces": listed("kube-system")})
+    assert "kube-system" in filled(world)
+    distribute(world, targets)
+    assert "kube-system" not in filled(world)
+
+
+def test_a_namespace_that_becomes_protected_keeps_its_copy_until_it_was_listed_and_is_no_more() -> None:
+    world = a_world(EVERYWHERE)
+    protected, world.registry = world.registry, a_registry(is_protected=lambda name: False)
+    settle(world)
+    world.registry = protected
+    assert "kube-system" in filled(world)
+    assert NAMED not in copy(world, "kube-system").annotations
+    distribute(world, {**EVERYWHERE, "includedNamespaces": listed("kube-system")})
+    assert "kube-system" in filled(world)
+    distribute(world, EVERYWHERE)
+    assert "kube-system" not in filled(world)
+
+
+def test_a_forged_annotation_does_not_delete_the_copy_in_a_namespace_that_became_protected() -> None:
+    world = a_world(EVERYWHERE)
+    protected, world.registry = world.registry, a_registry(is_protected=lambda name: False)
+    settle(world)
+    world.registry = protected
+    live = copy(world, "kube-system")
+    world.edit(live.ref, annotations={**live.annotations, NAMED: "true"})
+    assert "kube-system" in filled(world)
+
+
+def test_a_copy_in_a_namespace_that_is_no_longer_protected_loses_the_annotation() -> None:
+    world = a_world({"includedNamespaces": listed("kube-system")})
+    settle(world, RULES)
+    assert copy(world, "kube-system").annotations[NAMED] == "true"
+    world.registry = a_registry(is_protected=lambda name: False)
+    settle(world)
+    assert NAMED not in copy(world, "kube-system").annotations
 
 
 def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:

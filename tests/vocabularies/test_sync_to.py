@@ -119,6 +119,38 @@ def test_rule_1_a_copy_with_the_annotation_is_no_source() -> None:
     assert world.sources("sync-to") == [SOURCE]
 
 
+PASTED = [{FROM: "b/db"}, {secret_copy.ORIGIN: "admin/db"}]
+
+
+@pytest.mark.parametrize("mark", PASTED, ids=["own mark", "mark of another vocabulary"])
+def test_rule_1_a_mark_pasted_onto_a_source_does_not_switch_it_off_and_is_reported(mark: dict[str, str]) -> None:
+    world = a_world(to("a"))
+    assert filled(world) == {"a"}
+    world.edit(SOURCE, annotations={**to("a"), **mark}, content=secret("two"))
+    settle(world, RULES)
+    assert copy(world).content == secret("two")
+    (fault,) = planned(world).faults
+    assert (fault.reason, "remove the marks" in fault.message) == ("Invalid", True)
+    world.edit(SOURCE, annotations=to("b"))
+    assert filled(world) == {"b"}
+    assert planned(world).faults == ()
+
+
+@pytest.mark.parametrize("mark", PASTED, ids=["own mark", "mark of another vocabulary"])
+def test_rule_1_an_object_whose_mark_names_a_source_that_wants_it_there_is_no_source(mark: dict[str, str]) -> None:
+    world = a_world({})
+    (value,) = mark.values()
+    namespace, _, name = value.partition("/")
+    requests = {secret_copy.TARGETS: "team"} if namespace == "admin" else to("team")
+    world.put(at(namespace, name), secret(), annotations=requests)
+    labels = {FROM: "b-db"} if FROM in mark else {secret_copy.FROM: "admin-db"}
+    world.edit(SOURCE, annotations={**to("a"), **mark}, labels=labels)
+    assert filled(world) == {namespace}
+    assert KEY not in world.source_keys()
+    world.edit(at(namespace, name), annotations={})
+    assert "a" in filled(world), "its mark is not proven, so it is a source as soon as nobody wants it there"
+
+
 def test_rule_1_a_copy_of_another_vocabulary_with_the_annotation_is_no_source() -> None:
     world = a_world({})
     world.put(at("admin", "x"), secret(), annotations={secret_copy.TARGETS: "a"})
@@ -398,8 +430,7 @@ def test_rule_4_admission_covers_every_served_kind() -> None:
     assert admission.kinds == (CONFIG_MAP,)
 
 
-def test_rule_4_copies_and_kinds_that_are_not_served_are_not_validated() -> None:
-    assert admitted(annotated({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
+def test_rule_4_kinds_that_are_not_served_are_not_validated() -> None:
     assert admitted(annotated({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
 
 

@@ -65,6 +65,9 @@ class PlanContext:
     def desired_by(self, rival: Key, ref: Ref) -> list[Copy]:
         """The copies that another source wants at this address and may write there."""
         source_type, namespace = self.registry[rival.source_type], self.namespace_of(ref)
+        source = self.view.get(rival.source)
+        if source is not None and rival not in self.registry.sources(source, self.full_view):
+            return []  # a copy of another source
         if ref.kind.namespaced and namespace is None:
             return []
         copies = source_type.desired(rival.source, NamespaceView(self.view, ref.namespace)).copies

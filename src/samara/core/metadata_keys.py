@@ -12,6 +12,9 @@ ADOPTED = "samara.dev/adopted"
 """On a copy that existed before it became a copy. When it is no longer wanted, only our marks are removed."""
 RELEASED = "samara.dev/released"
 """On an object that was a copy. Samara does not make it a copy again until a person removes this."""
+NAMED = "samara.dev/named"
+"""On a copy in a protected namespace that its source lists by name. Nothing else tells it from a copy that is older
+than the protection, which stays."""
 APP = "app.kubernetes.io/name"
 """On the operator's own objects, such as the ConfigMap of held deletions. They are never copies."""
 CREATED_BY = "app.kubernetes.io/created-by"
@@ -19,7 +22,7 @@ CREATED_BY = "app.kubernetes.io/created-by"
 IGNORE = "samara.dev/ignore"
 PAUSED = "samara.dev/paused"
 ACCEPT = "samara.dev/accept-from"
-CONTROL_KEYS = frozenset({ADOPTED, RELEASED, IGNORE, PAUSED, ACCEPT})
+CONTROL_KEYS = frozenset({ADOPTED, RELEASED, NAMED, IGNORE, PAUSED, ACCEPT})
 
 NEVER_COPIED = ("kubectl.kubernetes.io/*", "samara.dev/*")
 """Never copied, whatever the settings say. The keys of every vocabulary are never copied either."""

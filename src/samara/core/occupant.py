@@ -145,7 +145,8 @@ class Target:
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
             replaceable = ctx.is_before(holder) and not is_adopted(live) and not ctx.is_paused(holder)
             return Occupant.REPLACEABLE if replaceable else Occupant.OF_ANOTHER_SOURCE
-        if holder is None and self._is_source(live):
+        is_claim_false = holder is None or not ctx.registry.is_believed(live, holder, ctx.full_view)
+        if is_claim_false and self._is_source(live):
             return Occupant.SOURCE
         return Occupant.FOREIGN
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from samara.core.context import PlanContext
-from samara.core.desired import Copy, Desired
+from samara.core.desired import Copy, Desired, Fault
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.policy import ClusterPolicy, control_faults
 from samara.core.queries import UNREAD, Query, deletion_queries
@@ -43,9 +43,17 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
         desired = replace(desired, faults=(*desired.faults, *faults))  # Namespaces are reported by themselves
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
-    if source is not None and source_type.is_source(source, view) and ctx.key not in registry.sources(source, view):
-        return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+    if source is not None and source_type.is_source(source, view):
+        if ctx.key not in registry.sources(source, view):
+            return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+        faults = tuple(map(_false_claim, registry.false_claims(source, view)))
+        desired = replace(desired, faults=(*desired.faults, *faults)) if faults else desired
     return _confirm_deletion(ctx, desired)
+
+
+def _false_claim(owner: Key) -> Fault:
+    message = f"its marks say that it is a copy of {owner.source}, which is not so: it stays a source; remove the marks"
+    return Fault("Invalid", message)
 
 
 def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:

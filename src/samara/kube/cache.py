@@ -210,13 +210,13 @@ class Cache:
         return (
             _indexed_fields(old) == _indexed_fields(new)
             and not any(old.ref in sources for sources in self._sources.values())
-            and next(self.registry.sources(new, self), None) is None
+            and next(self.registry.possible_sources(new, self), None) is None
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
         """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
         store.objects[obj.ref] = obj  # before the calls below, which may look the object up
-        keys = list(self.registry.sources(obj, self))
+        keys = list(self.registry.possible_sources(obj, self))
         owner = self.registry.owner(obj, self)
         if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)

@@ -54,6 +54,8 @@ class Snapshot:
     read_paths: ReadPaths
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object with a mark of any source type, even if that type does not count it as a copy."""
+    unmarked: dict[Ref, Object] = field(default_factory=dict)
+    """Every object without a mark that managedFields say Samara has written: somebody removed its marks."""
     unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
@@ -201,6 +203,13 @@ class _Lister:
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)
         result = self._ingest.take(raw, envelope)
-        if isinstance(result, Changed) and not self._marks.isdisjoint((*result.obj.labels, *result.obj.annotations)):
-            self._snapshot.marked[envelope.ref] = result.obj
+        if isinstance(result, Changed):
+            self._note(result.obj)
         return envelope.ref
+
+    def _note(self, obj: Object) -> None:
+        """Keeps an object that is a copy, or was one."""
+        if not self._marks.isdisjoint((*obj.labels, *obj.annotations)):
+            self._snapshot.marked[obj.ref] = obj
+        elif obj.known_copy and obj.ref.namespace and self._kind not in self._snapshot.cache.registry.always_cached:
+            self._snapshot.unmarked[obj.ref] = obj

@@ -80,7 +80,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     is_protected: Callable[[str], bool],
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
-        return SYNC_TO in obj.annotations and source_of(obj) is None
+        return SYNC_TO in obj.annotations
 
     def source_of(obj: Object) -> Ref | None:
         namespace, _, name = obj.annotations.get(FROM, "").partition("/")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import click
 
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans
+from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans, unmarked_orphan
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.core.model import Kind, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, sample
-from samara.core.ownership import is_recorded
+from samara.core.ownership import is_operators_own, is_recorded, is_released
 from samara.core.policy import ClusterPolicy
 from samara.core.source_type import Protected
 from samara.core.writes import Plan
@@ -29,6 +29,7 @@ from samara.core.writes import Plan
 def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
     """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
 
+    It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
     It reads all kinds, also those that the settings do not name any more. --delete deletes copies whose marks
     Samara set, by uid and version. Adopted objects only lose the marks.
     """
@@ -62,15 +63,21 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
     protected = _refused_in_protected_namespaces(cluster, policy)
     wanted = {ref for plan in cluster.plans.values() for ref in plan.desired} - protected
     cache = cluster.snapshot.cache
-    for ref, live in sorted(cluster.snapshot.marked.items()):
+    unmarked = {ref: live for ref, live in cluster.snapshot.unmarked.items() if _was_copy(live, policy)}
+    for ref, live in sorted((cluster.snapshot.marked | unmarked).items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         is_terminating = live.deleting or namespace is None or namespace.deleting
         is_kept = ref in wanted or (ref not in protected and _is_kept_by_source(cluster, live))
         if is_terminating or is_kept or is_own_source(cluster, live):
             continue
-        orphan = as_orphan(cluster, live)
+        orphan = unmarked_orphan(live) if ref in unmarked else as_orphan(cluster, live)
         if orphan is not None:
             yield orphan
+
+
+def _was_copy(live: Object, policy: ClusterPolicy) -> bool:
+    """True for an unmarked object that we wrote, unless it is the operator's own or was given back."""
+    return not (is_released(live) or is_operators_own(live) or live.ref in policy.operators_own)
 
 
 def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[Orphan]:
@@ -118,7 +125,7 @@ def _missing_kinds(session: Session, cluster: ClusterPlans, orphan: Orphan) -> l
     """
     cache, owner = cluster.snapshot.cache, cluster.registry.owner(orphan.live, cluster.snapshot.cache)
     source_type = orphan.source_type if owner is None else cluster.registry[owner.source_type]
-    if source_type.vocabulary not in session.settings.vocabularies:
+    if source_type is None or source_type.vocabulary not in session.settings.vocabularies:
         return []
     if owner is not None and not cluster.plans.get(owner, Plan()).ready:
         needed = source_type.kinds
@@ -158,7 +165,7 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
-    return orphan.live.ref.kind, orphan.source_type.vocabulary, orphan.ours
+    return orphan.live.ref.kind, orphan.vocabulary, orphan.ours
 
 
 def _by_origin(orphan: Orphan) -> Hashable:
@@ -169,4 +176,5 @@ def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
     first, where = group[0], sample(orphan.live.ref.path for orphan in group)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    return (first.live.ref.kind, f"{len(group):,}", where, first.source_type.vocabulary, origins, ours)
+    vocabulary, origins = (first.vocabulary, origins) if first.vocabulary else ("-", "marks removed")
+    return (first.live.ref.kind, f"{len(group):,}", where, vocabulary, origins, ours)

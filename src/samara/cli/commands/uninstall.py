@@ -110,7 +110,7 @@ def _steps(leftovers: Leftovers) -> Iterator[str]:
 
 def _copy_steps(copies: list[Orphan]) -> Iterator[str]:
     deleted = [copy for copy in copies if ADOPTED not in copy.live.annotations]
-    for vocabulary, count in sorted(Counter(copy.source_type.vocabulary for copy in deleted).items()):
+    for vocabulary, count in sorted(Counter(copy.vocabulary for copy in deleted).items()):
         yield f"Deletes {plural(count, 'copy', 'copies')} of {vocabulary}."
     if len(deleted) < len(copies):
         yield f"Gives back {plural(len(copies) - len(deleted), 'adopted object')}, without our marks."

@@ -29,19 +29,25 @@ from samara.kube.errors import ConfigError, Forbidden
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An object that is a copy by its marks, and that no source wants."""
+    """An object that is a copy by its marks, or was one, and that no source wants."""
 
     live: Object
-    source_type: SourceType
+    source_type: SourceType | None
+    """None for a copy without marks."""
     key: Key
     """The key of its source, built from the text of the mark if these settings have no such source."""
     origin: str
     ours: bool
+    """True if we set its marks, so that it may be deleted."""
+
+    @property
+    def vocabulary(self) -> str:
+        return "" if self.source_type is None else self.source_type.vocabulary
 
     def as_json(self) -> dict[str, Any]:
         return {
             **address_as_json(self.live.ref),
-            "vocabulary": self.source_type.vocabulary,
+            "vocabulary": self.vocabulary,
             "origin": self.origin,
             "ours": self.ours,
         }
@@ -57,6 +63,11 @@ def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
             is_ours = is_recorded(live, source_type.ownership)
             return Orphan(live, source_type, key, source.path if source else mark, is_ours)
     return None
+
+
+def unmarked_orphan(live: Object) -> Orphan:
+    """A copy whose marks somebody removed. Nothing tells its source, so it is never deleted."""
+    return Orphan(live, None, Key("", live.ref), "", ours=False)
 
 
 def _is_disowned(live: Object, source_type: SourceType) -> bool:
@@ -186,7 +197,7 @@ def _why_held(held: list[Orphan], held_keys: Collection[str]) -> str:
 
 def _counted(orphans: Iterable[Orphan]) -> str:
     """The number of the orphans, and a sample of their sources."""
-    sources = [f"{orphan.source_type.vocabulary} {orphan.origin}" for orphan in orphans]
+    sources = [f"{orphan.vocabulary} {orphan.origin}" for orphan in orphans]
     return f"{plural(len(sources), 'orphan')} of {sample(set(sources))}"
 
 

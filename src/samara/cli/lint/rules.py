@@ -11,7 +11,7 @@ from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_type, locate, manifest_of
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NAMED, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
@@ -34,7 +34,7 @@ from samara.vocabularies import VOCABULARIES
 _KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
 _CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
 _CONTROL_KEYS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
-_NEVER_BY_HAND = frozenset({ADOPTED})
+_NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"
 _SIMILARITY = 0.9
 """At least this for a key that is probably misspelt, as `difflib` measures it."""
