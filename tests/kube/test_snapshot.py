@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
-from samara.kube.snapshot import Snapshot, list_cluster
+from samara.kube.errors import Unreachable
+from samara.kube.snapshot import Snapshot, fetched_ahead, list_cluster
 from samara.vocabularies import secret_copy
 
 REGISTRY = Registry((secret_copy.source_type(),))
@@ -155,3 +156,30 @@ def test_without_a_secret_manager_the_reading_has_a_fault() -> None:
     assert isinstance(result, SecretReading)
     assert result.value is None
     assert result.fault is not None
+
+
+def test_the_next_page_is_asked_for_while_a_page_is_worked_on() -> None:
+    asked: list[int] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(3):
+            asked.append(number)
+            await asyncio.sleep(0)
+            yield number
+
+    async def asked_at_each() -> list[list[int]]:
+        return [list(asked) async for _ in fetched_ahead(numbers())]
+
+    assert asyncio.run(asked_at_each()) == [[0, 1], [0, 1, 2], [0, 1, 2]]
+
+
+def test_a_fault_of_a_page_that_was_asked_for_early_is_raised() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+        raise Unreachable("the server is gone")
+
+    async def read() -> list[int]:
+        return [number async for number in fetched_ahead(numbers())]
+
+    with pytest.raises(Unreachable):
+        asyncio.run(read())

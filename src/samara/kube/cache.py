@@ -119,9 +119,13 @@ class Cache:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
-        namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        ancestors = () if namespace is None else self.registry.parents(namespace)
-        return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
+        target = ref.kind, ref.name
+        ancestors = self._ancestors(ref.namespace) if self._claims.has_claims_below(target) else ()
+        return self._claims.at(target, ref.namespace, ancestors)
+
+    def _ancestors(self, namespace: str) -> Iterable[str]:
+        obj = self.stores[NAMESPACE].objects.get(namespace_ref(namespace))
+        return () if obj is None else self.registry.parents(obj)
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
@@ -322,8 +326,10 @@ class Cache:
             self._count(owner, obj, 1)
 
     def _rivals(self, ref: Ref) -> tuple[Key, ...]:
-        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
-        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
+        claimed = [addresses for sources in self._sources.values() if (addresses := sources.get(ref)) is not None]
+        if not claimed:  # a copy: most objects are
+            return ()
+        rivals = (key for addresses in claimed for key in self._claims.overlapping(addresses))
         return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> list[Addresses]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -37,6 +38,7 @@ _MAX_LISTS = 5
 _MAX_ROUNDS = 10
 """Each round answers all queries of the plans. A plan with new queries after that many is given up."""
 _CONCURRENCY = 8
+T = TypeVar("T")
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
 """Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
@@ -196,7 +198,7 @@ class _Lister:
 
     async def _pages(self) -> set[int]:
         read = pages(self._snapshot.client, self._kind, self._accept)
-        refs = [self._take(raw) async for page in read for raw in page.items or ()]
+        refs = [self._take(raw) async for page in fetched_ahead(read) for raw in page.items or ()]
         return set(map(address_hash, refs))
 
     def _take(self, raw: msgspec.Raw) -> Ref:
@@ -205,3 +207,15 @@ class _Lister:
         if isinstance(result, Changed) and not self._marks.isdisjoint((*result.obj.labels, *result.obj.annotations)):
             self._snapshot.marked[envelope.ref] = result.obj
         return envelope.ref
+
+
+async def fetched_ahead(items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The same items. While the caller works on one, the server already prepares the next."""
+    following = asyncio.ensure_future(anext(items, None))
+    try:
+        while (item := await following) is not None:
+            following = asyncio.ensure_future(anext(items, None))
+            await asyncio.sleep(0)  # sends the request, as the caller does not await
+            yield item
+    finally:
+        following.cancel()
