@@ -163,16 +163,20 @@ async def list_cluster(
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
         on_kind(kind)
-        try:
-            await _Lister(snapshot, kind).run()
-        except (NotFound, Forbidden) as fault:
-            if kind == NAMESPACE:
-                raise
-            if (
-                isinstance(fault, Forbidden) or kind not in registry.always_cached
-            ):  # a CRD that is not used need not be installed
-                snapshot.unknown[kind] = str(fault)
+        await list_kind(snapshot, kind)
     return snapshot
+
+
+async def list_kind(snapshot: Snapshot, kind: Kind) -> None:
+    """Lists one kind into the snapshot, or notes why it cannot be listed."""
+    try:
+        await _Lister(snapshot, kind).run()
+    except (NotFound, Forbidden) as fault:
+        if kind == NAMESPACE:
+            raise
+        is_resource = kind in snapshot.cache.registry.always_cached
+        if isinstance(fault, Forbidden) or not is_resource:  # a CRD that is not used need not be installed
+            snapshot.unknown[kind] = str(fault)
 
 
 class _Lister:

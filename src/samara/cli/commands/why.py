@@ -10,7 +10,7 @@ import click
 
 from samara import crds
 from samara.cli.advice import ADVICE
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
+from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.orphan_scan import has_parents
@@ -75,8 +75,11 @@ async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, 
     namespace = cluster.access().namespace
     async with open_session(cluster.without_namespace, config) as session:
         ref = parse_ref(address, namespace, session.registry)
+        unread_notes: list[str] = []
+        one = await plan_one_address(session, ref, unread_notes.append)
+        if one is not None:
+            return await _answer_from_plans(session, await _with_reported(session, one), ref, unread_notes)
         try:
-            unread_notes: list[str] = []
             snapshot = await take_snapshot(session, note_unread=unread_notes.append)
         except Forbidden as fault:
             return await _answer_from_namespace(session, ref, str(fault))
@@ -85,8 +88,11 @@ async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, 
         if snapshot.cache.exists_unread(ref):
             await snapshot.read_all([ref])
         plans = await plan_cluster(session, snapshot)
-        plans = replace(plans, plans=await merge_reported(session, plans.plans))
-        return await _answer_from_plans(session, plans, ref, unread_notes)
+        return await _answer_from_plans(session, await _with_reported(session, plans), ref, unread_notes)
+
+
+async def _with_reported(session: Session, plans: ClusterPlans) -> ClusterPlans:
+    return replace(plans, plans=await merge_reported(session, plans.plans))
 
 
 def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
