@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy, is_paused
 from samara.core.registry import Registry
 from samara.core.writes import Plan
@@ -118,6 +118,26 @@ class OneAddress:
             if not self._cache.missed:
                 return {key.all_namespaces: plan for key, plan in plans.items()}
             await self._read(self._cache.missed)
+
+    async def makes_copies(self) -> bool:
+        """True if the object is a source itself. The end of a chain, with no namespace below it, makes no copies."""
+        live, registry = self._cache.get(self._ref), self._cache.registry
+        for key in registry.sources(live, self._cache) if live is not None else ():
+            places = registry[key.source_type].addresses(key.source, self._cache)
+            if places is None or not places.below or await self._is_parent(places.below):
+                return True
+        return False
+
+    async def _is_parent(self, namespace: str) -> bool:
+        """True if a label of another Namespace names this one as that from which it inherits."""
+        source_types = self._cache.registry.source_types
+        hierarchies = (source_type.hierarchy for source_type in source_types if source_type.hierarchy is not None)
+        for label in {label for hierarchy in hierarchies for label in hierarchy.labels}:
+            query = {"labelSelector": f"{label}={namespace}", "limit": "1"}
+            async for page in pages(self.snapshot.client, NAMESPACE, METADATA_LIST, query):
+                if page.items:
+                    return True
+        return False
 
     def _keys(self) -> Iterable[Key]:
         live = self._cache.get(self._ref)

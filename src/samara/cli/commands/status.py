@@ -8,23 +8,18 @@ from typing import Any
 
 import click
 
-from samara.cli.advice import advise, fault_reason
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
-from samara.cli.inspect.forecast import address_as_json, count_copies
+from samara.cli.advice import advise
+from samara.cli.inspect.cluster_plans import plan_cluster
 from samara.cli.inspect.reported import merge_reported
+from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
-from samara.core.copy_counts import CopyCounts
-from samara.core.model import Key
 from samara.core.names import sample
-from samara.core.policy import paused_by
-from samara.core.writes import Plan
 from samara.engine.hold_store import HoldRecord
 
 Json = dict[str, Any]
-_MAX_NAMES = 3
 _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
@@ -61,57 +56,13 @@ async def _status(session: Session) -> Json:
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
     sources = [
-        _source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if _exists(cluster, key)
+        source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if exists(cluster, key)
     ]
     return {"sources": sources, "held": [_hold_as_json(record) for _, record in sorted(held.items())]}
 
 
 def _hold_as_json(record: HoldRecord) -> Json:
     return {"key": record.key, "count": record.count, "since": record.since, "until": record.until}
-
-
-def _exists(cluster: ClusterPlans, key: Key) -> bool:
-    """False for a source that is gone, and that only the marks of its copies name."""
-    return key.source in cluster.snapshot.cache.sources(key.source_type)
-
-
-def _source_as_json(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
-    counts = count_copies(cluster, key, plan, session.policy)
-    return {
-        "vocabulary": cluster.vocabulary(key),
-        **address_as_json(key.source),
-        "wanted": counts.wanted,
-        "right": counts.in_sync,
-        "pending": counts.pending,
-        "blocked": counts.blocked,
-        "reasons": [*_reasons_of_copies(counts), *_reasons_of_source(cluster, key, plan, counts)],
-    }
-
-
-def _reasons_of_copies(counts: CopyCounts) -> list[Json]:
-    return [
-        {
-            "reason": reason,
-            "count": len(refs),
-            "sample": sorted(ref.namespace_or_name for ref in refs)[:_MAX_NAMES],
-        }
-        for reason, refs in sorted(counts.problems().items())
-    ]
-
-
-def _reasons_of_source(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
-    """The faults of the source itself, and its pause. The sample is the message, because a fault is in no namespace."""
-    faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
-    reasons: list[Json] = [
-        {"reason": reason, "count": 1, "sample": [message]}
-        for reason, message in faults
-        if reason != "no-namespace" or reason not in counts.by_reason()  # unless the copies have this reason already
-    ]
-    cache, source = cluster.snapshot.cache, cluster.snapshot.cache.get(key.source)
-    paused = paused_by(source, cluster.registry[key.source_type], cache) if source is not None else ""
-    if paused and not plan.blocked:
-        reasons.append({"reason": "held", "count": 0, "sample": [paused]})
-    return reasons
 
 
 # tables
@@ -170,9 +121,7 @@ def _by_reasons(source: Json) -> Hashable:
 def _row(group: Sequence[Json]) -> tuple[object, ...]:
     first = group[0]
     counts = tuple(f"{sum(source[name] for source in group):,}" for name in _COUNTS)
-    reasons = "; ".join(
-        f"{reason['reason']} ({reason['count']:,}): {_sampled(reason)}" for reason in _merged_reasons(group)
-    )
+    reasons = "; ".join(map(reason_text, _merged_reasons(group)))
     return (first["vocabulary"], first["kind"], sample(_path(source) for source in group), *counts, reasons)
 
 
@@ -186,10 +135,5 @@ def _merged_reasons(group: Sequence[Json]) -> list[Json]:
     for reason in (reason for source in group for reason in source["reasons"]):
         total = merged.setdefault(reason["reason"], {"reason": reason["reason"], "count": 0, "sample": []})
         total["count"] += reason["count"]
-        total["sample"] = list(dict.fromkeys([*total["sample"], *reason["sample"]]))[:_MAX_NAMES]
+        total["sample"] = list(dict.fromkeys([*total["sample"], *reason["sample"]]))[:MAX_NAMES]
     return list(merged.values())
-
-
-def _sampled(reason: Json) -> str:
-    more = reason["count"] - len(reason["sample"])
-    return sample(reason["sample"], _MAX_NAMES) + (f" and {more:,} more" if more > 0 else "")

@@ -13,15 +13,15 @@ from samara.cli.advice import ADVICE
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.namespace_only import read_local_answer
+from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, incoming, sources_in
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
+from samara.cli.inspect.source_state import made_by, reason_text, sampled
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, note
+from samara.cli.output import MAX_ROWS, emit, note
 from samara.cli.session import Session, open_session
-from samara.core.desired import Copy, Desired
-from samara.core.model import Key, Kind, Object, Ref, namespace_ref
-from samara.core.plan import prepare
-from samara.core.policy import refusal
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.names import sample
 from samara.core.registry import Registry
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
 from samara.engine.apply import verb
@@ -62,6 +62,8 @@ BUILT_IN_SHORT_NAMES = {
 @kubectl_flags
 def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
     """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
+
+    Of a source it says what that makes, and of a Namespace what comes into it.
 
     Where its sources may not be read, the answer comes from the copy's marks and Events.
     """
@@ -138,7 +140,17 @@ async def _answer_from_plans(
     unlisted = _unlisted_sources(cluster.snapshot, ref)
     if unlisted and not any(answer.wanted for answer in answers):
         return await _answer_from_namespace(session, ref, unlisted, answers)
-    return _as_json(ref, live is not None, answers)
+    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref)}
+
+
+def _more(session: Session, cluster: ClusterPlans, ref: Ref) -> dict[str, Any]:
+    """What a source makes, and what comes into a Namespace. Empty for any other object."""
+    makes = made_by(session, cluster, ref)
+    more: dict[str, Any] = {"makes": makes} if makes else {}
+    if ref.kind == NAMESPACE:
+        more["incoming"] = [entry._asdict() for entry in incoming(session, cluster, ref.name)]
+        more["sources"] = sources_in(cluster, ref.name)
+    return more
 
 
 async def _answer_from_namespace(
@@ -176,9 +188,9 @@ def _answer(session: Session, cluster: ClusterPlans, key: Key, ref: Ref, planned
         return answer._replace(rule=f"{cause}; {next_step}")
     if blocked is not None and not source_type.per_namespace:
         return answer._replace(wanted=True, rule=f"{key.source} asks for it; {next_step}")
-    copies = [copy for copy in _desired(session, cluster, key, ref).copies if copy.ref == ref]
-    if exclusion := _exclusion(session, cluster, key, copies):
-        return answer._replace(rule=f"{cause} selects among all, and {exclusion}; {next_step}")
+    copies = [copy for copy in desired_in_namespace(session, cluster, key, ref.namespace).copies if copy.ref == ref]
+    if excluded := exclusion(session, cluster, key, copies):
+        return answer._replace(rule=f"{cause} selects among all, and {excluded}; {next_step}")
     if has_parents(source_type):
         return answer._replace(rule=_tree_rule(cause, key, ref, is_wanted, next_step))
     is_named = any(copy.by_name for copy in copies)
@@ -205,24 +217,6 @@ def _decision(plan: Plan, planned: PlannedWrites, ref: Ref, blocked: Blocked | N
         if step.ref == ref or (is_waiting and isinstance(step.outcome, SetFinalizer)):
             return step.rule
     return next((step.rule for step in planned.steps if blocked is not None and step.outcome is blocked), None)
-
-
-def _desired(session: Session, cluster: ClusterPlans, key: Key, ref: Ref) -> Desired:
-    """What the source wants in the namespace of the object."""
-    part = cluster.registry.part(key, ref.namespace)
-    prepared = prepare(part, cluster.snapshot.cache, cluster.registry, session.policy)
-    return Desired() if isinstance(prepared, Plan) else prepared[1]
-
-
-def _exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: list[Copy]) -> str:
-    """Why a namespace is no target although the source selects all: it is protected, or ignores copies."""
-    cache, policy = cluster.snapshot.cache, cluster.registry[key.source_type].policy
-    for copy in copies:
-        namespace = cache.get(namespace_ref(copy.ref.namespace))
-        refused = None if namespace is None else refusal(copy, key.source, namespace, policy, session.policy)
-        if refused is not None and refused.excludes:
-            return refused.message
-    return ""
 
 
 def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
@@ -278,6 +272,8 @@ def _show(answer: dict[str, Any]) -> None:
     ref = answer["object"]
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
     wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
+    if answer.get("makes"):
+        wanted = {True: "it is wanted, and is itself a source", False: "it is a source", None: wanted[None]}
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""
     click.echo(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
     for source in answer["answers"]:
@@ -287,5 +283,34 @@ def _show(answer: dict[str, Any]) -> None:
         if source["blocked"]:
             click.echo(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
             click.echo(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+    for makes in answer.get("makes", ()):
+        _show_makes(makes)
+    if "incoming" in answer:
+        _show_incoming(answer["incoming"], answer["sources"])
     for event in answer.get("events", ()):
         click.echo(f"  Event {event}")
+
+
+def _show_makes(makes: dict[str, Any]) -> None:
+    counts = ", ".join(f"{makes[name]:,} {name}" for name in ("wanted", "right", "pending", "blocked"))
+    copies = f"makes {sampled(makes['sample'], makes['wanted'])}" if makes["sample"] else "makes nothing"
+    click.echo(f"  {makes['vocabulary']} {copies}: {counts}")
+    for reason in makes["reasons"]:
+        click.echo(f"    {reason_text(reason)}")
+        click.echo(f"    what to do: {ADVICE[reason['reason']]}")
+
+
+def _show_incoming(entries: Sequence[dict[str, Any]], sources: Sequence[dict[str, str]]) -> None:
+    """One line for each object that comes into a Namespace, problems first, and one line for the sources in it."""
+    for entry in entries[:MAX_ROWS]:
+        state = f"blocked ({entry['reason']})" if entry["reason"] else entry["state"].replace("-", " ")
+        kind = entry["kind"].rpartition("/")[2]
+        come_from = f"{entry['vocabulary']} from {entry['source']}"
+        click.echo(f"  {state}: {kind} {entry['name']}, {come_from}: {entry['message']}")
+    if len(entries) > MAX_ROWS:
+        click.echo(f"  and {len(entries) - MAX_ROWS:,} more objects; -o json lists all")
+    if not entries:
+        click.echo("  No source puts anything into it.")
+    if sources:
+        names = (f"{entry['vocabulary']} {entry['source']}" for entry in sources)
+        click.echo(f"  Sources in it: {sample(names)}")

@@ -98,10 +98,10 @@ async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[st
     )
     try:
         await one.read()
-        plans = await one.plan(session.policy)
+        plans = None if await one.makes_copies() else await one.plan(session.policy)
     except (Forbidden, InvalidName):
         return None
-    if plans is None or any(key.source == ref for key in plans):
+    if plans is None:
         return None
     if any(isinstance(write, Delete) for plan in plans.values() for write in plan.writes):
         return None
