@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import click
 
+from samara.cli.filters import Filter, filter_flags
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans
+from samara.cli.inspect.orphan_scan import REASONS, Orphan, as_orphan, is_own_source, remove_orphans
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
@@ -23,24 +24,42 @@ from samara.core.writes import Plan
 @click.option("--all", "show_all", is_flag=True, help="One row per copy, however many there are.")
 @click.option("--delete", is_flag=True, help="Delete those that we made, under the brake.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@filter_flags(REASONS)
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
+def command(
+    cluster: Cluster,
+    show_all: bool,
+    delete: bool,
+    yes: bool,
+    vocabularies: tuple[str, ...],
+    reasons: tuple[str, ...],
+    config: str | None,
+    output: str,
+) -> None:
     """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
 
     Objects of all kinds are looked at, also of those that the settings name no more.
-    --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
+    --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks. It removes
+    only what is listed.
     """
+    chosen = Filter(cluster.namespace, vocabularies, reasons)
 
     def show(orphans: list[Orphan]) -> None:
         emit(lambda: {"orphans": [orphan.as_json() for orphan in orphans]}, output, lambda: _show(orphans, show_all))
 
-    wait_for(_orphans(cluster, config, show, delete=delete, yes=yes))
+    wait_for(_orphans(cluster, config, chosen, show, delete=delete, yes=yes))
 
 
 async def _orphans(
-    cluster: Cluster, config: str | None, show: Callable[[list[Orphan]], None], *, delete: bool, yes: bool
+    cluster: Cluster,
+    config: str | None,
+    chosen: Filter,
+    show: Callable[[list[Orphan]], None],
+    *,
+    delete: bool,
+    yes: bool,
 ) -> None:
     async with open_session(cluster.without_namespace, config) as session:
         if delete:
@@ -49,7 +68,7 @@ async def _orphans(
         orphans = [
             orphan
             for orphan in find_orphans(plans, session.policy)
-            if cluster.namespace in (None, orphan.live.ref.namespace)
+            if chosen.admits(orphan.source_type.vocabulary, orphan.live.ref.namespace, (orphan.reason,))
         ]
         orphans = _without_unread(session, plans, orphans)
         show(orphans)
@@ -153,12 +172,12 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
         click.echo("No orphans.")
         return
     groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
-    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
+    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON"), [_row(group) for group in groups])
     note_folding(len(orphans), len(groups), "orphans")
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
-    return orphan.live.ref.kind, orphan.source_type.vocabulary, orphan.ours
+    return orphan.live.ref.kind, orphan.source_type.vocabulary, orphan.ours, orphan.reason
 
 
 def _by_origin(orphan: Orphan) -> Hashable:
@@ -169,4 +188,5 @@ def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
     first, where = group[0], sample(orphan.live.ref.path for orphan in group)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    return (first.live.ref.kind, f"{len(group):,}", where, first.source_type.vocabulary, origins, ours)
+    vocabulary = first.source_type.vocabulary
+    return (first.live.ref.kind, f"{len(group):,}", where, vocabulary, origins, ours, first.reason)

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from samara.cli.advice import advise
+from samara.cli.advice import ADVICE, advise
+from samara.cli.filters import Filter, filter_flags
 from samara.cli.inspect.cluster_plans import plan_cluster
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json
@@ -25,40 +26,71 @@ _COUNTS = ("wanted", "right", "pending", "blocked")
 
 @click.command("status", cls=Command)
 @click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, however many there are.")
+@filter_flags(sorted(ADVICE))
 @watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, show_all: bool, watch: bool, config: str | None, output: str) -> None:
-    """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
+def command(
+    cluster: Cluster,
+    show_all: bool,
+    vocabularies: tuple[str, ...],
+    reasons: tuple[str, ...],
+    watch: bool,
+    config: str | None,
+    output: str,
+) -> None:
+    """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds.
+
+    With -n only the sources in that namespace.
+    """
+    chosen = Filter(cluster.namespace, vocabularies, reasons)
 
     def show(answer: Json) -> None:
         emit(lambda: answer, output, lambda: _show(answer, show_all))
 
     if watch:
-        until_interrupted(_watch(cluster, config, output, show))
+        until_interrupted(_watch(cluster, config, chosen, output, show))
     else:
-        show(wait_for(_once(cluster, config)))
+        show(wait_for(_once(cluster, config, chosen)))
 
 
-async def _once(cluster: Cluster, config: str | None) -> Json:
-    async with open_session(cluster, config) as session:
-        return await _status(session)
+async def _once(cluster: Cluster, config: str | None, chosen: Filter) -> Json:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        return await _status(session, chosen)
 
 
-async def _watch(cluster: Cluster, config: str | None, output: str, show: Callable[[Json], None]) -> None:
-    async with open_session(cluster, config) as session:
-        await show_changes(lambda: _status(session), show, lambda answer: answer, output)
+async def _watch(
+    cluster: Cluster, config: str | None, chosen: Filter, output: str, show: Callable[[Json], None]
+) -> None:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        await show_changes(lambda: _status(session, chosen), show, lambda answer: answer, output)
 
 
-async def _status(session: Session) -> Json:
+async def _status(session: Session, chosen: Filter) -> Json:
     held = await session.held_deletions()
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
     sources = [
         source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if exists(cluster, key)
     ]
-    return {"sources": sources, "held": [_hold_as_json(record) for _, record in sorted(held.items())]}
+    records = [_hold_as_json(record) for _, record in sorted(held.items())]
+    return {
+        "sources": [source for source in sources if _is_chosen(source, chosen)],
+        "held": [record for record in records if _is_held_chosen(record, chosen)],
+    }
+
+
+def _is_chosen(source: Json, chosen: Filter) -> bool:
+    reasons = (reason["reason"] for reason in source["reasons"])
+    return chosen.admits(source["vocabulary"], source["namespace"], reasons)
+
+
+def _is_held_chosen(held: Json, chosen: Filter) -> bool:
+    """By the vocabulary and the namespace in the key. A key that is not of this form is always shown: any client may
+    have edited the ConfigMap."""
+    parts = held["key"].split("/")
+    return len(parts) != 4 or chosen.admits(parts[0], parts[2].removeprefix("-"), ("held",))
 
 
 def _hold_as_json(record: HoldRecord) -> Json:

@@ -26,6 +26,10 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 
+SOURCE_GONE, NOT_WANTED = "source-gone", "not-wanted"
+REASONS = (SOURCE_GONE, NOT_WANTED)
+"""Why a copy is an orphan. Part of the JSON output: do not rename."""
+
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
@@ -37,6 +41,7 @@ class Orphan:
     """The key of its source, built from the text of the mark if these settings have no such source."""
     origin: str
     ours: bool
+    reason: str = SOURCE_GONE
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +49,7 @@ class Orphan:
             "vocabulary": self.source_type.vocabulary,
             "origin": self.origin,
             "ours": self.ours,
+            "reason": self.reason,
         }
 
 
@@ -55,7 +61,10 @@ def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
             source = source_type.ownership.source_of(live, cluster.snapshot.cache)
             key = Key(source_type.name, source or _source_in_mark(live, source_type, mark))
             is_ours = is_recorded(live, source_type.ownership)
-            return Orphan(live, source_type, key, source.path if source else mark, is_ours)
+            cache = cluster.snapshot.cache
+            is_there = cache.get(key.source) is not None or cache.exists_unread(key.source)
+            reason = NOT_WANTED if is_there else SOURCE_GONE
+            return Orphan(live, source_type, key, source.path if source else mark, is_ours, reason)
     return None
 
 
