@@ -20,7 +20,7 @@ from samara.kube.auth.credentials import Fixed
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import Unreachable
-from samara.kube.snapshot import Snapshot, fetched_ahead, list_cluster
+from samara.kube.snapshot import OnRead, Snapshot, fetched_ahead, list_cluster
 from samara.vocabularies import secret_copy
 
 REGISTRY = Registry((secret_copy.source_type(),))
@@ -59,7 +59,7 @@ class Server:
         return web.json_response({"metadata": meta, "items": self._pages[kind][second]}, dumps=json.dumps)
 
 
-async def seen(server: Server) -> Snapshot:
+async def seen(server: Server, on_read: OnRead = unseen) -> Snapshot:
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
     runner = web.AppRunner(app)
@@ -70,7 +70,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access, may_write=unrestricted) as client:
-            return await list_cluster(client, REGISTRY, "operator", unread, unseen)
+            return await list_cluster(client, REGISTRY, "operator", unread, on_read)
     finally:
         await runner.cleanup()
 
@@ -82,6 +82,12 @@ def test_every_page_is_read_and_lists_are_consistent() -> None:
     assert shot.cache.has_synced(SECRET)
     assert all(query["limit"] == "500" for query in server.queries)
     assert not any("resourceVersion" in query for query in server.queries)
+
+
+def test_each_page_says_how_many_objects_were_read() -> None:
+    read: list[tuple[Kind, int]] = []
+    asyncio.run(seen(Server(expiries=0), lambda kind, count: read.append((kind, count))))
+    assert read == [(NAMESPACE, 0), (NAMESPACE, 1), (NAMESPACE, 2), (SECRET, 0), (SECRET, 2), (SECRET, 3)]
 
 
 def test_irrelevant_objects_keep_only_their_address() -> None:

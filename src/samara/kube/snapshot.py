@@ -42,6 +42,12 @@ T = TypeVar("T")
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
 """Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
+OnRead = Callable[[Kind, int], None]
+"""Called before each list and after each of its pages, with the number of objects so far, to show progress."""
+
+
+def _show_nothing(kind: Kind, count: int) -> None:
+    """For a list whose progress is not shown."""
 
 
 @dataclass(slots=True)
@@ -59,12 +65,22 @@ class Snapshot:
     unknown: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
-    async def plans(self, rules: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
+    async def plans(
+        self,
+        rules: ClusterPolicy,
+        keys: Iterable[Key] | None = None,
+        on_plan: Callable[[int, int], None] = lambda number, total: None,
+    ) -> dict[Key, Plan]:
+        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again.
+
+        `on_plan` is called before each plan with its number and the number of all.
+        """
         plans: dict[Key, Plan] = {}
         todo = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
-            plans |= {key: plan(key, self.cache, self.cache.registry, rules) for key in todo}
+            for number, key in enumerate(todo, 1):
+                on_plan(number, len(todo))
+                plans[key] = plan(key, self.cache, self.cache.registry, rules)
             todo = {key for key in todo if plans[key].read_first or plans[key].reads}
             if not todo:
                 return {key: plans[key] for key in sorted(plans, key=str)}
@@ -79,7 +95,7 @@ class Snapshot:
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked_sources()
 
-    async def look_for_marks(self, kinds: Collection[Kind]) -> None:
+    async def look_for_marks(self, kinds: Collection[Kind], on_read: OnRead = _show_nothing) -> None:
         """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
         A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
@@ -88,7 +104,7 @@ class Snapshot:
         for kind in kinds:
             self.cache.add_kind(kind)
             try:
-                await _Lister(self, kind, METADATA_LIST).run()
+                await _Lister(self, kind, METADATA_LIST, on_read).run()
             except SamaraError as fault:
                 self.unknown[kind] = str(fault)
         source_types = self.cache.registry.source_types
@@ -155,22 +171,21 @@ async def list_cluster(
     registry: Registry,
     operator_namespace: str,
     read_paths: ReadPaths,
-    on_kind: Callable[[Kind], None],
+    on_read: OnRead,
 ) -> Snapshot:
-    """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
+    """Lists every kind of the table once."""
     codec = Codec(registry.managers)
     cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
-        on_kind(kind)
-        await list_kind(snapshot, kind)
+        await list_kind(snapshot, kind, on_read)
     return snapshot
 
 
-async def list_kind(snapshot: Snapshot, kind: Kind) -> None:
+async def list_kind(snapshot: Snapshot, kind: Kind, on_read: OnRead = _show_nothing) -> None:
     """Lists one kind into the snapshot, or notes why it cannot be listed."""
     try:
-        await _Lister(snapshot, kind).run()
+        await _Lister(snapshot, kind, on_read=on_read).run()
     except (NotFound, Forbidden) as fault:
         if kind == NAMESPACE:
             raise
@@ -182,10 +197,11 @@ async def list_kind(snapshot: Snapshot, kind: Kind) -> None:
 class _Lister:
     """Lists one kind into the cache, and notes objects with marks."""
 
-    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "") -> None:
+    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "", on_read: OnRead = _show_nothing) -> None:
         self._snapshot = snapshot
         self._kind = kind
         self._accept = accept
+        self._on_read = on_read
         self._ingest = Ingest(kind, snapshot.cache, snapshot.codec)
         self._marks = frozenset().union(
             *(source_type.ownership.marks for source_type in snapshot.cache.registry.source_types)
@@ -202,8 +218,12 @@ class _Lister:
 
     async def _pages(self) -> set[int]:
         read = pages(self._snapshot.client, self._kind, self._accept)
-        refs = [self._take(raw) async for page in fetched_ahead(read) for raw in page.items or ()]
-        return set(map(address_hash, refs))
+        present: set[int] = set()
+        self._on_read(self._kind, 0)
+        async for page in fetched_ahead(read):
+            present.update(address_hash(self._take(raw)) for raw in page.items or ())
+            self._on_read(self._kind, len(present))
+        return present
 
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)

@@ -8,9 +8,9 @@ from functools import partial
 
 from samara.assembly import store_config
 from samara.cli.inspect.reported import read_secret_paths, with_operator_readings
-from samara.cli.output import progress
+from samara.cli.output import plural, progress
 from samara.cli.session import Session
-from samara.core.model import Key, Ref
+from samara.core.model import Key, Kind, Ref
 from samara.core.names import sample
 from samara.core.queries import SecretPath, SecretReading
 from samara.core.registry import Registry
@@ -18,7 +18,7 @@ from samara.core.writes import Delete, Plan
 from samara.kube.discovery import listable
 from samara.kube.errors import Forbidden, InvalidName
 from samara.kube.one_address import OneAddress
-from samara.kube.snapshot import ReadPaths, Snapshot, list_cluster
+from samara.kube.snapshot import OnRead, ReadPaths, Snapshot, list_cluster
 
 _EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Never copied, and more numerous than all other objects."""
@@ -46,11 +46,18 @@ async def take_snapshot(
             registry or session.registry,
             session.operator_namespace,
             _read_paths(session, note_unread or session.note_once),
-            lambda kind: show_progress(f"reading {kind}"),
+            _show_reading(show_progress, "reading"),
         )
     for kind, reason in snapshot.unknown.items():
         session.note_once(f"{kind} is left out: {reason}")
     return snapshot
+
+
+def _show_reading(show_progress: Callable[[str], None], what: str) -> OnRead:
+    def on_read(kind: Kind, count: int) -> None:
+        show_progress(f"{what} {kind}" + (f": {plural(count, 'object')}" if count else ""))
+
+    return on_read
 
 
 def _read_paths(session: Session, note_unread: Callable[[str], None]) -> ReadPaths:
@@ -70,8 +77,7 @@ async def take_full_snapshot(session: Session) -> Snapshot:
     listed = _EVENTS | {(kind.group, kind.name) for kind in snapshot.cache.stores}
     others = [kind for kind in served if (kind.group, kind.name) not in listed]
     with progress() as show_progress:
-        show_progress("looking for copies of other kinds")
-        await snapshot.look_for_marks(others)
+        await snapshot.look_for_marks(others, _show_reading(show_progress, "looking for copies in"))
     left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *unanswered]
     if left_out:
         kinds = sample(left_out)
@@ -112,6 +118,9 @@ async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[st
 
 async def plan_keys(session: Session, snapshot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
     """The plans of these keys, or of all, with the operator's readings of the secret manager in place of ours."""
-    plans = await snapshot.plans(session.policy, keys)
+    with progress() as show_progress:
+        plans = await snapshot.plans(
+            session.policy, keys, lambda number, total: show_progress(f"planning source {number:,} of {total:,}")
+        )
     registry = snapshot.cache.registry
     return {key: with_operator_readings(key, plan, snapshot.cache, registry) for key, plan in plans.items()}
