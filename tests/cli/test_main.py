@@ -362,3 +362,10 @@ def test_version_needs_no_cluster() -> None:
     version = samara("version", "-o", "json").json
     assert version["vocabularies"] == [vocabulary.name for vocabulary in VOCABULARIES]
     assert version["server"] is None
+
+
+def test_version_exits_with_zero_and_says_why_the_server_was_not_reached() -> None:
+    done = samara_inside("version", "--server=https://127.0.0.1:1", "--token=none", "--request-timeout=2s")
+    assert done.code == 0
+    assert "server: not reached" in done.out
+    assert done.err.startswith("samara: the server's version could not be read: no answer from https://127.0.0.1:1")

@@ -54,7 +54,24 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
         ("vocabulary", "secret-copy"),
         ("origin", "admin/db"),
         ("ours", True),
+        ("reason", "source-gone"),
     ]
+
+
+def test_orphans_are_filtered_by_vocabulary_namespace_and_reason(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a", "b")
+    stage.source("db", "a")
+    assert {place: orphan["reason"] for place, orphan in orphans(shell).items()} == {("b", "db"): "not-wanted"}
+    stage.api.delete(stage.path("admin", "db"))
+    assert orphans(shell, "-n", "a").keys() == {("a", "db")}
+    assert orphans(shell, "--reason", "source-gone", "--vocabulary", "secret-copy").keys() == {("a", "db"), ("b", "db")}
+    assert orphans(shell, "--reason", "not-wanted") == orphans(shell, "--vocabulary", "sync-to") == {}
+
+
+def test_delete_removes_only_the_orphans_that_the_filter_lets_through(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a")
+    assert "0 orphans to remove" in shell("orphans", "--delete", "--yes", "--vocabulary", "sync-to").err
+    assert stage.secret("a", "db") is not None
 
 
 def test_wanted_copy_is_no_orphan(stage: Stage, shell: Shell) -> None:
@@ -349,6 +366,6 @@ def test_a_copy_whose_marks_were_removed_while_its_source_ended_is_listed_and_ne
     listed = orphans(shell)
     assert list(listed) == [("a", "db")]
     assert [listed["a", "db"][field] for field in ("vocabulary", "origin", "ours")] == ["", "", False]
-    assert "marks removed" in shell("orphans").out
+    assert "marks-removed" in shell("orphans").out
     shell("orphans", "--delete", "--yes")
     assert stage.secret("a", "db") is not None

@@ -42,7 +42,7 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
         ("object",): WHERE,
         ("answers",): ["vocabulary", "source", "wanted", "rule", "decision", "blocked"],
     },
-    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours"]},
+    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours", "reason"]},
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
     "rbac": {(): ["rules"], ("rules",): ["role", "apiGroups", "resources", "verbs", "why"]},
 }

@@ -35,7 +35,8 @@ def ask(stage: Stage, command: str, *args: str | Path) -> Done:
 
 def inspected(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
     """The JSON output and the lines on standard error."""
-    done = ask(stage, command, *args, "-n", OWN, "-o", "json")
+    where = ("-n", OWN) if command == "plan" else ()  # in `status` it would leave out the sources elsewhere
+    done = ask(stage, command, *args, *where, "-o", "json")
     check(command, done.json)
     return done.json, done.err.splitlines()
 

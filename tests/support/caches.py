@@ -29,5 +29,5 @@ async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
     return {path.path: SecretReading(fault=fault) for path in paths}
 
 
-def unseen(kind: Kind) -> None:
+def unseen(kind: Kind, count: int) -> None:
     """For a list whose progress is not shown."""

@@ -123,9 +123,13 @@ class Cache:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
-        namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        parents = () if namespace is None else self.registry.parents(namespace)
-        return self._claims.at((ref.kind, ref.name), ref.namespace, parents)
+        target = ref.kind, ref.name
+        parents = self._parents(ref.namespace) if self._claims.has_claims_below(target) else ()
+        return self._claims.at(target, ref.namespace, parents)
+
+    def _parents(self, namespace: str) -> Iterable[str]:
+        obj = self.stores[NAMESPACE].objects.get(namespace_ref(namespace))
+        return () if obj is None else self.registry.parents(obj)
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)

@@ -94,6 +94,11 @@ class ClaimIndex:
     def pinned(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
         return tuple(self._pinned.get((source_type, namespace), ()))
 
+    def has_claims_below(self, target: Target) -> bool:
+        """True if a source claims this target only below its own namespace, so that parents matter."""
+        claims = self._claims.get(target)
+        return claims is not None and len(claims.below) > ("" in claims.below)
+
     def at(self, target: Target, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
         """The sources that claim this target in a namespace with these parents."""
         claims = self._claims.get(target)

@@ -4,8 +4,9 @@ is kept."""
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -145,12 +146,16 @@ def _decode_page(raw: bytes, kind: Kind) -> Page:
         return _page(truncate_deep_json(raw))
 
 
-async def pages(client: Client, kind: Kind, accept: str = "") -> AsyncIterator[Page]:
-    """Reads a consistent list in pages. It never sends `resourceVersion=0`, since a server that lags behind may answer
-    that from its own cache."""
+async def pages(
+    client: Client, kind: Kind, accept: str = "", query: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Page]:
+    """Reads a consistent list in pages. `query` has more parameters, such as a selector or another `limit`.
+
+    It never sends `resourceVersion=0`, since a server that lags behind may answer that from its own cache.
+    """
     token = ""
     while True:
-        params = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+        params = {"limit": str(PAGE_SIZE), **query, **({"continue": token} if token else {})}
         try:
             page = _decode_page(await client.get(collection(kind), params, accept), kind)
             int(page.version)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -37,9 +38,12 @@ _MAX_LISTS = 5
 _MAX_ROUNDS = 10
 """Each round answers all queries of the plans. Planning fails if there are new queries after this many rounds."""
 _CONCURRENCY = 8
+T = TypeVar("T")
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
 """Reads these paths from the secret manager once. The reading of an unreadable path has a `fault`."""
+OnRead = Callable[[Kind, int], None]
+"""Called before each list and after each of its pages, with the number of objects so far, to show progress."""
 
 
 @dataclass(slots=True)
@@ -59,12 +63,23 @@ class Snapshot:
     unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
-    async def plans(self, policy: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
+    async def plans(
+        self,
+        policy: ClusterPolicy,
+        keys: Iterable[Key] | None = None,
+        on_plan: Callable[[int, int], None] | None = None,
+    ) -> dict[Key, Plan]:
+        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again.
+
+        `on_plan` is called before each plan with its number and the number of all.
+        """
         plans: dict[Key, Plan] = {}
         pending = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
-            plans |= {key: plan(key, self.cache, self.cache.registry, policy) for key in pending}
+            for number, key in enumerate(pending, 1):
+                if on_plan is not None:
+                    on_plan(number, len(pending))
+                plans[key] = plan(key, self.cache, self.cache.registry, policy)
             pending = {key for key in pending if plans[key].read_first or plans[key].queries}
             if not pending:
                 return {key: plans[key] for key in sorted(plans, key=str)}
@@ -79,7 +94,7 @@ class Snapshot:
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked_sources()
 
-    async def look_for_marks(self, kinds: Collection[Kind]) -> None:
+    async def look_for_marks(self, kinds: Collection[Kind], on_read: OnRead | None = None) -> None:
         """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
         A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
@@ -88,7 +103,7 @@ class Snapshot:
         for kind in kinds:
             self.cache.add_kind(kind)
             try:
-                await _Lister(self, kind, METADATA_LIST).run()
+                await _Lister(self, kind, METADATA_LIST, on_read).run()
             except SamaraError as fault:
                 self.unlisted[kind] = str(fault)
         source_types = self.cache.registry.source_types
@@ -155,32 +170,37 @@ async def list_cluster(
     registry: Registry,
     operator_namespace: str,
     read_paths: ReadPaths,
-    on_kind: Callable[[Kind], None],
+    on_read: OnRead,
 ) -> Snapshot:
-    """Lists every kind of the registry once. `on_kind` is called before each list, to show progress."""
+    """Lists every kind of the registry once."""
     codec = Codec(registry.managers)
     cache = Cache(registry, build_content=codec.content, readings=NO_READINGS, keep_bytes=True)
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
-        on_kind(kind)
-        try:
-            await _Lister(snapshot, kind).run()
-        except (NotFound, Forbidden) as fault:
-            if kind == NAMESPACE:
-                raise
-            is_missing_crd = isinstance(fault, NotFound) and kind in registry.always_cached
-            if not is_missing_crd:  # a CRD that is not used need not be installed
-                snapshot.unlisted[kind] = str(fault)
+        await list_kind(snapshot, kind, on_read)
     return snapshot
+
+
+async def list_kind(snapshot: Snapshot, kind: Kind, on_read: OnRead | None = None) -> None:
+    """Lists one kind into the snapshot, or notes why it cannot be listed."""
+    try:
+        await _Lister(snapshot, kind, on_read=on_read).run()
+    except (NotFound, Forbidden) as fault:
+        if kind == NAMESPACE:
+            raise
+        is_resource = kind in snapshot.cache.registry.always_cached
+        if isinstance(fault, Forbidden) or not is_resource:  # a CRD that is not used need not be installed
+            snapshot.unlisted[kind] = str(fault)
 
 
 class _Lister:
     """Lists one kind into the cache, and notes objects with marks."""
 
-    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "") -> None:
+    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "", on_read: OnRead | None = None) -> None:
         self._snapshot = snapshot
         self._kind = kind
         self._accept = accept
+        self._on_read = on_read
         self._ingest = Ingest(kind, snapshot.cache, snapshot.codec)
         self._marks = frozenset().union(
             *(source_type.ownership.marks for source_type in snapshot.cache.registry.source_types)
@@ -197,8 +217,16 @@ class _Lister:
 
     async def _pages(self) -> set[int]:
         read = pages(self._snapshot.client, self._kind, self._accept)
-        refs = [self._take(raw) async for page in read for raw in page.items or ()]
-        return set(map(address_hash, refs))
+        present: set[int] = set()
+        self._show_progress(0)
+        async for page in fetched_ahead(read):
+            present.update(address_hash(self._take(raw)) for raw in page.items or ())
+            self._show_progress(len(present))
+        return present
+
+    def _show_progress(self, count: int) -> None:
+        if self._on_read is not None:
+            self._on_read(self._kind, count)
 
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)
@@ -213,3 +241,15 @@ class _Lister:
             self._snapshot.marked[obj.ref] = obj
         elif obj.known_copy and obj.ref.namespace and self._kind not in self._snapshot.cache.registry.always_cached:
             self._snapshot.unmarked[obj.ref] = obj
+
+
+async def fetched_ahead(items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The same items. While the caller works on one, the server already prepares the next."""
+    following = asyncio.ensure_future(anext(items, None))
+    try:
+        while (item := await following) is not None:
+            following = asyncio.ensure_future(anext(items, None))
+            await asyncio.sleep(0)  # sends the request, as the caller does not await
+            yield item
+    finally:
+        following.cancel()

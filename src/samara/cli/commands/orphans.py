@@ -6,8 +6,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import click
 
+from samara.cli.filters import Filter, filter_flags
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans, unmarked_orphan
+from samara.cli.inspect.orphan_scan import (
+    REASONS,
+    Orphan,
+    as_orphan,
+    is_own_source,
+    remove_orphans,
+    unmarked_orphan,
+)
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
@@ -23,25 +31,42 @@ from samara.core.writes import Plan
 @click.option("--all", "show_all", is_flag=True, help="One row per copy, even if there are many.")
 @click.option("--delete", is_flag=True, help="Delete those that Samara created, within the limit on mass deletion.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@filter_flags(REASONS)
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
+def command(
+    cluster: Cluster,
+    show_all: bool,
+    delete: bool,
+    yes: bool,
+    vocabularies: tuple[str, ...],
+    reasons: tuple[str, ...],
+    config: str | None,
+    output: str,
+) -> None:
     """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
 
     It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
-    It reads all kinds, also those that the settings do not name any more. --delete deletes copies whose marks
-    Samara set, by uid and version. Adopted objects only lose the marks.
+    It reads all kinds, also those that the settings do not name any more. --delete deletes those of the listed
+    copies whose marks Samara set, by uid and version. Adopted objects only lose the marks.
     """
+    chosen = Filter(cluster.namespace, vocabularies, reasons)
 
     def show(orphans: list[Orphan]) -> None:
         emit(lambda: {"orphans": [orphan.as_json() for orphan in orphans]}, output, lambda: _show(orphans, show_all))
 
-    wait_for(_orphans(cluster, config, show, delete=delete, yes=yes))
+    wait_for(_orphans(cluster, config, chosen, show, delete=delete, yes=yes))
 
 
 async def _orphans(
-    cluster: Cluster, config: str | None, show: Callable[[list[Orphan]], None], *, delete: bool, yes: bool
+    cluster: Cluster,
+    config: str | None,
+    chosen: Filter,
+    show: Callable[[list[Orphan]], None],
+    *,
+    delete: bool,
+    yes: bool,
 ) -> None:
     async with open_session(cluster.without_namespace, config) as session:
         if delete:
@@ -50,7 +75,7 @@ async def _orphans(
         orphans = [
             orphan
             for orphan in find_orphans(plans, session.policy)
-            if cluster.namespace in (None, orphan.live.ref.namespace)
+            if chosen.admits(orphan.vocabulary, orphan.live.ref.namespace, (orphan.reason,))
         ]
         orphans = _without_unread(session, plans, orphans)
         show(orphans)
@@ -160,12 +185,12 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
         click.echo("No orphans.")
         return
     groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
-    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
+    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON"), [_row(group) for group in groups])
     note_folding(len(orphans), len(groups), "orphans")
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
-    return orphan.live.ref.kind, orphan.vocabulary, orphan.ours
+    return orphan.live.ref.kind, orphan.vocabulary, orphan.ours, orphan.reason
 
 
 def _by_origin(orphan: Orphan) -> Hashable:
@@ -176,5 +201,4 @@ def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
     first, where = group[0], sample(orphan.live.ref.path for orphan in group)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    vocabulary, origins = (first.vocabulary, origins) if first.vocabulary else ("-", "marks removed")
-    return (first.live.ref.kind, f"{len(group):,}", where, vocabulary, origins, ours)
+    return (first.live.ref.kind, f"{len(group):,}", where, first.vocabulary or "-", origins or "-", ours, first.reason)

@@ -12,9 +12,18 @@ import click
 
 from samara.cli.advice import advise
 from samara.cli.files import Text, read_texts
+from samara.cli.inspect.caused import caused_by_manifests
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
 from samara.cli.inspect.diff import Change, changes
-from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
+from samara.cli.inspect.forecast import (
+    VERBS,
+    Anyway,
+    PlannedWrites,
+    as_json,
+    first_writes,
+    forecast,
+    summary,
+)
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, print_line, table
@@ -73,8 +82,9 @@ def command(
 ) -> None:
     """Show what the operator would write now, and what follows from each write. Nothing is written.
 
-    With -f it plans as if the manifests were applied. A manifest without a namespace gets that of -n. If an object
-    is given twice, the last manifest counts.
+    With -f it plans as if the manifests were applied, and shows only what they change; a line counts what would be
+    written anyway. A manifest without a namespace gets that of -n. If an object is given twice, the last manifest
+    counts.
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")
@@ -107,10 +117,17 @@ async def _watch(
 
 async def _forecast(session: Session, files: list[Text], namespace: str | None, diff: bool) -> Forecast:
     snapshot = await take_snapshot(session)
+    without_manifests = PlannedWrites()
     if files:
+        cluster = await plan_cluster(session, snapshot)
+        if first_writes(cluster, await session.mass_delete_guard()).steps:
+            without_manifests = await forecast(session, cluster)
+            snapshot = await take_snapshot(session)  # the forecast has changed the first one
         await overlay_manifests(snapshot, files, namespace or session.access.namespace, session.note_once)
     cluster = await plan_cluster(session, snapshot)
     planned = await forecast(session, cluster)
+    if files:
+        planned = caused_by_manifests(without_manifests, planned)
     return cluster, await _with_contents(cluster, planned) if diff else planned
 
 
@@ -123,7 +140,7 @@ async def _with_contents(cluster: ClusterPlans, planned: PlannedWrites) -> Plann
             live = await cluster.snapshot.read(write.ref)
             step = step._replace(outcome=replace(write, live=live)) if live is not None else step
         steps.append(step)
-    return PlannedWrites(tuple(steps))
+    return replace(planned, steps=tuple(steps))
 
 
 def _is_digest(content: Content) -> bool:
@@ -149,6 +166,8 @@ def _show(cluster: ClusterPlans, planned: PlannedWrites, diffs: list[Diff], show
         lines = [_Line(blocked, blocked.reason, blocked.message) for blocked in planned.blocked]
         _table(cluster, lines, show_all, ("BLOCKED", "MESSAGE"))
     click.echo(_summary_line(planned))
+    if planned.anyway is not None and any(planned.anyway):
+        click.echo(_anyway_line(planned.anyway))
     advise(blocked.reason for blocked in planned.blocked)
 
 
@@ -205,3 +224,14 @@ def _summary_line(planned: PlannedWrites) -> str:
     parts = [f"{counts[name]:,} to {name}" for name in VERBS if counts[name]]
     blocked = f"; {counts['blocked']:,} blocked" if counts["blocked"] else ""
     return f"{', '.join(parts) or 'Nothing to write'}{blocked}."
+
+
+def _anyway_line(anyway: Anyway) -> str:
+    parts = []
+    if anyway.writes or anyway.blocked:
+        blocked = f", {anyway.blocked:,} blocked" if anyway.blocked else ""
+        parts.append(f"without these manifests too: {anyway.writes:,} to write{blocked} (`samara plan` shows them)")
+    if anyway.prevented:
+        parts.append(f"only without them: {plural(anyway.prevented, 'object')} to write")
+    line = "; ".join(parts)
+    return f"{line[0].upper()}{line[1:]}."

@@ -72,6 +72,9 @@ async def _list_copies(session: Session) -> ClusterPlans:
         raise ConfigError(
             f"expected to read all copies first, found: {fault}; run `samara uninstall` without --copies, then with it"
         ) from fault
+    for kind in snapshot.cache.registry.resources:
+        if (reason := snapshot.unlisted.get(kind)) is not None:  # copies of its sources could not be told from others
+            raise ConfigError(f"expected to read all sources before their copies are removed, found: {reason}")
     return ClusterPlans(snapshot, snapshot.cache.registry, {})
 
 

@@ -19,6 +19,7 @@ from samara import crds
 from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
 from samara.assembly import registry_of
 from samara.cli.deploy.rights import NAME, Rule
+from samara.cli.output import plural, progress
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
@@ -76,7 +77,7 @@ class Removal:
         leftovers.conversions = [name for name in crds.shipped() if _calls_us(await self._get(Ref(CRD, "", name)))]
         for kind in await self._stored_kinds():
             try:
-                count = len([metadata async for metadata in self._with_finalizers(kind)])
+                count = await self._count_finalizers(kind)
             except ServerFault as fault:
                 leftovers.unreadable[kind] = str(fault)
             else:
@@ -141,12 +142,21 @@ class Removal:
 
     # finalizers
 
+    async def _count_finalizers(self, kind: Kind) -> int:
+        with progress() as show_progress:
+            show_progress(f"reading {kind}")
+            return len([metadata async for metadata in self._with_finalizers(kind)])
+
     async def _remove_finalizers(self, kind: Kind) -> None:
-        async for metadata in self._with_finalizers(kind):
-            others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
-            patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
-            with suppress(NotFound):
-                await self._patch(Ref(kind, metadata.namespace, metadata.name), {"metadata": patch})
+        count = 0
+        with progress() as show_progress:
+            async for metadata in self._with_finalizers(kind):
+                count += 1
+                show_progress(f"taking our finalizer off {plural(count, kind.name)}")
+                others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
+                patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
+                with suppress(NotFound):
+                    await self._patch(Ref(kind, metadata.namespace, metadata.name), {"metadata": patch})
 
     async def _with_finalizers(self, kind: Kind) -> AsyncIterator[_Metadata]:
         async for page in pages(self._client, kind):

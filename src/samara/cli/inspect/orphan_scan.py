@@ -26,6 +26,10 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 
+SOURCE_GONE, NOT_WANTED, MARKS_REMOVED = "source-gone", "not-wanted", "marks-removed"
+REASONS = (SOURCE_GONE, NOT_WANTED, MARKS_REMOVED)
+"""Why a copy is an orphan. Part of the JSON output: do not rename."""
+
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
@@ -39,6 +43,7 @@ class Orphan:
     origin: str
     ours: bool
     """True if we set its marks, so that it may be deleted."""
+    reason: str
 
     @property
     def vocabulary(self) -> str:
@@ -50,6 +55,7 @@ class Orphan:
             "vocabulary": self.vocabulary,
             "origin": self.origin,
             "ours": self.ours,
+            "reason": self.reason,
         }
 
 
@@ -61,13 +67,16 @@ def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
             source = source_type.ownership.source_of(live, cluster.snapshot.cache)
             key = Key(source_type.name, source or _source_in_mark(live, source_type, mark))
             is_ours = is_recorded(live, source_type.ownership)
-            return Orphan(live, source_type, key, source.path if source else mark, is_ours)
+            cache = cluster.snapshot.cache
+            is_there = cache.get(key.source) is not None or cache.exists_unread(key.source)
+            reason = NOT_WANTED if is_there else SOURCE_GONE
+            return Orphan(live, source_type, key, source.path if source else mark, is_ours, reason)
     return None
 
 
 def unmarked_orphan(live: Object) -> Orphan:
     """A copy whose marks somebody removed. Nothing tells its source, so it is never deleted."""
-    return Orphan(live, None, Key("", live.ref), "", ours=False)
+    return Orphan(live, None, Key("", live.ref), "", ours=False, reason=MARKS_REMOVED)
 
 
 def _is_disowned(live: Object, source_type: SourceType) -> bool:
