@@ -1825,6 +1825,20 @@ ENGINE = (
 
 KUBE_AND_STORES = (
     Fault(
+        "why takes an address that it has not read for empty",
+        "kube/one_address",
+        "        if obj is None:\n            self._note(ref)\n",
+        "",
+        by="kube/test_one_address.py::test_an_address_that_was_not_read_is_noted",
+    ),
+    Fault(
+        "why decides about another address without its sources",
+        "kube/one_address",
+        "(ref.kind, ref.name) not in self._known_names",
+        "False",
+        by="kube/test_one_address.py::test_the_sources_of_another_name_have_not_been_listed",
+    ),
+    Fault(
         "the cache ignores that a copy lost its mark",
         "kube/cache",
         "_indexed_fields(old) == _indexed_fields(new)\n            and ",

@@ -128,7 +128,7 @@ async def _answer_from_plans(
 ) -> dict[str, Any]:
     cache = cluster.snapshot.cache
     live = await cluster.snapshot.read(ref)
-    keys = [*cache.claimants(ref)]
+    keys = sorted(cache.claimants(ref), key=lambda key: (cluster.registry.rank(key.source_type), key))
     owner = None if live is None else cluster.registry.owner(live, cache)
     if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unlisted:
         keys.append(owner)
