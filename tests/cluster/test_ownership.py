@@ -29,7 +29,8 @@ def sync(stage: Stage, namespace: str = "team", name: str = "db", **data: str) -
 
 
 def notes(stage: Stage, namespace: str, name: str = "db") -> dict[str, str]:
-    return dict(metadata_of(stage.secret(namespace, name) or {}))
+    live = stage.secret(namespace, name)
+    return {} if live is None else dict(metadata_of(live))
 
 
 def test_a_copy_that_outlived_its_source_becomes_the_copy_of_the_next_source_and_goes_with_it(stage: Stage) -> None:
@@ -56,3 +57,26 @@ def test_a_mark_pasted_onto_a_source_does_not_switch_it_off_and_is_reported(stag
     stage.api.patch(stage.path("team", "db"), {"data": encoded({"new": "value"})})
     eventually(lambda: stage.data("a", "db") == stage.data("team", "db"))
     stage.annotate(stage.path("team", "db"), dict.fromkeys(mark))
+
+
+def test_an_unknown_value_of_paused_pauses_and_is_reported_and_one_of_ignore_only_is_reported(stage: Stage) -> None:
+    stage.namespace("team", "a")
+    stage.annotate("/api/v1/namespaces/a", {"samara.dev/ignore": "yes"})
+    sync(stage)
+    stage.annotate(stage.path("team", "db"), {"samara.dev/paused": "yes"})
+    stage.operator(config=SERVED)
+    assert "it pauses until then" in stage.until_event("Invalid", "team", "db")["message"]
+    assert "it does not count" in stage.until_event("Invalid", "default", "a")["message"]
+    assert stage.secret("a", "db") is None
+    stage.annotate(stage.path("team", "db"), {"samara.dev/paused": "false"})
+    eventually(lambda: notes(stage, "a").get(SYNCED_FROM) == "team/db")
+
+
+def test_an_identical_object_is_a_conflict_under_strict_tenancy(stage: Stage) -> None:
+    stage.namespace("team", "a")
+    stage.annotate("/api/v1/namespaces/a", {"samara.dev/accept-from": "team"})
+    theirs = stage.foreign("a", "db", {"k": "v"})
+    sync(stage, k="v")
+    stage.operator(config={**SERVED, "tenancy": "strict"})
+    assert "that is not ours" in stage.until_event("Conflict", "team", "db")["message"]
+    assert stage.secret("a", "db") == theirs

@@ -238,6 +238,9 @@ def test_all_namespaces_and_selectors_exclude_kube_namespaces_and_a_name_include
     for namespace in ("kube-system", "kube-public", "kube-node-lease"):
         assert distributor.copy(namespace, "db") is None
         assert distributor.copy(namespace, "chosen") is None
+    distributor.change("named", {"allNamespaces": True})
+    eventually(lambda: distributor.copy("kube-system", "named") is None)
+    distributor.until("named", "a", "admin", "default")
 
 
 @pytest.mark.parametrize("targets", [{}, {"namespaceLabelSelector": {}}, {"allNamespaces": False}])
