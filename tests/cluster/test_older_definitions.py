@@ -210,7 +210,8 @@ def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_an
 def test_a_distribution_definition_without_a_status_field_is_reported_and_not_written_in_a_loop(
     stage: Stage, install: Install
 ) -> None:
-    install(without(DISTRIBUTION, "status.succeeded", "status.conditions.[].failedNamespaces"))
+    fields = ("status.succeeded", *(f"status.conditions.[].{name}" for name in ("failedNamespaces", "message")))
+    install(without(DISTRIBUTION, *fields))
     operator = serve(stage, "resource-distribution")
     assert "status.succeeded" in operator.log
     assert operator.waiting() == {}
