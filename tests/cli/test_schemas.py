@@ -32,10 +32,11 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
         ("summary",): ["create", "update", "recreate", "delete", "overlay", "guard", "report", "blocked"],
     },
     "status": {
-        (): ["sources", "held"],
+        (): ["sources", "held", "waiting"],
         ("sources",): ["vocabulary", *WHERE, "wanted", "right", "pending", "blocked", "reasons"],
         ("sources", "reasons"): ["reason", "count", "sample"],
         ("held",): ["key", "count", "since", "until"],
+        ("waiting",): ["vocabulary", "kind", "message"],
     },
     "why": {
         (): ["object", "present", "wanted", "answers"],
@@ -79,9 +80,9 @@ def test_rules_are_those_of_the_program() -> None:
 
 
 def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
-    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
+    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError", "LimitExceeded"}
     assert declared == declared_reasons(VOCABULARIES).keys()
-    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
+    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error", "limit-exceeded"}
     reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
     assert set(reasons) == {*get_args(Reason), *of_faults}
     assert set(ADVICE) == set(reasons)
@@ -155,7 +156,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
     check("why", Shell(stage.kubeconfig("nobody"))("why", "secret/db", "-n", "a", "-o", "json").json)
 
 
-GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "forever"}]}
+GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "forever"}], "waiting": []}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ class Snapshot:
     """Every object with a mark of any source type, even if that type does not count it as a copy."""
     unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
+    undefined: dict[Kind, str] = field(default_factory=dict)
+    """The custom resources that the API server does not serve, and its answer. Nothing of them exists."""
 
     async def plans(self, policy: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
         """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
@@ -167,8 +169,7 @@ async def list_cluster(
             if kind == NAMESPACE:
                 raise
             is_missing_crd = isinstance(fault, NotFound) and kind in registry.always_cached
-            if not is_missing_crd:  # a CRD that is not used need not be installed
-                snapshot.unlisted[kind] = str(fault)
+            (snapshot.undefined if is_missing_crd else snapshot.unlisted)[kind] = str(fault)
     return snapshot
 
 

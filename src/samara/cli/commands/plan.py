@@ -12,7 +12,7 @@ import click
 
 from samara.cli.advice import advise
 from samara.cli.files import Text, read_texts
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
+from samara.cli.inspect.cluster_plans import ClusterPlans, note_waiting, plan_cluster, take_snapshot
 from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
 from samara.cli.inspect.overlay import overlay_manifests
@@ -110,6 +110,7 @@ async def _forecast(session: Session, files: list[Text], namespace: str | None, 
     if files:
         await overlay_manifests(snapshot, files, namespace or session.access.namespace, session.note_once)
     cluster = await plan_cluster(session, snapshot)
+    note_waiting(session, snapshot)
     planned = await forecast(session, cluster)
     return cluster, await _with_contents(cluster, planned) if diff else planned
 

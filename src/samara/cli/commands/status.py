@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from samara.cli.advice import advise, fault_reason
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
+from samara.cli.inspect.cluster_plans import ClusterPlans, note_waiting, plan_cluster
 from samara.cli.inspect.forecast import address_as_json, count_copies
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
@@ -63,7 +63,14 @@ async def _status(session: Session) -> Json:
     sources = [
         _source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if _exists(cluster, key)
     ]
-    return {"sources": sources, "held": [_hold_as_json(record) for _, record in sorted(held.items())]}
+    return {
+        "sources": sources,
+        "held": [_hold_as_json(record) for _, record in sorted(held.items())],
+        "waiting": [
+            {"vocabulary": waiting.vocabulary, "kind": str(waiting.kind), "message": waiting.message}
+            for waiting in note_waiting(session, cluster.snapshot)
+        ],
+    }
 
 
 def _hold_as_json(record: HoldRecord) -> Json:
