@@ -32,10 +32,11 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
         ("summary",): ["create", "update", "recreate", "delete", "overlay", "guard", "report", "blocked"],
     },
     "status": {
-        (): ["sources", "held"],
+        (): ["sources", "held", "waiting"],
         ("sources",): ["vocabulary", *WHERE, "wanted", "right", "pending", "blocked", "reasons"],
         ("sources", "reasons"): ["reason", "count", "sample"],
         ("held",): ["key", "count", "since", "until"],
+        ("waiting",): ["vocabulary", "kind", "message"],
     },
     "why": {
         (): ["object", "present", "wanted", "answers"],
@@ -155,7 +156,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
     check("why", Shell(stage.kubeconfig("nobody"))("why", "secret/db", "-n", "a", "-o", "json").json)
 
 
-GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "forever"}]}
+GOOD = {"sources": [], "held": [{"key": "k", "count": 1, "since": "", "until": "forever"}], "waiting": []}
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     stage.operator()
     stage.until_copied("db", "a")
     status = shell("status", "-o", "json").json
-    assert list(status) == ["sources", "held"]
+    assert list(status) == ["sources", "held", "waiting"]
     (source,) = status["sources"]
     named = ["vocabulary", "kind", "namespace", "name", "wanted", "right", "pending", "blocked", "reasons"]
     assert list(source) == named

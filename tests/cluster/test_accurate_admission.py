@@ -455,7 +455,7 @@ def stored_in_v1(trees: Trees) -> None:
 def test_2_2_an_object_stored_in_the_oldest_version_is_converted_served_and_deleted(trees: Trees) -> None:
     guard(trees)
     eventually(lambda: trees.labels("web").get("app") == "x")
-    eventually(lambda: (trees.sub_namespace("web", "root") or {}).get("status") == {"observedGeneration": 1})
+    trees.until_well("web", "root")
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     eventually(lambda: trees.sub_namespace("web", "root") is None and trees.there("web") is None)
 

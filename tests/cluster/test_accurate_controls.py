@@ -121,7 +121,7 @@ def test_a_paused_namespace_is_not_deleted_with_its_sub_namespace_whose_status_r
     trees.stage.until_seen()
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     eventually(lambda: trees.reason("web", "root") == "Held")
-    (condition,) = trees.status("web", "root")["conditions"]
+    condition = trees.condition("web", "root", "Stalled")
     assert (condition["type"], PAUSED in condition["message"]) == ("Stalled", True)
     assert trees.there("web") is not None
     trees.note("web", {PAUSED: None})
@@ -309,7 +309,7 @@ def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_
         trees.api.delete(trees.path("subnamespaces", "root", "web"))
         assert NO in stage.until_event("Refused", "root", "web")["message"]
         eventually(lambda: trees.reason("web", "root") == "Refused")
-        (condition,) = trees.status("web", "root")["conditions"]
+        condition = trees.condition("web", "root", "Stalled")
         assert (condition["type"], NO in condition["message"]) == ("Stalled", True)
         assert FINALIZER in (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"]
         assert trees.there("web") is not None
@@ -317,7 +317,7 @@ def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_
     eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 
-def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not_change(
+def test_2_3_while_an_admission_policy_refuses_the_namespace_the_condition_ready_says_so(
     trees: Trees, stage: Stage
 ) -> None:
     trees.root()
@@ -329,7 +329,9 @@ def test_2_3_while_an_admission_policy_refuses_the_namespace_the_status_does_not
     with refusing(trees, "CREATE", "web", probe):
         trees.ask("web", "root")
         assert NO in stage.until_event("Refused", "root", "web")["message"]
-        assert trees.status("web", "root") == {}
+        ready = eventually(lambda: trees.condition("web", "root", "Ready"))
+        assert (ready["status"], ready["reason"], NO in ready["message"]) == ("False", "Refused", True)
+        assert "observedGeneration" not in trees.status("web", "root")
         assert trees.there("web") is None
     trees.edit("root", "web", {"spec": {"labels": {"app": "x"}}}, "subnamespaces")
     eventually(lambda: trees.labels("web").get("app") == "x")

@@ -80,6 +80,10 @@ class Original:
         self.api.request("PATCH", path, body, query={"fieldManager": ORIGINAL, "force": "true"}, content_type=APPLY)
 
 
+READY = ["patch subnamespaces/status root/web", "patch subnamespaces/status web/deep"]
+"""The original reports no condition on a SubNamespace in sync."""
+
+
 @pytest.fixture
 def original(trees: Trees) -> Iterator[Original]:
     made = Original(trees)
@@ -115,11 +119,13 @@ def settled(trees: Trees, original: Original) -> None:
 
 
 @pytest.mark.usefixtures("settled")
-def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: Trees) -> None:
+def test_taking_over_only_writes_the_condition_ready_and_then_removals_reach_every_depth(trees: Trees) -> None:
     managers = {entry["manager"] for entry in (trees.get("secrets", "deep", "db") or {})["metadata"]["managedFields"]}
     assert managers == {ORIGINAL}
     trees.serve(massDelete=None)
-    never(lambda: trees.sent(), SETTLED)
+    trees.until_well("web", "root")
+    trees.until_well("deep", "web")
+    never(lambda: trees.sent() != READY, SETTLED)
     trees.label("root", {"team": None})
     trees.note("root", {"note": None})
     for name, above in (("web", "root"), ("deep", "web")):
@@ -146,7 +152,9 @@ def test_the_takeover_removes_a_key_that_the_original_left_on_copies(trees: Tree
     trees.serve()
     trees.until_copied("db", *TREE)
     assert trees.data("deep", "db") == {"k": "1"}
-    assert trees.sent() == ["update secrets deep/db", "update secrets web/db"]
+    trees.until_well("deep", "web")
+    trees.until_well("web", "root")
+    assert trees.sent() == [*READY, "update secrets deep/db", "update secrets web/db"]
 
 
 def test_copies_of_the_original_in_a_cut_namespace_are_deleted_and_a_pasted_one_stays_and_is_listed(
@@ -190,8 +198,11 @@ def test_a_conflict_and_a_moved_sub_namespace_stay_as_the_original_left_them(tre
     }
     original.report("web", "root", {"observedGeneration": 1, "conditions": [stalled]})
     trees.serve()
-    never(lambda: trees.sent(), SETTLED)
-    assert trees.status("web", "root")["conditions"] == [stalled]
+    eventually(lambda: len(trees.status("web", "root")["conditions"]) == 2)
+    never(lambda: trees.sent() != READY[:1], SETTLED)
+    conditions = {condition["type"]: condition for condition in trees.status("web", "root")["conditions"]}
+    assert conditions["Stalled"] == stalled
+    assert (conditions["Ready"]["status"], conditions["Ready"]["reason"]) == ("False", "Conflict")
 
 
 def test_while_the_original_runs_the_vocabulary_waits_unless_takeover_is_set(trees: Trees, stage: Stage) -> None:

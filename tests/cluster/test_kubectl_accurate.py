@@ -557,13 +557,19 @@ def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves
 
 
 def settled(trees: Trees) -> set[str]:
-    """The SubNamespaces that the operator has reconciled without a condition."""
+    """The SubNamespaces that the operator has reconciled without a problem."""
     subs_of_cluster = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
     return {
         f"{sub['metadata']['namespace']}/{sub['metadata']['name']}"
         for sub in subs_of_cluster
-        if (sub.get("status") or {}).get("observedGeneration") and not sub["status"].get("conditions")
+        if (sub.get("status") or {}).get("observedGeneration") and is_ready(sub["status"])
     }
+
+
+def is_ready(status: Json) -> bool:
+    return [(condition["type"], condition["status"]) for condition in status.get("conditions") or ()] == [
+        ("Ready", "True")
+    ]
 
 
 # flags

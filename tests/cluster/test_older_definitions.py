@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.cli.program import samara
 from tests.cluster.support.definitions import CHANGED, undefine
 from tests.cluster.support.fishy import CONFIG, FISHY, TEAM, manifest
 from tests.cluster.support.fishy_folder import CANARY, Folder
@@ -176,6 +177,18 @@ def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage
     assert kinds == {"SubNamespace", "ResourceDistribution", "FishySecret"}
     assert all("404" in why for why in operator.waiting().values())
     others_work(stage)
+    settings = stage.folder / "served.yaml"
+    served = {name: ALL[name] for name in ("secret-copy", "accurate", "resource-distribution", "fishysecret")}
+    settings.write_text(json.dumps({"vocabularies": served}))
+    config = (f"--config={settings}", f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+    shown = samara("status", *config, "-o", "json")
+    assert {entry["kind"].rpartition("/")[2] for entry in shown.json["waiting"]} == kinds
+    for done in (shown, samara("status", *config), samara("plan", *config)):
+        assert done.code == 0
+        assert "not served until its definition is installed: " in done.err
+        assert all(f"no {kind}" in done.err for kind in kinds)
+    settings.write_text(json.dumps({"vocabularies": {"secret-copy": {}}}))
+    assert "definition" not in samara("status", *config).err
 
 
 def fishy(stage: Stage) -> None:
@@ -210,7 +223,8 @@ def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_an
 def test_a_distribution_definition_without_a_status_field_is_reported_and_not_written_in_a_loop(
     stage: Stage, install: Install
 ) -> None:
-    install(without(DISTRIBUTION, "status.succeeded", "status.conditions.[].failedNamespaces"))
+    fields = ("status.succeeded", *(f"status.conditions.[].{name}" for name in ("failedNamespaces", "message")))
+    install(without(DISTRIBUTION, *fields))
     operator = serve(stage, "resource-distribution")
     assert "status.succeeded" in operator.log
     assert operator.waiting() == {}

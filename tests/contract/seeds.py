@@ -1251,8 +1251,8 @@ COUNTS_AND_STATUS = (
     Fault(
         "conditions of other controllers cause a write",
         "status",
-        'if condition.get("type") in status.conditions]',
-        "if condition]",
+        'own = (condition for condition in conditions if condition.get("type") in status.conditions)',
+        "own = conditions",
         by="vocabularies/accurate/test_sub.py::test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write",
     ),
 )
@@ -1417,7 +1417,7 @@ VOCABULARIES = (
         "vocabularies/accurate/sub",
         "if parent is None or parent.deleting or not (is_root(parent) or parent_of(parent)):",
         "if parent is None:",
-        by="vocabularies/accurate/test_sub.py::test_2_3_a_namespace_that_cannot_be_created_leaves_the_status_unchanged",
+        by="vocabularies/accurate/test_sub.py::test_a_namespace_that_cannot_be_created_is_not_ready_and_its_generation_is_not_observed",
     ),
     Fault(
         "a namespace that becomes a root triggers nothing",
@@ -1929,6 +1929,20 @@ KUBE_AND_STORES = (
         "    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:\n",
         "    if False:\n",
         by="secretstores/test_registry.py::test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace",
+    ),
+    Fault(
+        "a namespace that cannot be created is not reported",
+        "vocabularies/accurate/sub",
+        "            return _status_without_namespace(obj, counts)\n",
+        "            return {}\n",
+        by="vocabularies/accurate/test_sub.py::test_a_namespace_that_cannot_be_created_is_not_ready_and_its_generation_is_not_observed",
+    ),
+    Fault(
+        "the order of stored conditions is a reason to write a status",
+        "status",
+        '    return sorted(own, key=lambda condition: str(condition.get("type")))\n',
+        "    return list(own)\n",
+        by="vocabularies/accurate/test_sub.py::test_the_order_in_which_the_server_keeps_our_conditions_is_no_reason_to_write",
     ),
     Fault(
         "one failing document delays all others",

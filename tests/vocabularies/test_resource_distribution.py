@@ -492,6 +492,7 @@ def test_invalid_targets_are_not_counted() -> None:
     status, conditions = status_of(world), conditions_of(world)
     assert (status["desired"], status["succeeded"], status["failed"]) == (0, 0, 0)
     assert conditions["GetResourceFailed"] == {"status": "True", "reason": "Invalid,Refused"}
+    assert all(fault.message in messages_of(world)["GetResourceFailed"] for fault in planned(world).faults)
 
 
 @pytest.mark.parametrize(
@@ -742,7 +743,16 @@ def counted(world: World) -> CopyCounts:
 
 def conditions_of(world: World, tally: CopyCounts | None = None) -> dict[str, dict[str, Any]]:
     conditions = status_of(world, tally)["conditions"]
-    return {condition["type"]: {key: condition[key] for key in condition if key != "type"} for condition in conditions}
+    apart = ("type", "message")
+    return {
+        condition["type"]: {key: condition[key] for key in condition if key not in apart} for condition in conditions
+    }
+
+
+def messages_of(world: World, tally: CopyCounts | None = None) -> dict[str, str]:
+    """The messages of the conditions that are true."""
+    conditions = status_of(world, tally)["conditions"]
+    return {condition["type"]: condition["message"] for condition in conditions if "message" in condition}
 
 
 FINE = {"status": "False", "reason": "Succeeded"}
@@ -784,6 +794,10 @@ def test_conflicts_and_missing_namespaces_have_their_own_conditions() -> None:
         "failedNamespaces": ["b", "zz"],
     }
     assert [kind for kind in SIX if conditions[kind] == FINE] == SIX[:4]
+    messages = messages_of(world)
+    assert messages.keys() == {"ConflictOccurred", "NamespaceNotExists"}
+    assert messages["ConflictOccurred"].startswith("Secret a/db: ")
+    assert messages["NamespaceNotExists"] == "Secret b/db: namespace b is being deleted; and 1 more"
 
 
 def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed_create() -> None:
@@ -793,6 +807,10 @@ def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed
     tally = counted(world)
     tally.mark_blocked(at("a", "db"), "fought", "somebody else's controller")
     tally.mark_blocked(at("b", "db"), "refused", "exceeded quota")
+    assert messages_of(world, tally) == {
+        "CreateResourceFailed": "Secret b/db: exceeded quota",
+        "UpdateResourceFailed": "Secret a/db: somebody else's controller",
+    }
     conditions = conditions_of(world, tally)
     assert conditions["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}
     assert conditions["UpdateResourceFailed"] == {"status": "True", "reason": "Fought", "failedNamespaces": ["a"]}
@@ -825,7 +843,19 @@ def test_the_list_of_namespaces_is_capped_with_a_count_and_sorted() -> None:
 def test_a_condition_has_only_the_fields_of_its_own_type() -> None:
     world = a_world({"includedNamespaces": listed("zz")})
     keys = {key for condition in status_of(world)["conditions"] for key in condition}
-    assert keys == {"type", "status", "reason", "failedNamespaces"}
+    assert keys == {"type", "status", "reason", "message", "failedNamespaces"}
+
+
+def test_the_message_of_a_condition_is_that_of_the_first_namespace_and_is_bounded() -> None:
+    world = a_world()
+    settle(world, RULES)
+    tally = counted(world)
+    tally.mark_blocked(at("b", "db"), "refused", "another quota")
+    tally.mark_blocked(at("a", "db"), "refused", "x" * 5000)
+    message = messages_of(world, tally)["UpdateResourceFailed"]
+    assert message.startswith("Secret a/db: xxx")
+    assert message.endswith("x…; and 1 more")
+    assert len(message) < 1100
 
 
 def test_a_terminating_distribution_gets_no_status() -> None:

@@ -49,12 +49,23 @@ def status_to_write(
     wanted = dict(status.report(source, view, replace(counts, now=now)))
     conditions, stored = wanted.get("conditions"), before.get("conditions") or []
     if isinstance(conditions, list):
-        wanted["conditions"] = [*with_transition_times(conditions, stored, now), *_foreign_conditions(status, stored)]
+        conditions = wanted["conditions"] = [
+            *with_transition_times(conditions, stored, now),
+            *_foreign_conditions(status, stored),
+        ]
     if status.field_manager:  # an apply removes what it leaves out, and keeps the fields of other managers
-        ours = [condition for condition in stored if condition.get("type") in status.conditions]
-        applied = {key: value for key, value in {**before, "conditions": ours}.items() if value}
-        return None if not wanted or wanted == applied else wanted
+        applied = {key: value for key, value in before.items() if value}
+        applied["conditions"] = _own_conditions(status, stored)
+        reported = conditions if isinstance(conditions, list) else []
+        is_applied = {**wanted, "conditions": _own_conditions(status, reported)} == applied
+        return None if not wanted or is_applied else wanted
     return None if wanted.items() <= before.items() else wanted
+
+
+def _own_conditions(status: Status, conditions: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """In one order: after an apply, that of the API server depends on what was there before."""
+    own = (condition for condition in conditions if condition.get("type") in status.conditions)
+    return sorted(own, key=lambda condition: str(condition.get("type")))
 
 
 def _foreign_conditions(status: Status, stored: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:

@@ -62,6 +62,8 @@ class Snapshot:
     """Every object without a mark that managedFields say Samara has written: somebody removed its marks."""
     unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
+    undefined: dict[Kind, str] = field(default_factory=dict)
+    """The custom resources that the API server does not serve, and its answer. Nothing of them exists."""
 
     async def plans(
         self,
@@ -188,9 +190,8 @@ async def list_kind(snapshot: Snapshot, kind: Kind, on_read: OnRead | None = Non
     except (NotFound, Forbidden) as fault:
         if kind == NAMESPACE:
             raise
-        is_resource = kind in snapshot.cache.registry.always_cached
-        if isinstance(fault, Forbidden) or not is_resource:  # a CRD that is not used need not be installed
-            snapshot.unlisted[kind] = str(fault)
+        is_missing_crd = isinstance(fault, NotFound) and kind in snapshot.cache.registry.always_cached
+        (snapshot.undefined if is_missing_crd else snapshot.unlisted)[kind] = str(fault)
 
 
 class _Lister:

@@ -179,6 +179,11 @@ class Trees:
         status: Json = (self.sub_namespace(name, holder) or {}).get("status") or {}
         return status
 
+    def condition(self, name: str, holder: str, type_: str) -> Json:
+        """The condition of this type, or an empty mapping."""
+        conditions = self.status(name, holder).get("conditions", ())
+        return next((condition for condition in conditions if condition["type"] == type_), {})
+
     def reason(self, name: str, holder: str) -> str:
         """The reason of its stalled condition, or an empty text."""
         reasons = [
@@ -195,7 +200,8 @@ class Trees:
             live = self.sub_namespace(name, holder) or {"metadata": {"generation": 0}}
             status = live.get("status") or {}
             seen = status.get("observedGeneration") == live["metadata"]["generation"]
-            return seen and "conditions" not in status and self.there(name) is not None
+            types = [condition["type"] for condition in status.get("conditions", ()) if condition["status"] == "True"]
+            return seen and types == ["Ready"] and self.there(name) is not None
 
         eventually(is_well)
 

@@ -17,6 +17,14 @@ from samara.vocabularies.accurate.convert import convert
 
 V1, ALPHA, V2 = "accurate.cybozu.com/v1", "accurate.cybozu.com/v2alpha1", "accurate.cybozu.com/v2"
 OBSERVED = "internal.accurate.cybozu.com/observed-generation"
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Created",
+    "message": "namespace web exists below root",
+    "observedGeneration": 3,
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 CONDITIONS = "internal.accurate.cybozu.com/conditions"
 Json = dict[str, Any]
 STALLED: Json = {
@@ -53,6 +61,10 @@ WORDS: list[tuple[object, str | None]] = [
     ({"observedGeneration": 3, "conditions": [{**STALLED, "status": "False"}]}, None),
     ({"observedGeneration": 3, "conditions": [{**STALLED, "type": "Other"}]}, None),
     ({"observedGeneration": 3}, "ok"),
+    ({"observedGeneration": 3, "conditions": [READY]}, "ok"),
+    ({"observedGeneration": 2, "conditions": [READY]}, None),
+    ({"observedGeneration": 3, "conditions": [{**READY, "status": "False"}]}, None),
+    ({"observedGeneration": 3, "conditions": [{**READY, "status": "False"}, STALLED]}, "conflict"),
     ({"observedGeneration": 3, "conditions": []}, "ok"),
     ({"observedGeneration": 2}, None),
     ({"observedGeneration": 0}, None),

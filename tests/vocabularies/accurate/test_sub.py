@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 import pytest
@@ -58,10 +59,25 @@ def made(guard: bool = True, **terms: bool) -> World:
 
 
 def condition(world: World, ref: Ref) -> dict[str, object] | None:
-    """The only condition. None if there is none."""
-    conditions = status_of(world.objects[ref]).get("conditions") or []
-    assert len(conditions) <= 1
-    return conditions[0] if conditions else None
+    """The condition Stalled. None if there is none. The condition Ready says the contrary, with the same words."""
+    conditions = {condition["type"]: condition for condition in status_of(world.objects[ref]).get("conditions") or []}
+    stalled, reported = conditions.get("Stalled"), conditions.get("Ready")
+    if stalled is not None:
+        assert reported == {**stalled, "type": "Ready", "status": "False"}
+    return stalled
+
+
+def ready(world: World, ref: Ref) -> tuple[str, str, str]:
+    """Status, reason and message of the condition Ready."""
+    [reported] = [entry for entry in status_of(world.objects[ref])["conditions"] if entry["type"] == "Ready"]
+    return reported["status"], reported["reason"], reported["message"]
+
+
+def is_well(world: World, ref: Ref) -> bool:
+    """True if the status is complete and says that the namespace exists."""
+    status = status_of(world.objects[ref])
+    types = [condition["type"] for condition in status["conditions"]]
+    return (status["observedGeneration"], types, ready(world, ref)[0]) == (1, ["Ready"], "True")
 
 
 def deletions(writes: list[Write]) -> list[str]:
@@ -74,8 +90,14 @@ def follow_events(world: World, act: object) -> None:
     assert settled(world) == [], "the events of the act must cause every write"
 
 
-def test_2_3_a_successful_status_has_the_generation_and_no_condition() -> None:
-    assert status_of(made().objects[at_sub()]) == {"observedGeneration": 1}
+def test_2_3_a_successful_status_has_the_generation_and_is_ready() -> None:
+    message = "namespace a exists below r"
+    assert status_of(made().objects[at_sub()]) == {
+        "observedGeneration": 1,
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Created", "message": message, "observedGeneration": 1}
+        ],
+    }
 
 
 def test_2_3_a_conflict_is_one_condition() -> None:
@@ -97,7 +119,7 @@ def test_2_3_a_condition_disappears_when_its_cause_is_gone() -> None:
     root(world), world.namespace("a"), a_sub(world, "a", "r")
     settled(world)
     follow_events(world, lambda world: set_roles(world, "a", parent="r"))
-    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert is_well(world, at_sub())
 
 
 def test_2_3_the_transition_time_of_a_condition_stays_while_its_status_stays() -> None:
@@ -119,9 +141,26 @@ def test_2_3_an_applied_status_loses_a_condition_that_it_does_not_repeat() -> No
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     stale = {"observedGeneration": 1, "conditions": [{"type": "Stalled", "status": "True"}]}
     have = world.edit(have.ref, status=a_field("status", stale))
-    assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
+    assert types_in(status_to_write(status, have, world, CopyCounts(), "now")) == ["Ready"]
     assert status is not None
     assert status.field_manager == ACCURATE_MANAGER
+
+
+def written_conditions(world: World) -> list[dict[str, object]]:
+    """The conditions of the SubNamespace with their transition times, which the world leaves out."""
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    written = status_to_write(status, have, world, CopyCounts(), "then")
+    assert written is not None
+    conditions = written["conditions"]
+    assert isinstance(conditions, list)
+    return conditions
+
+
+def types_in(written: Mapping[str, object] | None) -> list[str]:
+    assert written is not None
+    conditions = written["conditions"]
+    assert isinstance(conditions, list)
+    return [condition["type"] for condition in conditions]
 
 
 @pytest.mark.parametrize("theirs", [[], [{"type": "Audited", "status": "True"}]])
@@ -131,23 +170,45 @@ def test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to
     """They stay, because server-side apply keeps the conditions that another field manager applied."""
     world = made()
     status, have = world.registry[SUB].status, world.objects[at_sub()]
-    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": theirs}))
+    ours = written_conditions(world)
+    have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": [*theirs, *ours]}))
     assert status_to_write(status, have, world, CopyCounts(), "now") is None
-    stale = [*theirs, {"type": "Stalled", "status": "True"}]
+    stale = [*theirs, {"type": "Stalled", "status": "True"}, *ours]
     have = world.edit(have.ref, status=a_field("status", {"observedGeneration": 1, "conditions": stale}))
-    assert status_to_write(status, have, world, CopyCounts(), "now") == {"observedGeneration": 1}
+    assert types_in(status_to_write(status, have, world, CopyCounts(), "now")) == ["Ready"]
     set_roles(world, "a", type="root")
     written = status_to_write(status, have, world, CopyCounts(), "now")
-    assert written is not None
-    types = [condition["type"] for condition in written["conditions"]]  # type: ignore[attr-defined]
-    assert types == ["Stalled"], "conditions of other controllers are not written"
+    assert types_in(written) == ["Ready", "Stalled"], "conditions of other controllers are not written"
 
 
-def test_2_3_a_namespace_that_cannot_be_created_leaves_the_status_unchanged() -> None:
+def test_the_order_in_which_the_server_keeps_our_conditions_is_no_reason_to_write() -> None:
+    world = a_world()
+    root(world), world.namespace("a"), a_sub(world, "a", "r")
+    settled(world)
+    status, have = world.registry[SUB].status, world.objects[at_sub()]
+    turned = {**status_of(have), "conditions": written_conditions(world)[::-1]}
+    have = world.edit(have.ref, status=a_field("status", turned))
+    assert status_to_write(status, have, world, CopyCounts(), "now") is None
+
+
+def test_a_namespace_that_cannot_be_created_is_not_ready_and_its_generation_is_not_observed() -> None:
     world = a_world()
     world.namespace("plain"), a_sub(world, "a", "plain")
-    assert settled(world) == []
-    assert world.objects[at_sub("a", "plain")].status is None
+    settled(world)
+    assert "observedGeneration" not in status_of(world.objects[at_sub("a", "plain")])
+    message = "namespace a cannot be created: namespace plain is neither a root nor a sub namespace"
+    assert ready(world, at_sub("a", "plain")) == ("False", "Refused", message)
+    follow_events(world, lambda world: set_roles(world, "plain", type="root"))
+    assert is_well(world, at_sub("a", "plain"))
+
+
+def test_a_namespace_that_is_gone_and_cannot_be_created_again_is_not_ready() -> None:
+    world = made()
+    set_roles(world, "r")
+    world.delete(namespace_ref("a"))
+    settled(world)
+    assert status_of(world.objects[at_sub()])["observedGeneration"] == 1
+    assert ready(world, at_sub())[:2] == ("False", "Refused")
 
 
 def test_2_4_a_missing_namespace_is_created_with_two_labels() -> None:
@@ -166,10 +227,12 @@ def test_2_4_a_namespace_below_the_parent_is_healthy_even_while_it_terminates() 
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r")
     world.terminate("a")
     settled(world)
-    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert condition(world, at_sub()) is None
+    assert ready(world, at_sub())[:2] == ("False", "Terminating")
     assert blocked(world, key()) == []
     follow_events(world, lambda world: world.edit(namespace_ref("a"), finalizers=()))
     assert not namespace(world, "a").deleting, "it is created again"
+    assert is_well(world, at_sub())
 
 
 @pytest.mark.parametrize("roles", [{}, {"parent": "q"}, {"type": "root"}, {"template": "q"}])
@@ -372,12 +435,12 @@ def test_2_6_the_status_of_a_sub_namespace_that_waits_for_children_names_what_to
 
 
 def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
-    """The condition that would be written on a terminating SubNamespace."""
+    """The condition Stalled that would be written on a terminating SubNamespace."""
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     written = status_to_write(status, have, world, tally, "now") or {}
     reported = written.get("conditions")
     assert isinstance(reported, list | None)
-    return reported[0] if reported else None
+    return next((condition for condition in reported or () if condition["type"] == "Stalled"), None)
 
 
 def test_row_25_the_status_of_a_held_sub_namespace_names_the_command_to_release_it() -> None:
@@ -556,7 +619,7 @@ def test_row_18_no_status_is_written_before_the_finalizer_is_set() -> None:
     root(world), sub(world, "a", "r"), a_sub(world, "a", "r", guard=False)
     settle(world, RULES, fates=["done", "dropped"])
     assert world.objects[at_sub()].finalizers == (FINALIZER,)
-    assert status_of(world.objects[at_sub()]) == {"observedGeneration": 1}
+    assert is_well(world, at_sub())
 
 
 def test_row_18_a_removed_finalizer_is_not_added_again_once_there_is_a_status() -> None:

@@ -13,7 +13,7 @@ import click
 from samara.cli.advice import advise
 from samara.cli.files import Text, read_texts
 from samara.cli.inspect.caused import caused_by_manifests
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
+from samara.cli.inspect.cluster_plans import ClusterPlans, note_waiting, plan_cluster, take_snapshot
 from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import (
     VERBS,
@@ -125,6 +125,7 @@ async def _forecast(session: Session, files: list[Text], namespace: str | None, 
             snapshot = await take_snapshot(session)  # the forecast has changed the first one
         await overlay_manifests(snapshot, files, namespace or session.access.namespace, session.note_once)
     cluster = await plan_cluster(session, snapshot)
+    note_waiting(session, snapshot)
     planned = await forecast(session, cluster)
     if files:
         planned = caused_by_manifests(without_manifests, planned)

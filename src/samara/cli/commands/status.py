@@ -10,7 +10,7 @@ import click
 
 from samara.cli.advice import ADVICE, advise
 from samara.cli.filters import Filter, filter_flags
-from samara.cli.inspect.cluster_plans import plan_cluster
+from samara.cli.inspect.cluster_plans import note_waiting, plan_cluster
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
@@ -75,9 +75,13 @@ async def _status(session: Session, chosen: Filter) -> Json:
         source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if exists(cluster, key)
     ]
     records = [_hold_as_json(record) for _, record in sorted(held.items())]
+    waiting = note_waiting(session, cluster.snapshot)
     return {
         "sources": [source for source in sources if _is_chosen(source, chosen)],
         "held": [record for record in records if _is_held_chosen(record, chosen)],
+        "waiting": [
+            {"vocabulary": entry.vocabulary, "kind": str(entry.kind), "message": entry.message} for entry in waiting
+        ],
     }
 
 

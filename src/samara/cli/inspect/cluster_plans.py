@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from samara.assembly import store_config
 from samara.cli.inspect.reported import read_secret_paths, with_operator_readings
@@ -86,6 +87,25 @@ async def take_full_snapshot(session: Session) -> Snapshot:
         kinds = sample(left_out)
         session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")
     return snapshot
+
+
+class Waiting(NamedTuple):
+    """A vocabulary that the settings serve, and that waits for its definition."""
+
+    vocabulary: str
+    kind: Kind
+    message: str
+
+
+def note_waiting(session: Session, snapshot: Snapshot) -> list[Waiting]:
+    """The vocabularies that wait for their definition. Prints a note about all of them."""
+    served = [source_type for source_type in snapshot.cache.registry.source_types if source_type.enabled]
+    kinds = {source_type.resource: source_type.vocabulary for source_type in served if source_type.resource is not None}
+    waiting = [Waiting(kinds[kind], kind, why) for kind, why in snapshot.undefined.items() if kind in kinds]
+    if waiting:
+        named = ", ".join(f"{entry.vocabulary} (no {entry.kind.name})" for entry in waiting)
+        session.note_once(f"not served until its definition is installed: {named}; `samara crds` prints them")
+    return waiting
 
 
 async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> ClusterPlans:

@@ -16,7 +16,7 @@ from samara.vocabularies.accurate.labels import GROUP
 V1, V2_ALPHA_1, V2 = (f"{GROUP}/{version}" for version in ("v1", "v2alpha1", "v2"))
 OBSERVED = f"internal.{GROUP}/observed-generation"
 CONDITIONS = f"internal.{GROUP}/conditions"
-STALLED = "Stalled"
+READY, STALLED = "Ready", "Stalled"
 OK, CONFLICT = "ok", "conflict"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64_LIMIT = 2**63
@@ -52,7 +52,8 @@ def _status_v1(observed: int, conditions: list[Json], generation: int) -> str:
     """The status in the oldest version: a word, or an empty text if there is none yet."""
     if any(condition.get("type") == STALLED and condition.get("status") == "True" for condition in conditions):
         return CONFLICT
-    return OK if observed and observed == generation and not conditions else ""
+    is_well = all(condition.get("type") == READY and condition.get("status") == "True" for condition in conditions)
+    return OK if observed and observed == generation and is_well else ""
 
 
 def _from_v1(obj: Mapping[str, Any]) -> Json:

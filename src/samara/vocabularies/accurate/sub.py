@@ -43,7 +43,7 @@ from samara.vocabularies.accurate.labels import (
 )
 
 SUB = f"{NAME}:sub"
-STALLED = "Stalled"
+READY, STALLED = "Ready", "Stalled"
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
 MAX_ANNOTATION_BYTES = 256 * 1024
@@ -71,7 +71,7 @@ class SubNamespaces:
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
-            status=Status(self.report, frozenset({STALLED}), field_manager=ACCURATE_MANAGER),
+            status=Status(self.report, frozenset({READY, STALLED}), field_manager=ACCURATE_MANAGER),
             hierarchy=Hierarchy(frozenset({PARENT})),
             per_namespace=False,
         )
@@ -183,12 +183,12 @@ class SubNamespaces:
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._status_while_deleting(obj, namespace, view, counts)
-        if namespace is None and not self.is_reserved(name):
-            return {}  # the namespace is not created yet
         if _is_new(obj) and FINALIZER not in obj.finalizers:
             return {}  # the finalizer comes first: once there is a status, it is not added any more
+        if namespace is None and not self.is_reserved(name):
+            return _status_without_namespace(obj, counts)
         if namespace is not None and _is_child(namespace, obj.ref):
-            return {"observedGeneration": obj.generation}
+            return {"observedGeneration": obj.generation, "conditions": [_ready(obj, namespace)]}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
         return _stalled(obj, "Conflict", CONFLICT)
@@ -241,11 +241,33 @@ def _reserved(name: str) -> str:
     return f"The name {name} is reserved"
 
 
+def _ready(obj: Object, namespace: Object) -> Mapping[str, object]:
+    name, generation = namespace.ref.name, obj.generation
+    if namespace.deleting:
+        message = f"namespace {name} is being deleted; it is created again once it is gone"
+        return condition(READY, False, "Terminating", message, generation)
+    return condition(READY, True, "Created", f"namespace {name} exists below {obj.ref.namespace}", generation)
+
+
+def _status_without_namespace(obj: Object, counts: CopyCounts) -> Mapping[str, object]:
+    """Why the namespace cannot be created. The generation counts as observed only once it has been created."""
+    observed = {key: value for key, value in status_of(obj).items() if key == "observedGeneration"}
+    for reason, problems in counts.by_reason().items():
+        for ref, problem in problems.items():
+            message = f"namespace {ref.name} cannot be created: {problem.shown(ref)}"
+            shown = reason.title().replace("-", "")
+            return {**observed, "conditions": [condition(READY, False, shown, message, obj.generation)]}
+    return {}
+
+
 def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
     generation = obj.generation
     return {
         "observedGeneration": generation,
-        "conditions": [condition(STALLED, True, reason, message, generation)],
+        "conditions": [
+            condition(READY, False, reason, message, generation),
+            condition(STALLED, True, reason, message, generation),
+        ],
     }
 
 

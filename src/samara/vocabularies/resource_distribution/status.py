@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
 
-from samara.core.copy_counts import CopyCounts
+from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import Fault
 from samara.core.model import Ref
 
@@ -21,6 +21,8 @@ TYPES = (GET, CREATE, UPDATE, DELETE, CONFLICT, NO_NAMESPACE)
 MAX_LISTED = 50
 """Namespaces in one condition. The names of ten thousand namespaces would not fit into one object."""
 SUCCEEDED = "Succeeded"
+MAX_MESSAGE = 1000
+"""Characters of a message. That of the API server about a refused write can be long."""
 _REASONS = {
     "conflict": "Conflict",
     "no-namespace": "NoNamespace",
@@ -39,11 +41,12 @@ def status(
 
     With a fault, no copy counts as succeeded, because the existing copies are of an earlier spec.
     """
+    faults = tuple(faults)
     fault_reasons = {fault.reason for fault in faults}
     desired, succeeded = counts.wanted, 0 if fault_reasons else counts.in_sync
     problems = _problems(counts, exists)
     if fault_reasons:
-        _report_faults(problems, fault_reasons, counts.names)
+        _report_faults(problems, faults, counts.names)
     return {
         "desired": desired,
         "succeeded": succeeded,
@@ -54,26 +57,31 @@ def status(
 
 
 class Problem:
-    """The namespaces with one type of problem, and its reasons."""
+    """The namespaces with one type of problem, its reasons, and what is wrong in the first of the namespaces."""
 
-    __slots__ = ("namespaces", "reasons")
+    __slots__ = ("message", "namespaces", "reasons", "sample")
 
     def __init__(self) -> None:
         self.namespaces: set[str] = set()
         self.reasons: set[str] = set()
+        self.sample = ""
+        self.message = ""
 
-    def note(self, namespace: str, reason: str) -> None:
+    def note(self, ref: Ref, problem: NotInSync) -> None:
+        namespace = ref.namespace
         self.namespaces.add(namespace)
-        self.reasons.add(_REASONS.get(reason, reason))
+        self.reasons.add(_REASONS.get(problem.reason, problem.reason))
+        if not self.sample or namespace < self.sample:
+            self.sample, self.message = namespace, f"{ref}: {problem.shown(ref)}"
 
 
 def _problems(counts: CopyCounts, exists: Callable[[Ref], bool]) -> dict[str, Problem]:
     problems = {condition: Problem() for condition in TYPES}
     for reason, copies in counts.by_reason().items():
-        for ref in copies:
-            problems[_type_of(reason, ref, exists)].note(ref.namespace, reason)
+        for ref, problem in copies.items():
+            problems[_type_of(reason, ref, exists)].note(ref, problem)
     for ref, removal in counts.removals.items():
-        problems[DELETE].note(ref.namespace, removal.reason)
+        problems[DELETE].note(ref, removal)
     return problems
 
 
@@ -87,11 +95,12 @@ def _type_of(reason: str, ref: Ref, exists: Callable[[Ref], bool]) -> str:
             return UPDATE if exists(ref) else CREATE
 
 
-def _report_faults(problems: dict[str, Problem], reasons: Iterable[str], targets: Iterable[str]) -> None:
-    """Reports the reasons for every target that exists and has no conflict, in place of failed creates and updates."""
+def _report_faults(problems: dict[str, Problem], faults: Collection[Fault], targets: Iterable[str]) -> None:
+    """Reports the faults for every target that exists and has no conflict, in place of failed creates and updates."""
     for condition in (CREATE, UPDATE):
         problems[condition] = Problem()
-    problems[GET].reasons.update(reasons)
+    problems[GET].reasons.update(fault.reason for fault in faults)
+    problems[GET].message = "; ".join(dict.fromkeys(fault.message for fault in faults))
     others = problems[CONFLICT].namespaces | problems[NO_NAMESPACE].namespaces
     problems[GET].namespaces.update(target for target in targets if target not in others)
 
@@ -100,8 +109,21 @@ def _condition(type_: str, problem: Problem) -> dict[str, object]:
     """The condition without its transition time, which `with_transition_times` adds. Commas join several reasons."""
     if not problem.reasons:
         return {"type": type_, "status": "False", "reason": SUCCEEDED}
-    reported: dict[str, object] = {"type": type_, "status": "True", "reason": ",".join(sorted(problem.reasons))}
+    reported: dict[str, object] = {
+        "type": type_,
+        "status": "True",
+        "reason": ",".join(sorted(problem.reasons)),
+        "message": _message(problem),
+    }
     return {**reported, "failedNamespaces": _truncated(problem.namespaces)} if problem.namespaces else reported
+
+
+def _message(problem: Problem) -> str:
+    """What is wrong in the first namespace, and in how many others something is."""
+    text, others = problem.message, len(problem.namespaces) - 1
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]}…"
+    return f"{text}; and {others} more" if problem.sample and others > 0 else text
 
 
 def _truncated(namespaces: Collection[str]) -> list[str]:
