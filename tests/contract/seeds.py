@@ -1731,6 +1731,21 @@ KUBE_AND_STORES = (
         by="admission/test_admission.py::test_large_requests_are_bounded_together_and_displace_no_ordinary_one",
     ),
     Fault(
+        "every Lease is believed to be the original's",
+        "./environment",
+        "if await _may_run_in(client, namespace, vocabulary)]",
+        "if namespace]",
+        by="test_environment.py::test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed",
+    ),
+    Fault(
+        "the naming policies are checked by admission only",
+        "vocabularies/accurate/sub",
+        "        if fault is not None:\n            return Desired(",
+        "        if False:\n            return Desired(",
+        by="vocabularies/accurate/test_sub.py::"
+        "test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it",
+    ),
+    Fault(
         "one failing document delays all others",
         "secretstores/schedule",
         "self._failures if repeated and self._failures else self._failures + 1",

@@ -22,7 +22,7 @@ from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
-from samara.kube.queries import CRD
+from samara.kube.queries import CRD, REVIEW_OF_OTHERS, SERVICE_ACCOUNT
 from samara.settings import Settings
 
 GROUP = "rbac.authorization.k8s.io"
@@ -163,7 +163,12 @@ def _vocabulary_names(source_types: Iterable[SourceType]) -> str:
 def _original_rules(settings: Settings) -> list[Rule]:
     if not any(leases_of_originals(settings)):
         return []
-    return [Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true")]
+    holder = "to find out whether the original can hold that Lease: an account in its namespace has cluster-wide rights"
+    return [
+        Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true"),
+        Rule(SERVICE_ACCOUNT, ("list",), holder),
+        Rule(REVIEW_OF_OTHERS, ("create",), holder),
+    ]
 
 
 def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:

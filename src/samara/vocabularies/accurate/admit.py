@@ -28,7 +28,7 @@ from samara.vocabularies.accurate.labels import (
     parent_of,
     template_of,
 )
-from samara.vocabularies.accurate.sub import spec_faults, spec_of
+from samara.vocabularies.accurate.sub import NamingRefusal, naming_fault, root_above, spec_faults, spec_of
 from samara.vocabularies.accurate.tree import CIRCULAR, role_faults
 
 LOOP = Refused(CIRCULAR)
@@ -40,8 +40,7 @@ Faults = Iterator[str]
 class AdmitRules:
     """The settings that admission depends on."""
 
-    naming_refusal: Callable[[str, str], tuple[str, str] | None]
-    """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
+    naming_refusal: NamingRefusal
     is_reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
@@ -176,41 +175,16 @@ def _location_faults(new: Object, view: View) -> Faults:
 
 def _name_faults(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
     """The name is validated on creation only, so that a later change of the spec is not refused for its name."""
-    root = _root_above(new.ref.namespace, view)
-    if isinstance(root, Refused):
-        yield root
-    elif old is None:
-        yield from _policy_faults(new, root, rules)
-
-
-def _policy_faults(new: Object, root: str, rules: AdmitRules) -> Faults:
-    name, namespace = new.ref.name, new.ref.namespace
-    try:
-        policy = rules.naming_refusal(name, root)
-    except ValueError as fault:
-        yield Undecidable(f"the naming policies cannot be applied: {fault}")
+    if old is not None:
+        root = root_above(new.ref.namespace, view)
+        if isinstance(root, Refused):
+            yield root
         return
-    if policy is not None:
-        details = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
-        yield Refused(f"namespace {namespace} is not match naming policies: namespace - {details}")
-    if rules.is_reserved(name):
-        yield Refused(f"namespace {name} is reserved: a sub-namespace cannot have this name")
-
-
-def _root_above(name: str, view: View) -> str:
-    """The name of the nearest ancestor that is a root. A `Refused` if there is none."""
-    seen: set[str] = set()
-    while name not in seen:
-        seen.add(name)
-        namespace = view.get(namespace_ref(name))
-        if namespace is None:
-            return Refused(f"namespace {name} is not found")
-        if is_root(namespace):
-            return name
-        if not parent_of(namespace):
-            return Refused(f"namespace {name} is not found to be a root or a sub namespace")
-        name = parent_of(namespace)
-    return LOOP
+    fault = naming_fault(new.ref, view, rules.naming_refusal)
+    if fault is not None:
+        yield fault
+    if rules.is_reserved(new.ref.name):
+        yield Refused(f"namespace {new.ref.name} is reserved: a sub-namespace cannot have this name")
 
 
 def _sub_deletion_faults(old: Object, view: View, rules: AdmitRules) -> Faults:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from samara.core.admission import Refused, Undecidable
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
 from samara.core.metadata_keys import PAUSED
@@ -41,8 +42,11 @@ from samara.vocabularies.accurate.labels import (
     is_root,
     parent_of,
 )
+from samara.vocabularies.accurate.tree import CIRCULAR
 
 SUB = f"{NAME}:sub"
+NamingRefusal = Callable[[str, str], tuple[str, str] | None]
+"""The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
 STALLED = "Stalled"
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
@@ -139,8 +143,18 @@ class SubNamespaces:
         if parent is None or parent.deleting or not (is_root(parent) or parent_of(parent)):
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
+
+        # Its name is allowed. Admission has checked that, unless nobody answered when the SubNamespace was created.
+        fault = self._naming_fault(source, view)
+        if fault is not None:
+            return Desired(blocked=(BlockedTarget(ref, "refused", fault),))
         labels = {CREATED_BY: NAME, PARENT: source.namespace}
         return Desired((Copy(ref, Template(Content(), labels, adopt=Adopt.NEVER), by_name=True),))
+
+    def _naming_fault(self, source: Ref, view: View) -> str | None:
+        naming = self.config.naming
+        fault = naming_fault(source, view, naming.refusal) if naming.policies else None
+        return None if fault is None else str(fault)
 
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
         """The namespace is deleted if it is below this one, has no children, and this one is not being deleted.
@@ -183,7 +197,8 @@ class SubNamespaces:
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._status_while_deleting(obj, namespace, view, counts)
-        if namespace is None and not self.is_reserved(name):
+        fault = self._naming_fault(obj.ref, view) if namespace is None else None
+        if namespace is None and fault is None and not self.is_reserved(name):
             return {}  # the namespace is not created yet
         if _is_new(obj) and FINALIZER not in obj.finalizers:
             return {}  # the finalizer comes first: once there is a status, it is not added any more
@@ -191,6 +206,8 @@ class SubNamespaces:
             return {"observedGeneration": obj.generation}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
+        if fault is not None:
+            return _stalled(obj, "Refused", fault)
         return _stalled(obj, "Conflict", CONFLICT)
 
     def _status_while_deleting(
@@ -247,6 +264,37 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
         "observedGeneration": generation,
         "conditions": [condition(STALLED, True, reason, message, generation)],
     }
+
+
+def naming_fault(sub: Ref, view: View, refusal: NamingRefusal) -> Refused | Undecidable | None:
+    """Why the naming policies forbid the name of a SubNamespace. None if they do not."""
+    root = root_above(sub.namespace, view)
+    if isinstance(root, Refused):
+        return root
+    try:
+        policy = refusal(sub.name, root)
+    except ValueError as fault:
+        return Undecidable(f"the naming policies cannot be applied: {fault}")
+    if policy is None:
+        return None
+    details = f"target={sub.name} root={root} denied policy - root={policy[0]} match={policy[1]}"
+    return Refused(f"namespace {sub.namespace} is not match naming policies: namespace - {details}")
+
+
+def root_above(name: str, view: View) -> str | Refused:
+    """The name of the nearest ancestor that is a root. A `Refused` if there is none."""
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        namespace = view.get(namespace_ref(name))
+        if namespace is None:
+            return Refused(f"namespace {name} is not found")
+        if is_root(namespace):
+            return name
+        if not parent_of(namespace):
+            return Refused(f"namespace {name} is not found to be a root or a sub namespace")
+        name = parent_of(namespace)
+    return Refused(CIRCULAR)
 
 
 def spec_of(sub: Object) -> Mapping[str, object]:
