@@ -1306,8 +1306,8 @@ VOCABULARIES = (
     Fault(
         "the naming policy is applied on every update",
         "vocabularies/accurate/admit",
-        "    elif old is None:\n",
-        "    else:\n",
+        "    if old is not None:\n        root =",
+        "    if old is None:\n        root =",
         by="vocabularies/accurate/test_admit.py::test_3_2_a_name_is_validated_on_creation_only",
     ),
     Fault(

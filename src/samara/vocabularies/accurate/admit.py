@@ -44,6 +44,8 @@ class AdmitRules:
     is_reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
+    is_strict: bool = False
+    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[st
         return () if old is None or old.deleting else _first(_namespace_deletion_faults(old, view, rules))
     if new.deleting:
         return ()
-    update_faults = _update_faults(old, new, view) if old is not None else iter(())
+    update_faults = _update_faults(old, new, view, rules) if old is not None else iter(())
     return _first(chain(update_faults, _label_faults(old, new, view)))
 
 
@@ -86,9 +88,9 @@ def _first(faults: Iterable[str]) -> tuple[str, ...]:
 # Namespaces
 
 
-def _update_faults(old: Object, new: Object, view: View) -> Faults:
+def _update_faults(old: Object, new: Object, view: View, rules: AdmitRules) -> Faults:
     """In an update, every ancestor exists, and no child or instance loses its parent or template."""
-    yield from _ancestor_faults(new, view)
+    yield from _ancestor_faults(new, view, rules)
     name, orphans = new.ref.name, Refused(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
         if is_root(old) and has_children(old.ref.name, view):
@@ -99,12 +101,13 @@ def _update_faults(old: Object, new: Object, view: View) -> Faults:
         yield orphans
 
 
-def _ancestor_faults(new: Object, view: View) -> Faults:
+def _ancestor_faults(new: Object, view: View, rules: AdmitRules) -> Faults:
     above = list(ancestors(new, view))
     if above and above[-1] in (new.ref.name, *above[:-1]):
         yield LOOP
     elif above and view.get(namespace_ref(above[-1])) is None:
-        yield Refused(f"parent namespace does not exist: {above[-1]}")
+        is_named = not rules.is_strict or len(above) == 1
+        yield Refused(f"parent namespace does not exist{f': {above[-1]}' if is_named else ', further up in its tree'}")
 
 
 def _label_faults(old: Object | None, new: Object, view: View) -> Faults:
@@ -176,11 +179,11 @@ def _location_faults(new: Object, view: View) -> Faults:
 def _name_faults(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
     """The name is validated on creation only, so that a later change of the spec is not refused for its name."""
     if old is not None:
-        root = root_above(new.ref.namespace, view)
+        root = root_above(new.ref.namespace, view, rules.is_strict)
         if isinstance(root, Refused):
             yield root
         return
-    fault = naming_fault(new.ref, view, rules.naming_refusal)
+    fault = naming_fault(new.ref, view, rules.naming_refusal, rules.is_strict)
     if fault is not None:
         yield fault
     if rules.is_reserved(new.ref.name):

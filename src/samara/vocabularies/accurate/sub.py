@@ -64,6 +64,8 @@ class SubNamespaces:
     cascading: bool
     is_reserved: Callable[[str], bool]
     config: Config = field(default_factory=Config)
+    is_strict: bool = False
+    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
 
     def source_type(self, managers: frozenset[str]) -> SourceType:
         return SourceType(
@@ -153,7 +155,7 @@ class SubNamespaces:
 
     def _naming_fault(self, source: Ref, view: View) -> str | None:
         naming = self.config.naming
-        fault = naming_fault(source, view, naming.refusal) if naming.policies else None
+        fault = naming_fault(source, view, naming.refusal, self.is_strict) if naming.policies else None
         return None if fault is None else str(fault)
 
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
@@ -266,23 +268,37 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
     }
 
 
-def naming_fault(sub: Ref, view: View, refusal: NamingRefusal) -> Refused | Undecidable | None:
-    """Why the naming policies forbid the name of a SubNamespace. None if they do not."""
-    root = root_above(sub.namespace, view)
+def naming_fault(sub: Ref, view: View, refusal: NamingRefusal, is_strict: bool = False) -> Refused | Undecidable | None:
+    """Why the naming policies forbid the name of a SubNamespace. None if they do not.
+
+    Under `tenancy: strict` the message names neither the root nor the policy, which tell how others are named.
+    """
+    root = root_above(sub.namespace, view, is_strict)
     if isinstance(root, Refused):
         return root
     try:
         policy = refusal(sub.name, root)
     except ValueError as fault:
-        return Undecidable(f"the naming policies cannot be applied: {fault}")
+        return Undecidable("the naming policies cannot be applied" + ("" if is_strict else f": {fault}"))
     if policy is None:
         return None
-    details = f"target={sub.name} root={root} denied policy - root={policy[0]} match={policy[1]}"
+    reason = "" if is_strict else f" root={root} denied policy - root={policy[0]} match={policy[1]}"
+    details = f"target={sub.name}{reason}"
     return Refused(f"namespace {sub.namespace} is not match naming policies: namespace - {details}")
 
 
-def root_above(name: str, view: View) -> str | Refused:
-    """The name of the nearest ancestor that is a root. A `Refused` if there is none."""
+def root_above(name: str, view: View, is_strict: bool = False) -> str | Refused:
+    """The name of the nearest ancestor that is a root. A `Refused` if there is none.
+
+    Under `tenancy: strict` it names only the namespace below, which its readers know.
+    """
+    root = _root_above(name, view)
+    if isinstance(root, Refused) and is_strict:
+        return Refused(f"namespace {name} is not found to be below a root")
+    return root
+
+
+def _root_above(name: str, view: View) -> str | Refused:
     seen: set[str] = set()
     while name not in seen:
         seen.add(name)
