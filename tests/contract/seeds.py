@@ -1746,6 +1746,22 @@ KUBE_AND_STORES = (
         "test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it",
     ),
     Fault(
+        "an Event names the namespaces of others under strict tenancy",
+        "engine/events",
+        "if namespace == own or namespace in listed}",
+        "if True}",
+        by="engine/test_event_recorder.py::"
+        "test_under_strict_tenancy_an_event_counts_the_namespaces_that_the_source_does_not_name",
+    ),
+    Fault(
+        "a refusal names a policy under strict tenancy",
+        "vocabularies/accurate/sub",
+        'reason = "" if is_strict else',
+        'reason = "" if False else',
+        by="vocabularies/accurate/test_admit.py::"
+        "test_under_strict_tenancy_a_refusal_by_a_naming_policy_names_neither_root_nor_policy",
+    ),
+    Fault(
         "one failing document delays all others",
         "secretstores/schedule",
         "self._failures if repeated and self._failures else self._failures + 1",

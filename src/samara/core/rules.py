@@ -242,7 +242,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
-    Rule("outranked", outranked, block("conflict", "{t.winner} has this place")),
+    Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this place")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
     Rule("deleting", deleting, block("conflict", "the object there is being deleted and waits for its finalizers")),
@@ -255,7 +255,7 @@ RULES: tuple[Rule[Target], ...] = (
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
-    Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
+    Rule("held", is_held, block("conflict", "the object there was made for {t.holder_shown}")),
     # An object of another client.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),

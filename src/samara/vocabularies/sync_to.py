@@ -62,6 +62,7 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             copy_labels=not context.is_strict,
             managers=context.managers,
             is_protected=context.is_protected,
+            is_discreet=context.is_strict,
         ),
     )
 
@@ -75,6 +76,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     managers: frozenset[str] = frozenset(),
     *,
     is_protected: Callable[[str], bool],
+    is_discreet: bool = False,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return SYNC_TO in obj.annotations and source_of(obj) is None
@@ -116,6 +118,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         template=template,
         managers=managers,
         policy=Policy(needs_consent=consent),
+        is_discreet=is_discreet,
         lint=lint,
     ).source_type()
 

@@ -120,7 +120,13 @@ def source_types(
         ),
     )
     propagation = Propagation(
-        config, kinds, copyable, options.adopt, options.managers | {FIELD_MANAGER}, options.generated
+        config,
+        kinds,
+        copyable,
+        options.adopt,
+        options.managers | {FIELD_MANAGER},
+        options.generated,
+        options.is_strict,
     )
     return sub_namespaces, tree, propagation.source_type
 
