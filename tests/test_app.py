@@ -30,6 +30,7 @@ from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
 from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.accurate.labels import SUB_NAMESPACE
 from samara.vocabularies.fishysecret import FishySecretSettings
 from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings
 
@@ -197,18 +198,20 @@ def test_only_the_kinds_of_served_vocabularies_are_watched() -> None:
 
 
 @pytest.mark.parametrize("in_cluster", [True, False])
-def test_in_a_cluster_webhooks_of_waiting_vocabularies_are_answered(in_cluster: bool) -> None:
-    """Otherwise every write of a SubNamespace would time out and be refused."""
+def test_admission_judges_for_vocabularies_that_wait(in_cluster: bool) -> None:
+    """Otherwise the naming policies would not be asked meanwhile. In a cluster the webhooks are registered anyway."""
     listener, reached = Listener(in_cluster=in_cluster), an_access()
     around = Environment(originals={"accurate": "accurate"})
     settings = Settings(vocabularies={"accurate": AccurateSettings()})
     operator = an_operator(settings, Client(reached, may_write=unrestricted), Options(webhook=listener), around)
 
     admission = operator._admission
-    assert (admission is not None) is in_cluster
-    if admission is not None:
-        assert admission._registrar._registration.configurations == (VALIDATING, MUTATING)
-        assert admission._registrar._registration.crds == ()  # meanwhile the original controller converts
+    assert admission is not None
+    assert admission._registrar._registration.configurations == (VALIDATING, MUTATING)
+    assert admission._registrar._registration.crds == ()  # meanwhile the original controller converts
+    assert {kind for _, _, kind in admission._server._guarded} == {"Namespace", "SubNamespace"}
+    assert admission._server._is_listed(SUB_NAMESPACE)  # it is not watched meanwhile
+    assert not admission._server._is_listed(NAMESPACE)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ POLICIES = "vocabularies: {sync-to: {kinds: [v1/Secret, networking.k8s.io/v1/Net
 
 
 HOUR = 3600.0
+ACCOUNTS = "/api/v1/namespaces/kruise-system/serviceaccounts"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def lease(age: float, holder: str = "kruise", version: int = 1, **more: Any) -> dict[str, Any]:
@@ -38,10 +40,78 @@ def discovered(settings: str, *answers: Answer) -> tuple[Environment, list[tuple
     return asyncio.run(run())
 
 
+def accounts(*names: str) -> Answer:
+    return says({"items": [{"metadata": {"name": name}} for name in names]})
+
+
+def may(is_allowed: bool) -> Answer:
+    return says({"status": {"allowed": is_allowed}})
+
+
+INSTALLED = (accounts("default", "kruise-manager"), may(False), may(True))
+"""What the server answers about the namespace of an original that an administrator installed."""
+
+
 def test_a_live_lease_of_the_original_makes_the_vocabulary_wait() -> None:
-    environment, requests = discovered(DISTRIBUTE, says(lease(age=3)))
-    assert environment.waiting["resource-distribution"].startswith("original running")
-    assert requests == [("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})]
+    environment, requests = discovered(DISTRIBUTE, says(lease(age=3)), *INSTALLED)
+    assert environment.waiting == {
+        "resource-distribution": "original running (Lease kruise-manager); it must stop first, or set takeover: true"
+    }
+    assert requests[0] == ("/apis/coordination.k8s.io/v1/leases", {"fieldSelector": "metadata.name=kruise-manager"})
+    assert [path for path, _ in requests[1:]] == [ACCOUNTS, REVIEWS, REVIEWS]
+
+
+def test_the_accounts_of_the_namespace_are_asked_about_the_custom_resource_in_every_namespace() -> None:
+    async def run() -> list[Any]:
+        async with (
+            serving(says(lease(age=3)), *INSTALLED) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
+            await discover_environment(client, parse(DISTRIBUTE, "test"))
+            return [seen.json["spec"] for seen in script.seen if seen.path == REVIEWS]
+
+    specs = asyncio.run(run())
+    assert [spec["user"] for spec in specs] == [
+        "system:serviceaccount:kruise-system:default",
+        "system:serviceaccount:kruise-system:kruise-manager",
+    ]
+    assert specs[1]["groups"] == [
+        "system:serviceaccounts",
+        "system:serviceaccounts:kruise-system",
+        "system:authenticated",
+    ]
+    wanted = {"verb": "update", "group": "apps.kruise.io", "resource": "resourcedistributions", "namespace": ""}
+    assert wanted.items() <= specs[1]["resourceAttributes"].items()
+
+
+@pytest.mark.parametrize(
+    "answers", [(accounts(),), (accounts("default", "mine"), may(False), may(False))], ids=["no account", "no rights"]
+)
+def test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed(
+    answers: tuple[Answer, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Everybody with `edit` in a namespace can write a Lease there."""
+    environment, _ = discovered(DISTRIBUTE, says(lease(age=3)), *answers)
+    assert environment.waiting == {}
+    assert [(record.message, getattr(record, "fields", {})["lease"]) for record in caplog.records] == [
+        ("original.not-believed", "kruise-system/kruise-manager")
+    ]
+
+
+def test_of_several_leases_one_that_is_proven_makes_the_vocabulary_wait() -> None:
+    leases = {"items": [*lease(age=3)["items"], *lease(age=3)["items"]]}
+    leases["items"][0]["metadata"] = {**leases["items"][0]["metadata"], "namespace": "tenant"}
+    environment, requests = discovered(DISTRIBUTE, says(leases), accounts("default"), may(False), *INSTALLED)
+    assert list(environment.waiting) == ["resource-distribution"]
+    assert requests[1][0] == "/api/v1/namespaces/tenant/serviceaccounts"
+
+
+@pytest.mark.parametrize(
+    "answers", [(refuses(403, "Forbidden", "no"),), (accounts("a"), refuses(403, "Forbidden", "no"))]
+)
+def test_without_the_right_to_ask_a_held_lease_makes_the_vocabulary_wait(answers: tuple[Answer, ...]) -> None:
+    environment, _ = discovered(DISTRIBUTE, says(lease(age=3)), *answers)
+    assert "whether the original holds it is not known" in environment.waiting["resource-distribution"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +137,12 @@ def test_fault_36_a_lease_is_live_until_it_has_not_changed_for_twice_its_duratio
     """Either clock may be wrong, so only the time between two reads of the Lease counts."""
 
     async def run() -> None:
-        answers = [says(lease(age, version=version)) for version in (1, 2, 3, 3, 3)]
+        answers = [
+            answer
+            for version in (1, 2, 3, 3)
+            for answer in (says(lease(age, version=version)), accounts("a"), may(True))
+        ]
+        answers.append(says(lease(age, version=3)))
         async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
             settings, now = parse(DISTRIBUTE, "test"), Environment(leases=LeaseObservations(clock := Clock()))
             for _ in range(4):

@@ -234,17 +234,20 @@ class Operator:
         from samara.admission.admission import Admission, AdmissionDeps
         from samara.admission.certificates import Timings
 
-        registry, listener = cache.registry, self._options.webhook
-        guarding = tuple(source_type for source_type in registry.source_types if source_type.admission is not None)
-        # The chart registers webhooks for every configured vocabulary, also for those that wait for the original
-        # operator to stop. Those requests are allowed.
-        registered = served_source_types(self._settings, self.environment.kinds) if listener.in_cluster else guarding
-        if not any(source_type.admission is not None for source_type in registered):
+        # Also the vocabularies that wait for their original: their rules must not be open meanwhile.
+        named = Registry(served_source_types(self._settings, self.environment.kinds))
+        if not any(source_type.admission is not None for source_type in named.source_types):
             return None
         client, is_leading = self._clients.admission, self._is_leading
-        deps = AdmissionDeps(client, codec, cache, registry, own_namespace, is_leading, cache.is_settled, metrics)
-        shipped = crds.needed(source_type.resource for source_type in guarding if source_type.resource is not None)
-        return Admission(deps, listener, registered, converters=CONVERTERS, crds=shipped, timings=Timings())
+        is_listed = partial(_is_settled_or_unwatched, cache)
+        deps = AdmissionDeps(client, codec, cache, named, own_namespace, is_leading, is_listed, metrics)
+        # The original converts its custom resources as long as it runs.
+        converting = (
+            source_type.resource for source_type in cache.registry.source_types if source_type.admission is not None
+        )
+        shipped = crds.needed(kind for kind in converting if kind is not None)
+        listener, converters = self._options.webhook, CONVERTERS
+        return Admission(deps, listener, converters=converters, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
@@ -344,6 +347,11 @@ def _secret_poller(
     timings = PollTimings(clock, utc_now)
     readings = Readings(clock, store.paths_per_namespace)
     return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
+
+
+def _is_settled_or_unwatched(cache: Cache, kind: Kind) -> bool:
+    """True if a kind was listed, or is not watched, since its vocabulary waits: then what it needs is read live."""
+    return kind not in cache.stores or cache.is_settled(kind)
 
 
 def _converted_kinds(registry: Registry) -> frozenset[Kind]:

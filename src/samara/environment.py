@@ -12,13 +12,13 @@ from samara import crds, log
 from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served_source_types
 from samara.core.model import Kind, Ref
 from samara.core.names import sample
-from samara.core.vocabulary import RequiredRights
+from samara.core.vocabulary import RequiredRights, Vocabulary
 from samara.engine.leader import LEASE, boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
-from samara.kube.queries import CRD, is_allowed
+from samara.kube.queries import CRD, is_allowed, may_any_account
 from samara.settings import Settings
 
 Json = dict[str, Any]
@@ -139,8 +139,12 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
 
 
 async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
-    lease_names = leases_of_originals(settings).items()
-    reasons = {vocabulary: await _reason_to_wait(client, lease, leases) for vocabulary, lease in lease_names}
+    waiting = leases_of_originals(settings)
+    reasons = {
+        vocabulary.name: await _reason_to_wait(client, vocabulary, leases)
+        for vocabulary, _ in named_vocabularies(settings)
+        if vocabulary.name in waiting
+    }
     return {vocabulary: why for vocabulary, why in reasons.items() if why is not None}
 
 
@@ -153,15 +157,31 @@ def leases_of_originals(settings: Settings) -> dict[str, str]:
     }
 
 
-async def _reason_to_wait(client: Client, lease: str, leases: LeaseObservations) -> str | None:
+async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: LeaseObservations) -> str | None:
+    lease = vocabulary.original_lease
     try:
         raw = await client.get(collection(LEASE), {"fieldSelector": f"metadata.name={lease}"})
     except (Forbidden, NotFound):
         return None  # without the original, this right need not be granted
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
-    held = [leases.is_held(item) for item in decode(raw).get("items") or ()]
-    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if any(held) else None
+    held = [item["metadata"]["namespace"] for item in decode(raw).get("items") or () if leases.is_held(item)]
+    try:
+        running = [namespace for namespace in held if await _may_run_in(client, namespace, vocabulary)]
+    except SamaraError as fault:
+        return f"Lease {lease} is held, and whether the original holds it is not known: {fault}"
+    for namespace in set(held) - set(running):
+        log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
+    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if running else None
+
+
+async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
+    """True if an administrator installed an original in this namespace: an account there may write its custom resources
+    in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces."""
+    for kind in vocabulary.custom_resources:
+        if await may_any_account(client, namespace, "update", kind):
+            return True
+    return False
 
 
 def is_live(spec: Json) -> bool:

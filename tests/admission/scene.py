@@ -345,9 +345,7 @@ class Scene:
     ) -> Admission:
         deps = deps or await self.deps()
         converters = {"toys.dev/Thing": a_converter}
-        return Admission(
-            deps, listener, deps.registry.source_types, converters=converters, crds=crds, timings=self.timings()
-        )
+        return Admission(deps, listener, converters=converters, crds=crds, timings=self.timings())
 
     async def server(
         self, in_cluster: bool = False, deps: AdmissionDeps | None = None, url: str = "", crds: tuple[str, ...] = ()

@@ -36,6 +36,10 @@ OWN: set[Grant] = {
     ("", "configmaps", "create", ""),
     *(("", "configmaps", verb, "samara-holds") for verb in ("get", "update")),
 }
+ORIGINAL: set[Grant] = {
+    ("", "serviceaccounts", "list", ""),
+    ("authorization.k8s.io", "subjectaccessreviews", "create", ""),
+}
 
 
 def grants(rules: list[dict[str, list[str]]]) -> set[Grant]:
@@ -83,7 +87,7 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     crd = {
         ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "patch")
     }
-    original = {("coordination.k8s.io", "leases", "list", "kruise-manager")}
+    original = {*ORIGINAL, ("coordination.k8s.io", "leases", "list", "kruise-manager")}
     assert rules("{resource-distribution: {}}") == RULE_12 | more | crd | WEBHOOKS | original
     assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
 
@@ -98,7 +102,7 @@ def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch", "patch")}
     reports = {(group, f"{plural}/status", "patch", "")}
     crd = {("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{plural}.{group}")}
-    original = {("coordination.k8s.io", "leases", "list", "dd9fe84d.2v.pm")}
+    original = {*ORIGINAL, ("coordination.k8s.io", "leases", "list", "dd9fe84d.2v.pm")}
     assert rules("{fishysecret: {}}") == RULE_12 | reads | reports | crd | original
     assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | reports | crd
     assert granted_by(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN

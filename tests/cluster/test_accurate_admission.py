@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.definitions import DEFINITIONS
 from tests.cluster.support.operators import SHORT, Operator
+from tests.cluster.support.originals import installed
 from tests.cluster.support.stage import SECOND
 from tests.cluster.support.trees import (
     DEFINITION,
@@ -468,3 +470,27 @@ def test_2_2_an_object_stored_in_the_oldest_version_is_served_and_deleted_withou
     assert (trees.sub_namespace("web", "root") or {})["status"] == "ok"
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     eventually(lambda: trees.sub_namespace("web", "root") is None and trees.there("web") is None)
+
+
+def test_admission_judges_and_no_denied_name_becomes_a_namespace_while_the_original_runs(trees: Trees) -> None:
+    """A vocabulary that waits must not leave its rules open, since what is stored meanwhile counts later."""
+    stage = trees.stage
+    trees.root("strict")
+    leases = "/apis/coordination.k8s.io/v1/namespaces/admin/leases"
+    renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": "accurate-0", "leaseDurationSeconds": 3600, "renewTime": renewed}
+    stage.api.create(leases, {"metadata": {"name": "accurate"}, "spec": spec})
+    stage.also_remove(f"{leases}/accurate")
+    trees.ask("before", "strict")  # nobody judged this one
+    with installed(stage, "admin", GROUP, "subnamespaces"):
+        operator = guard(trees, in_force=False, accurate=POLICY)
+        assert "accurate" in json.loads(operator.answer("/readyz")[1])["waiting"]
+        eventually(lambda: CIRCULAR in refusal_of(trees, "new", {PARENT: "new"}))
+        with pytest.raises(ApiFault, match="is not match naming policies"):
+            trees.ask("meanwhile", "strict")
+        trees.ask("strict-one", "strict")
+        operator.stop()
+    trees.serve(accurate=POLICY)
+    eventually(lambda: trees.api.find(f"{SPACES}/strict-one") is not None)
+    never(lambda: trees.api.find(f"{SPACES}/before") is not None, SETTLED)
+    eventually(lambda: trees.status("before", "strict")["conditions"][0]["reason"] == "Refused")

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from tests.cluster.support.oracles import metadata_of
+from tests.cluster.support.originals import installed
 from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.trees import (
     APPLY,
     CREATED_BY,
     FINALIZER,
     FROM,
+    GROUP,
     ORIGINAL,
     PARENT,
     PROPAGATE,
@@ -205,9 +207,8 @@ def test_a_conflict_and_a_moved_sub_namespace_stay_as_the_original_left_them(tre
     assert (conditions["Ready"]["status"], conditions["Ready"]["reason"]) == ("False", "Conflict")
 
 
-def test_while_the_original_runs_the_vocabulary_waits_unless_takeover_is_set(trees: Trees, stage: Stage) -> None:
-    trees.root(team="a")
-    trees.hang("web", "root")
+def a_held_lease(stage: Stage, namespace: str) -> None:
+    """A Lease as the original holds it. Most users may write one in their namespaces."""
     lease = {
         "metadata": {"name": "accurate"},
         "spec": {
@@ -216,15 +217,33 @@ def test_while_the_original_runs_the_vocabulary_waits_unless_takeover_is_set(tre
             "renewTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         },
     }
-    leases = "/apis/coordination.k8s.io/v1/namespaces/admin/leases"
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     stage.api.create(leases, lease)
     stage.also_remove(f"{leases}/accurate")
+
+
+def test_while_the_original_runs_the_vocabulary_waits_unless_takeover_is_set(trees: Trees, stage: Stage) -> None:
+    trees.root(team="a")
+    trees.hang("web", "root")
+    a_held_lease(stage, "admin")
+    with installed(stage, "admin", GROUP, "subnamespaces"):
+        operator = trees.serve()
+        assert "original running" in json.loads(operator.answer("/readyz")[1])["waiting"]["accurate"]
+        never(lambda: trees.sent(), SETTLED)
+        operator.stop()
+        trees.serve(accurate={"takeover": True})
+        eventually(lambda: trees.labels("web").get("team") == "a")
+
+
+def test_a_lease_that_anybody_can_write_makes_no_vocabulary_wait(trees: Trees, stage: Stage) -> None:
+    trees.root(team="a")
+    trees.hang("web", "root")
+    a_held_lease(stage, "web")
+    stage.api.create("/api/v1/namespaces/web/serviceaccounts", {"metadata": {"name": "mine"}})
     operator = trees.serve()
-    assert "original running" in json.loads(operator.answer("/readyz")[1])["waiting"]["accurate"]
-    never(lambda: trees.sent(), SETTLED)
-    operator.stop()
-    trees.serve(accurate={"takeover": True})
     eventually(lambda: trees.labels("web").get("team") == "a")
+    assert "accurate" not in json.loads(operator.answer("/readyz")[1])["waiting"]
+    assert "original.not-believed" in operator.log
 
 
 @pytest.mark.parametrize("managers", [[], ["another-controller"]])

@@ -16,8 +16,9 @@ from tests.cluster.support.fishy import Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.operators import LEASE as LASTS
 from tests.cluster.support.operators import SHORT
+from tests.cluster.support.originals import installed
 from tests.cluster.support.stage import OWN, SECOND, USER, Stage
-from tests.cluster.support.trees import Trees
+from tests.cluster.support.trees import GROUP, Trees
 from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
@@ -172,7 +173,7 @@ def test_fault_36_an_operator_with_a_wrong_clock_sees_that_the_original_runs_and
 ) -> None:
     trees.root(team="a")
     trees.hang("web", "root")
-    with Renewing(stage):
+    with installed(stage, "admin", GROUP, "subnamespaces"), Renewing(stage):
         operator = trees.serve(program=clocks(off).program)
 
         def served() -> bool:

@@ -72,7 +72,7 @@ def sent(stage: Stage, mark: int) -> Sent:
         is_cluster_scoped = event.resource in ("namespaces", "resourcedistributions")
         return event.verb, resource, name if is_cluster_scoped or not namespace else f"{namespace}/{name}"
 
-    apart = ("events", "leases", "selfsubjectaccessreviews", "configmaps")
+    apart = ("events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews", "configmaps")
     ours = [event for event in stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
     return {request(event) for event in ours if event.resource not in apart}
 

@@ -203,7 +203,6 @@ class Webhooks:
             self.admission = Admission(
                 deps,
                 self._listener,
-                self._registry.source_types,
                 converters=converters,
                 crds=self._crds,
                 timings=timings,

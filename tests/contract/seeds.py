@@ -1450,8 +1450,8 @@ VOCABULARIES = (
     Fault(
         "the naming policy is applied on every update",
         "vocabularies/accurate/admit",
-        "    elif old is None:\n",
-        "    else:\n",
+        "    if old is not None:\n        root =",
+        "    if old is None:\n        root =",
         by="vocabularies/accurate/test_admit.py::test_3_2_a_name_is_validated_on_creation_only",
     ),
     Fault(
@@ -1943,6 +1943,37 @@ KUBE_AND_STORES = (
         '    return sorted(own, key=lambda condition: str(condition.get("type")))\n',
         "    return list(own)\n",
         by="vocabularies/accurate/test_sub.py::test_the_order_in_which_the_server_keeps_our_conditions_is_no_reason_to_write",
+    ),
+    Fault(
+        "every Lease is believed to be the original's",
+        "./environment",
+        "if await _may_run_in(client, namespace, vocabulary)]",
+        "if namespace]",
+        by="test_environment.py::test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed",
+    ),
+    Fault(
+        "the naming policies are checked by admission only",
+        "vocabularies/accurate/sub",
+        "        if fault is not None:\n            return Desired(",
+        "        if False:\n            return Desired(",
+        by="vocabularies/accurate/test_sub.py::"
+        "test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it",
+    ),
+    Fault(
+        "an Event names the namespaces of others under strict tenancy",
+        "engine/events",
+        "if namespace == own or namespace in listed}",
+        "if True}",
+        by="engine/test_event_recorder.py::"
+        "test_under_strict_tenancy_an_event_counts_the_namespaces_that_the_source_does_not_name",
+    ),
+    Fault(
+        "a refusal names a policy under strict tenancy",
+        "vocabularies/accurate/sub",
+        'reason = "" if is_strict else',
+        'reason = "" if False else',
+        by="vocabularies/accurate/test_admit.py::"
+        "test_under_strict_tenancy_a_refusal_by_a_naming_policy_names_neither_root_nor_policy",
     ),
     Fault(
         "one failing document delays all others",

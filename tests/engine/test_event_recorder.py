@@ -37,7 +37,7 @@ from samara.core.model import SECRET, Key, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType, Status
 from samara.core.writes import Blocked, Step, Update
-from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink
+from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, EventSink, Namespaces
 from samara.engine.events import EventRecorder
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.client import OUR_WRITES, Client, unrestricted
@@ -529,7 +529,7 @@ def test_no_event_is_sent_while_observing() -> None:
     async def run() -> None:
         async with serving(Store()) as script, Client(access(script), may_write=unrestricted) as client:
             sink = EventSink(client, Clock(), silent=True)
-            sink.add(namespace_ref("a"), "Copied", [a_key()], {"a"}, "copied")
+            sink.add(namespace_ref("a"), "Copied", [a_key()], Namespaces({"a"}), "copied")
             await sink.flush()
             assert script.seen == []
 
@@ -623,8 +623,69 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
     on_stage(scenario)
 
 
-def a_sync_to() -> SourceType:
-    return sync_to.source_type((SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False)
+def a_sync_to(**options: Any) -> SourceType:
+    return sync_to.source_type(
+        (SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False, **options
+    )
+
+
+# Under `tenancy: strict`
+
+TENANTS = Key("sync-to", at("team", "db"))
+CONSENT = "namespace {} does not accept team/db: samara.dev/accept-from must name team"
+
+
+def with_a_tenant(stage: Stage, **requests: str) -> None:
+    """A source of a tenant, to whom messages are discreet."""
+    stage.cache = a_plain_cache(Registry((a_sync_to(consent=True, is_discreet=True),)))
+    stage.cache.put(a_namespace("team"))
+    stage.cache.put(an_object(TENANTS.source, annotations=requests))
+    stage.recorder = EventRecorder(stage.sink, stage.cache)
+
+
+def not_accepted(*names: str) -> CopyCounts:
+    return mixed(*(blocked([name], "not-accepted", CONSENT.format(name)) for name in names))
+
+
+def test_under_strict_tenancy_an_event_counts_the_namespaces_that_the_source_does_not_name() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_a_tenant(stage, **{sync_to.SYNC_TO: "cluster"})
+        for name in ("secret-a", "secret-b"):
+            stage.recorder.report_write(create(name, TENANTS))
+        stage.recorder.record_plan(TENANTS, Desired(), not_accepted("secret-c", "secret-d"), None)
+        await stage.flush()
+        copied, refused = sorted(stage.events(), key=lambda event: str(event["reason"]))
+        assert (copied["message"], copied["count"]) == ("copied in 2 namespaces", 2)
+        assert refused["message"] == CONSENT.format("(not named)") + " in 2 namespaces"
+        assert [event["metadata"]["annotations"][NAMESPACES] for event in (copied, refused)] == ["[]", "[]"]
+        assert [event["metadata"]["annotations"][NAMESPACE_COUNT] for event in (copied, refused)] == ["2", "2"]
+        assert "secret" not in json.dumps([{**event, "involvedObject": None} for event in (copied, refused)])
+
+    on_stage(scenario)
+
+
+def test_under_strict_tenancy_an_event_names_the_namespaces_that_the_source_lists() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_a_tenant(stage, **{sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: "a,b"})
+        stage.recorder.record_plan(TENANTS, Desired(), not_accepted("a", "b"), None)
+        stage.recorder.report_write(delete("secret-c", TENANTS))
+        await stage.flush()
+        refused, removed = sorted(stage.events(), key=lambda event: str(event["reason"]))
+        assert refused["message"] == f"{CONSENT.format('a')}; {CONSENT.format('b')}; together in 2 namespaces: a, b"
+        assert (removed["message"], removed["metadata"]["annotations"][NAMESPACES]) == ("removed in 1 namespace", "[]")
+
+    on_stage(scenario)
+
+
+def test_under_strict_tenancy_a_source_that_is_gone_names_no_namespace() -> None:
+    async def scenario(stage: Stage) -> None:
+        with_a_tenant(stage, **{sync_to.SYNC_TO: "cluster"})
+        stage.cache.remove(TENANTS.source)
+        stage.recorder.report_write(delete("secret-a", TENANTS))
+        await stage.flush()
+        assert [event["message"] for event in stage.events()] == ["removed in 1 namespace"]
+
+    on_stage(scenario)
 
 
 def with_two_vocabularies(stage: Stage) -> None:
@@ -730,7 +791,7 @@ def test_the_count_of_an_event_continues_after_a_restart() -> None:
 
 def test_the_event_of_an_object_with_a_very_long_name_has_a_legal_name() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.sink.add(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], {"a"}, "copied")
+        stage.sink.add(at("admin", f"{'x' * 219}-{'y' * 33}"), "Copied", [a_key()], Namespaces({"a"}), "copied")
         await stage.sink.flush()
         (event,) = stage.events()
         label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -86,6 +86,16 @@ def copy(world: World, namespace: str = "a") -> Object:
     return world.objects[at(namespace, "db")]
 
 
+@pytest.mark.parametrize("is_discreet", [True, False])
+def test_under_strict_tenancy_a_source_is_not_told_which_source_of_another_namespace_has_its_place(
+    is_discreet: bool,
+) -> None:
+    world = a_world(to("a"), a_registry(is_discreet=is_discreet))
+    world.put(at("b", "db"), secret(), annotations=to("a"))
+    winner = "a source of another namespace" if is_discreet else "sync-to/Secret/b/db"
+    assert [target.message for target in planned(world).blocked] == [f"{winner} has this place"]
+
+
 def desired_by(world: World, source: Ref = SOURCE) -> Desired:
     return world.registry["sync-to"].desired(source, world)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from samara.admission.certificates import Timings, TlsSecret
@@ -15,7 +15,6 @@ from samara.admission.server import WebhookServer
 from samara.admission.webhooks import Endpoint, needed_configurations
 from samara.core.model import Kind
 from samara.core.registry import Registry
-from samara.core.source_type import SourceType
 from samara.core.view import View
 from samara.engine.metrics import Metrics
 from samara.kube.client import Client
@@ -31,6 +30,7 @@ class AdmissionDeps:
     codec: Codec
     view: View
     registry: Registry
+    """Of the vocabularies that get webhooks. It may hold more than the registry of the view serves."""
     namespace: str
     """The operator's own."""
     is_leading: Callable[[], bool]
@@ -56,13 +56,12 @@ class Admission:
         self,
         deps: AdmissionDeps,
         listener: Listener,
-        registered: Iterable[SourceType],
         *,
         converters: Converters,
         crds: tuple[str, ...],
         timings: Timings,
     ) -> None:
-        """`registered` are the source types that get webhook configurations, and `crds` the definitions to convert."""
+        """`crds` are the definitions to convert."""
         endpoint = Endpoint(deps.namespace, listener.url)
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
         self._server = WebhookServer(
@@ -79,7 +78,7 @@ class Admission:
         registration = Registration(
             deps.registry,
             endpoint,
-            needed_configurations(registered),
+            needed_configurations(deps.registry.source_types),
             crds,
             owns_configurations=listener.url is not None and not listener.in_cluster,
         )

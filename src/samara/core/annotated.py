@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,6 +50,8 @@ class AnnotatedObjects:
     """True: the copies stay when the source is gone or no longer requests copies."""
     keep_on_fault: bool = True
     """True: a source with a mistake in its annotations deletes nothing."""
+    is_discreet: bool = False
+    """True: messages to the author of a source name only namespaces that the source lists by name."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
     kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER
@@ -72,6 +74,7 @@ class AnnotatedObjects:
             affected_by=self.affected_by,
             policy=self.policy,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
+            named_targets=self._named_targets if self.is_discreet else None,
         )
 
     def _requests_copies(self, obj: Object) -> bool:
@@ -89,6 +92,9 @@ class AnnotatedObjects:
             if namespace != source.namespace
         )
         return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
+
+    def _named_targets(self, obj: Object) -> Collection[str]:
+        return self._request(obj).targets.names.members if self._requests_copies(obj) else ()
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:

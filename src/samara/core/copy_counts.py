@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ PENDING: Literal["pending"] = "pending"
 
 _NAMESPACE = "\0"
 """Placeholder in a message for the namespace of the copy."""
+_UNNAMED = "(not named)"
 
 
 class NotInSync(NamedTuple):
@@ -24,9 +26,12 @@ class NotInSync(NamedTuple):
     reason: Reason | Literal["pending"]
     message: str = ""
 
-    def shown(self, ref: Ref) -> str:
-        """The message for one copy."""
-        return self.message.replace(_NAMESPACE, ref.namespace)
+    def shown(self, ref: Ref, is_named: bool = True) -> str:
+        """The message for one copy, with or without the name of its namespace."""
+        message = self.message.replace(_NAMESPACE, ref.namespace)
+        if is_named or not ref.namespace:
+            return message
+        return re.sub(rf"(?<![-\w]){re.escape(ref.namespace)}(?![-\w])", _UNNAMED, message)
 
 
 _PENDING = NotInSync(PENDING)

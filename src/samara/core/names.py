@@ -113,8 +113,11 @@ def _regexp(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns) or r"(?!)", re.DOTALL)
 
 
-def sample(names: Iterable[str], most: int = 3) -> str:
-    """The first names in alphabetical order, and how many more there are: `a, b, c and 7 more`."""
+def sample(names: Iterable[str], most: int = 3, hidden: int = 0) -> str:
+    """The first names in alphabetical order, and how many more there are: `a, b, c and 7 more`.
+
+    `hidden` is how many there are besides the names.
+    """
     ordered = sorted(names)
-    rest = len(ordered) - most
+    rest = max(0, len(ordered) - most) + hidden
     return ", ".join(ordered[:most]) + (f" and {rest} more" if rest > 0 else "")

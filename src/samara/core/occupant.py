@@ -84,6 +84,21 @@ class Target:
             self._winner = self.holder if self._is_kept_by_holder() else self._first_rival()
         return self._winner
 
+    def shown(self, other: Key | None) -> str:
+        """Another source, for a message to the author of this one."""
+        source = self.ctx.key.source
+        is_hidden = self.ctx.source_type.named_targets is not None
+        is_own = other is not None and other.source.namespace == source.namespace
+        return str(other) if is_own or not is_hidden else "a source of another namespace"
+
+    @property
+    def winner_shown(self) -> str:
+        return self.shown(self.winner)
+
+    @property
+    def holder_shown(self) -> str:
+        return self.shown(self.holder)
+
     @property
     def queries(self) -> tuple[Query, ...]:
         """What must be true before the object is taken from a custom resource that is being deleted or is missing."""

@@ -258,7 +258,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
-    Rule("outranked", outranked, block("conflict", "{t.winner} has this place")),
+    Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this place")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
     Rule("deleting", deleting, block("conflict", "the object there is being deleted and waits for its finalizers")),
@@ -278,7 +278,7 @@ RULES: tuple[Rule[Target], ...] = (
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
-    Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder}")),
+    Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder_shown}")),
     # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
     # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),

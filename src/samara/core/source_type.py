@@ -149,6 +149,9 @@ class SourceType:
     status: Status | None = None
     admission: Admission | None = None
     hierarchy: Hierarchy | None = None
+    named_targets: Callable[[Object], Collection[str]] | None = None
+    """The namespaces that a source lists by name. If set, messages to its author name no other ones. None: they name
+    all."""
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
     enabled: bool = True

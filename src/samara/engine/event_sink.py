@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -67,6 +68,16 @@ KEY = "samara.dev/key"
 MAX_NAMES = 100
 
 
+class Namespaces(NamedTuple):
+    """The namespaces that an Event is about: those that it names, and those that it only counts."""
+
+    named: AbstractSet[str] = frozenset()
+    hidden: AbstractSet[str] = frozenset()
+
+
+NOWHERE = Namespaces()
+
+
 @dataclass(slots=True)
 class _Topic:
     """The Event of one object and reason: its next content, and the content last sent."""
@@ -75,7 +86,9 @@ class _Topic:
     uid: str
     reason: str
     keys: set[str] = field(default_factory=set)
-    namespaces: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
+    """The namespaces that the Event names, and those that it only counts."""
+    hidden: set[str] = field(default_factory=set)
     message: str = ""
     advice: str = ""
     count: int = 0
@@ -86,6 +99,10 @@ class _Topic:
     """True if the content has to be sent with the next flush."""
     is_counted: bool = False
     """True once `count` includes what the Event had counted before this process wrote it."""
+
+    @property
+    def namespace_count(self) -> int:
+        return len(self.named | self.hidden) if self.hidden else len(self.named)
 
     @property
     def sent_reason(self) -> str:
@@ -109,7 +126,7 @@ class EventSink:
         about: Object | Ref,
         reason: str,
         keys: Collection[Key],
-        namespaces: set[str],
+        where: Namespaces,
         message: str,
         advice: str = "",
     ) -> None:
@@ -121,9 +138,10 @@ class EventSink:
         sources = {str(key) for key in keys}
         if reason in _NORMAL:
             topic.keys |= sources
-            topic.namespaces |= namespaces
+            topic.named |= where.named
+            topic.hidden |= where.hidden
         else:
-            topic.keys, topic.namespaces = sources, namespaces
+            topic.keys, topic.named, topic.hidden = sources, set(where.named), set(where.hidden)
         topic.uid, topic.message, topic.advice = uid or topic.uid, message, advice
         due = self._clock() - topic.sent_at >= REPEAT_AFTER
         if reason in _NORMAL or due or _text(topic) != topic.sent_text:
@@ -156,10 +174,10 @@ class EventSink:
 
     async def _send_topic(self, topic: _Topic) -> None:
         text, annotations = _text(topic), _annotations(topic)
-        topic.count += max(1, len(topic.namespaces)) if topic.reason in _NORMAL else 1
+        topic.count += max(1, topic.namespace_count) if topic.reason in _NORMAL else 1
         topic.sent_text, topic.sent_at = text, self._clock()
         if topic.reason in _NORMAL:
-            topic.keys, topic.namespaces = set(), set()
+            topic.keys, topic.named, topic.hidden = set(), set(), set()
         report = log.info if topic.reason in _NORMAL else log.warning
         report(f"told.{topic.sent_reason}", about=topic.about, message=text)
         if self._silent:
@@ -201,8 +219,9 @@ class EventSink:
 
 
 def _text(topic: _Topic) -> str:
-    count = len(topic.namespaces)
-    where = f" in {count} namespace{'s' if count > 1 else ''}: {sample(topic.namespaces)}" if count else ""
+    count = topic.namespace_count
+    names = f": {sample(topic.named, hidden=count - len(topic.named))}" if topic.named else ""
+    where = f" in {count} namespace{'s' if count > 1 else ''}{names}" if count else ""
     advice = f"; {topic.advice}" if topic.advice else ""
     return f"{topic.message}{where}{advice}"
 
@@ -210,8 +229,8 @@ def _text(topic: _Topic) -> str:
 def _annotations(topic: _Topic) -> dict[str, str]:
     """Annotations for programs, so that none has to parse the message."""
     return {
-        NAMESPACES: json.dumps(sorted(topic.namespaces)[:MAX_NAMES]),
-        NAMESPACE_COUNT: str(len(topic.namespaces)),
+        NAMESPACES: json.dumps(sorted(topic.named)[:MAX_NAMES]),
+        NAMESPACE_COUNT: str(topic.namespace_count),
         KEY: ",".join(sorted(topic.keys)[:MAX_NAMES]),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from samara.core.copy_counts import CopyCounts, NotInSync
@@ -12,7 +12,7 @@ from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.policy import control_faults, paused_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
-from samara.engine.event_sink import CONTROLS, REVERTED, EventSink
+from samara.engine.event_sink import CONTROLS, NOWHERE, REVERTED, EventSink, Namespaces
 from samara.engine.mass_delete import HeldSet
 from samara.kube.cache import Cache
 
@@ -45,7 +45,7 @@ class _Problem(NamedTuple):
     """Why a source cannot be served, in some namespaces or, for a fault of the source itself, in none."""
 
     key: Key
-    namespaces: set[str]
+    where: Namespaces
     messages: tuple[str, ...]
     advice: str = ""
 
@@ -66,6 +66,7 @@ class EventRecorder:
         """Counts of keys with problems, by the object that carries their Events. Keys may share an object."""
         self._reported: dict[Ref, frozenset[str]] = {}
         """The reasons last reported on each object."""
+        self._last_listed: tuple[Object | None, str, Collection[str]] = None, "", ()
 
     async def run(self) -> None:
         while True:
@@ -83,10 +84,10 @@ class EventRecorder:
         source = self._first_source(write.key) if event is not None else None
         if event is not None and source is not None:
             (reason, message), key = event, Key(write.key.source_type, source)
-            self._add(self._about(source), reason, [key], {write.ref.namespace_or_name}, message)
+            self._add(self._about(source), reason, [key], self._where(key, {write.ref.namespace_or_name}), message)
 
     def _add(
-        self, about: Object | Ref, reason: str, keys: list[Key], namespaces: set[str], message: str, advice: str = ""
+        self, about: Object | Ref, reason: str, keys: list[Key], where: Namespaces, message: str, advice: str = ""
     ) -> None:
         """Passes an Event on, unless it would be a write in a paused namespace.
 
@@ -95,7 +96,27 @@ class EventRecorder:
         """
         ref = about.ref if isinstance(about, Object) else about
         if not ref.namespace or not paused_at(ref, self._cache):
-            self._sink.add(about, reason, keys, namespaces, message, advice)
+            self._sink.add(about, reason, keys, where, message, advice)
+
+    def _where(self, key: Key, namespaces: set[str]) -> Namespaces:
+        """Separates the namespaces that the author of a source may see from those that are only counted."""
+        if self._cache.registry[key.source_type].named_targets is None:
+            return Namespaces(namespaces)
+        listed, own = self._listed_by(key), key.source.namespace
+        named = {namespace for namespace in namespaces if namespace == own or namespace in listed}
+        return Namespaces(named, namespaces - named)
+
+    def _listed_by(self, key: Key) -> Collection[str]:
+        """The namespaces that a source lists by name. The last answer is kept: a list may be long, and its copies are
+        written one after the other."""
+        source, named_targets = self._cache.get(key.source), self._cache.registry[key.source_type].named_targets
+        if source is None or named_targets is None:
+            return ()
+        last_source, last_type, listed = self._last_listed
+        if last_source is not source or last_type != key.source_type:
+            listed = named_targets(source)
+            self._last_listed = source, key.source_type, listed
+        return listed
 
     def _first_source(self, key: Key) -> Ref | None:
         """The source at which a chain begins, so that a tree has one Event. None if it is not in the cache."""
@@ -126,13 +147,14 @@ class EventRecorder:
 
     def report_blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
-        self._add(self._about(write.key.source), reason, [write.key], {write.ref.namespace_or_name}, message)
+        where = self._where(write.key, {write.ref.namespace_or_name})
+        self._add(self._about(write.key.source), reason, [write.key], where, message)
 
     def report_controls(self, namespace: Object) -> None:
         """Reports the values of control keys on a Namespace that mean nothing, or ends that report."""
         faults = control_faults(namespace)
         if faults:
-            self._add(namespace, CONTROLS, [], set(), "; ".join(fault.message for fault in faults))
+            self._add(namespace, CONTROLS, [], NOWHERE, "; ".join(fault.message for fault in faults))
         else:
             self._sink.clear(namespace, CONTROLS)
 
@@ -141,7 +163,7 @@ class EventRecorder:
         by = f" after {editor} changed it" if editor else ""
         origin = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
         about = self._cache.get(write.ref) or write.ref
-        self._add(about, REVERTED, [write.key], set(), f"put back to what {origin}{by}")
+        self._add(about, REVERTED, [write.key], NOWHERE, f"put back to what {origin}{by}")
 
     def record_plan(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
         """Records the result of a plan. Only the plan of a whole source can end a fault of the source."""
@@ -197,16 +219,17 @@ class EventRecorder:
         advice = status.advice if status is not None else NO_METADATA
         faults = _by_reason(self._faults.get(key, ()))  # a fault of the source explains its missing copies
         for reason, message in faults.items():
-            yield reason, _Problem(key, set(), (message,))
+            yield reason, _Problem(key, NOWHERE, (message,))
         for reason, blocked in counts.problems().items():
             event_reason = _EVENT_REASONS.get(reason)
             if event_reason is not None and event_reason not in faults and not (faults and reason == "invalid"):
-                namespaces = {ref.namespace_or_name for ref in blocked}
-                yield event_reason, _Problem(key, namespaces, _messages(blocked), advice.get(reason, ""))
+                where = self._where(key, {ref.namespace_or_name for ref in blocked})
+                yield event_reason, _Problem(key, where, _messages(blocked, where), advice.get(reason, ""))
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
-            yield "Held", _Problem(key, {ref.namespace_or_name for ref in hold.refs}, (text,))
+            where = self._where(key, {ref.namespace_or_name for ref in hold.refs})
+            yield "Held", _Problem(key, where, (text,))
 
     def _about(self, source: Ref) -> Object | Ref:
         """The object of the Events of a source: itself, or its namespace if it is gone.
@@ -227,20 +250,23 @@ def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:
     return {reason: "; ".join(messages) for reason, messages in by_reason.items()}
 
 
-def _messages(blocked: dict[Ref, NotInSync]) -> tuple[str, ...]:
+def _messages(blocked: dict[Ref, NotInSync], where: Namespaces) -> tuple[str, ...]:
     """Each message once, in the order of their first copy, so that the same problems always give the same text."""
     first_ref: dict[NotInSync, Ref] = {}
     for ref, missing in blocked.items():
         first_ref[missing] = min(ref, first_ref.get(missing, ref))
     ordered = sorted(first_ref.items(), key=lambda item: item[1])
-    return tuple(dict.fromkeys(missing.shown(ref) for missing, ref in ordered))
+    return tuple(dict.fromkeys(missing.shown(ref, ref.namespace_or_name in where.named) for missing, ref in ordered))
 
 
-def _summary(problems: list[_Problem]) -> tuple[set[str], str, str]:
+def _summary(problems: list[_Problem]) -> tuple[Namespaces, str, str]:
     """Namespaces, message and advice. The namespaces are those of all messages together."""
-    namespaces = {namespace for problem in problems for namespace in problem.namespaces}
+    where = Namespaces(
+        {namespace for problem in problems for namespace in problem.where.named},
+        {namespace for problem in problems for namespace in problem.where.hidden},
+    )
     messages = list(dict.fromkeys(message for problem in problems for message in problem.messages))
     others = ["and others"] if len(messages) > _MAX_MESSAGES else []
-    together = ["together"] if len(messages) > 1 and namespaces else []
+    together = ["together"] if len(messages) > 1 and any(where) else []
     advice = dict.fromkeys(problem.advice for problem in problems if problem.advice)
-    return namespaces, "; ".join((*messages[:_MAX_MESSAGES], *others, *together)), "; ".join(advice)
+    return where, "; ".join((*messages[:_MAX_MESSAGES], *others, *together)), "; ".join(advice)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
 from samara.core.model import NAMESPACE, Content, Kind, Object, OwnerReference, Ref
 from samara.core.queries import CrdExists, DryRunCreate, NamespaceIsActive, OwnerAnnotation, Rejected
-from samara.kube.client import METADATA, OUR_WRITES, Client, address, collection
+from samara.kube.client import METADATA, METADATA_LIST, OUR_WRITES, Client, address, collection
 from samara.kube.codec import Codec, decode, encode
 from samara.kube.discovery import kinds_of
 from samara.kube.errors import (
@@ -26,7 +26,11 @@ CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customreso
 ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
+REVIEW_OF_OTHERS = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 DRY_RUN = {"dryRun": "All"}
+_MAX_ACCOUNTS = 100
+"""ServiceAccounts of a namespace that are asked about."""
 
 
 class _OwnerReference(msgspec.Struct):
@@ -38,6 +42,7 @@ class _OwnerReference(msgspec.Struct):
 
 
 class _Metadata(msgspec.Struct):
+    name: str = ""
     uid: str = ""
     deletionTimestamp: str | None = None
     annotations: dict[str, str] | None = None
@@ -148,6 +153,32 @@ async def is_allowed(
     request: Callable[[str, str, bytes], Awaitable[bytes]], verb: str, kind: Kind, namespace: str = "", name: str = ""
 ) -> bool:
     """True if RBAC lets us use this verb on a kind: everywhere, in one namespace, or on one object."""
+    return await _is_granted(request, ACCESS_REVIEW, {}, verb, kind, namespace, name)
+
+
+async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind) -> bool:
+    """True if a ServiceAccount of this namespace may use this verb on a kind in every namespace.
+
+    Only an administrator can have granted that: nobody can grant more rights than their own.
+    """
+    raw = await client.get(collection(SERVICE_ACCOUNT, namespace), {"limit": str(_MAX_ACCOUNTS)}, accept=METADATA_LIST)
+    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    for account in _list(raw).items or ():
+        subject = {"user": f"system:serviceaccount:{namespace}:{account.metadata.name}", "groups": everyone}
+        if await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind):
+            return True
+    return False
+
+
+async def _is_granted(  # noqa: PLR0913 - the parts of a review
+    request: Callable[[str, str, bytes], Awaitable[bytes]],
+    review_kind: Kind,
+    subject: Mapping[str, object],
+    verb: str,
+    kind: Kind,
+    namespace: str = "",
+    name: str = "",
+) -> bool:
     attributes = {
         "verb": verb,
         "group": kind.group,
@@ -157,8 +188,8 @@ async def is_allowed(
         "name": name,
     }
     review = {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.name,
-        "spec": {"resourceAttributes": attributes},
+        "apiVersion": review_kind.api_version,
+        "kind": review_kind.name,
+        "spec": {**subject, "resourceAttributes": attributes},
     }
-    return _review(await request("POST", collection(ACCESS_REVIEW), encode(review))).status.allowed
+    return _review(await request("POST", collection(review_kind), encode(review))).status.allowed

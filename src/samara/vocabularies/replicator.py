@@ -90,6 +90,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         template=template,
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
+        is_discreet=context.is_strict,
         lint=lint,
     ).source_type()
     return (replace(pushed, desired=desired),)

@@ -64,6 +64,7 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             managers=context.managers,
             kept_by_cluster=context.kept_by_cluster,
             is_protected=context.is_protected,
+            is_discreet=context.is_strict,
         ),
     )
 
@@ -78,6 +79,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
     *,
     is_protected: Callable[[str], bool],
+    is_discreet: bool = False,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return SYNC_TO in obj.annotations
@@ -120,6 +122,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         managers=managers,
         policy=Policy(needs_consent=consent),
         kept_by_cluster=kept_by_cluster,
+        is_discreet=is_discreet,
         lint=lint,
     ).source_type()
 

@@ -212,7 +212,7 @@ class Fishy:
 
     def writes(self, mark: int = 0) -> list[Event]:
         """All writes of the operator except Events, Leases, access reviews and dry runs."""
-        apart = ("events", "leases", "selfsubjectaccessreviews")
+        apart = ("events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews")
         ours = [event for event in self.stage.audit.since(mark) if event.ours and event.mutating and not event.dry_run]
         return [event for event in ours if event.resource not in apart]
 

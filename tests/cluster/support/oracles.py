@@ -21,7 +21,14 @@ from tests.cluster.support.waiting import never, no_faults
 Json = dict[str, Any]
 Address = tuple[str, str]
 DENIED = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
-OTHERS = {"events", "leases", "configmaps", "selfsubjectaccessreviews", "resourcedistributions"} | {
+OTHERS = {
+    "events",
+    "leases",
+    "configmaps",
+    "selfsubjectaccessreviews",
+    "subjectaccessreviews",
+    "resourcedistributions",
+} | {
     "fishysecrets",
     "validatingwebhookconfigurations",
     "customresourcedefinitions",

@@ -279,7 +279,7 @@ class Trees:
 
     def writes(self, mark: int = 0) -> list[Event]:
         """All writes of the operator except Events, Leases, access reviews, `samara-holds` and dry runs."""
-        apart = ("events", "leases", "selfsubjectaccessreviews")
+        apart = ("events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews")
         return [
             event
             for event in self.stage.audit.since(mark)

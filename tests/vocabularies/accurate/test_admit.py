@@ -373,6 +373,48 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     assert "missing closing )" in fault
 
 
+SPACES = st.sampled_from(["r", "secret-a", "secret-b", "secret-c"])
+ABOVE = st.dictionaries(SPACES, st.sampled_from([{}, ROOT, TEMPLATED]) | SPACES.map(below) | SPACES.map(instance))
+POLICIES: list[Callable[[str, str], tuple[str, str] | None]] = [
+    lambda name, root: None,
+    lambda name, root: (f"^{root}$", "^secret-policy-"),
+]
+
+
+def bad_policy(name: str, root: str) -> tuple[str, str] | None:
+    raise ValueError(f"secret-policy of {root}")
+
+
+@given(
+    ABOVE,
+    st.sampled_from([{}, ROOT]) | SPACES.map(below) | SPACES.map(instance),
+    st.sampled_from([*POLICIES, bad_policy]),
+)
+def test_under_strict_tenancy_no_message_names_a_namespace_that_the_request_does_not(
+    namespaces: dict[str, Words], labels: Words, policy: Callable[[str, str], tuple[str, str] | None]
+) -> None:
+    """Neither the tree above nor the policies, which tell how other teams are named."""
+    world, rules = a_world(**namespaces), judged_by(naming_refusal=policy, is_strict=True)
+    own = namespace(labels)
+    answers = [
+        *(judged(world, sub(), rules) for judged in BOTH),
+        admit_namespace(Request("CREATE", own, None), world, rules),
+        admit_namespace(Request("UPDATE", own, namespace({})), world, rules),
+        admit_namespace(Request("DELETE", None, own), world, rules),
+    ]
+    for text in (fault for faults in answers for fault in faults):
+        for named in labels.values():
+            text = text.replace(named, "")
+        assert "secret" not in text
+
+
+def test_under_strict_tenancy_a_refusal_by_a_naming_policy_names_neither_root_nor_policy() -> None:
+    rules = judged_by(naming_refusal=lambda name, root: ("^top$", "^$1-.*"), is_strict=True)
+    world = a_world(top=ROOT, r=below("top"))
+    expected = "namespace r is not match naming policies: namespace - target=bad"
+    assert messages(refusals(world, sub("bad"), None, rules)) == (expected,)
+
+
 def test_row_26_reserved_names_are_refused() -> None:
     rules = judged_by(is_reserved=lambda name: name.startswith("kube-"))
     assert messages(refusals(a_world(r=ROOT), sub("kube-x"), None, rules)) == (

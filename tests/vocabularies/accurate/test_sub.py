@@ -702,6 +702,45 @@ def test_row_26_a_reserved_name_is_refused_and_reported_in_the_status(name: str)
     assert [target.reason for target in blocked(world, key(name))] == ["refused"]
 
 
+POLICY = [{"root": "^r$", "match": "^r-"}]
+
+
+def test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it() -> None:
+    """Nobody may have answered when the SubNamespace was created."""
+    world = a_world(namingPolicies=POLICY)
+    root(world), a_sub(world, "a", "r"), a_sub(world, "r-b", "r")
+    settled(world)
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "r-b"}
+    expected = (
+        "namespace r is not match naming policies: namespace - target=a root=r denied policy - root=^r$ match=^r-"
+    )
+    reported = condition(world, at_sub())
+    assert reported is not None
+    assert (reported["reason"], reported["message"]) == ("Refused", expected)
+    assert [(target.reason, target.message) for target in blocked(world, key())] == [("refused", expected)]
+
+
+def test_a_policy_is_applied_with_the_root_at_the_top_of_the_tree() -> None:
+    world = a_world(namingPolicies=POLICY)
+    root(world), a_sub(world, "r-b", "r"), a_sub(world, "a", "r-b"), a_sub(world, "r-c", "r-b")
+    settled(world)
+    assert {ref.name for ref in world.objects if ref.kind == NAMESPACE} == {"r", "r-b", "r-c"}
+
+
+def test_a_policy_that_cannot_be_expanded_creates_nothing() -> None:
+    world = a_world(namingPolicies=[{"root": "^(r)$", "match": "^$1["}])
+    root(world), a_sub(world, "a", "r")
+    settled(world)
+    assert namespace_ref("a") not in world.objects
+
+
+def test_a_namespace_stays_when_a_policy_that_came_later_denies_its_name() -> None:
+    world = made()
+    world.registry = a_world(namingPolicies=POLICY).registry
+    assert settled(world) == []
+    assert condition(world, at_sub()) is None
+
+
 def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched() -> None:
     world = a_world()
     root(world), a_sub(world, "operator", "r")

@@ -22,7 +22,7 @@ from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
-from samara.kube.queries import CRD
+from samara.kube.queries import CRD, REVIEW_OF_OTHERS, SERVICE_ACCOUNT
 from samara.settings import Settings
 
 GROUP = "rbac.authorization.k8s.io"
@@ -163,8 +163,15 @@ def _vocabulary_names(source_types: Iterable[SourceType]) -> str:
 def _original_rules(settings: Settings) -> list[Rule]:
     """The Lease of an original may be in any namespace. It is listed by its name."""
     leases = tuple(leases_of_originals(settings).values())
-    reason = "to wait while the original of a vocabulary runs; not needed with takeover: true"
-    return [Rule(LEASE, ("list",), reason, leases)] if leases else []
+    if not leases:
+        return []
+    waiting = "to wait while the original of a vocabulary runs; not needed with takeover: true"
+    holder = "to find out whether the original can hold that Lease: an account in its namespace has cluster-wide rights"
+    return [
+        Rule(LEASE, ("list",), waiting, leases),
+        Rule(SERVICE_ACCOUNT, ("list",), holder),
+        Rule(REVIEW_OF_OTHERS, ("create",), holder),
+    ]
 
 
 def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:

@@ -61,6 +61,7 @@ def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType
         cascading=settings.allow_cascading_deletion,
         managers=context.managers,
         generated=settings.propagate_generated,
+        is_strict=context.is_strict,
     )
     return source_types(read(settings.config), context.kinds, context.copyable, options)
 
@@ -90,13 +91,15 @@ class Options:
     managers: frozenset[str] = frozenset({ACCURATE_MANAGER})
     generated: bool = False
     """True: `propagate-generated` on a controller makes the objects that it created sources."""
+    is_strict: bool = False
+    """True under `tenancy: strict`: messages name only namespaces that their readers named themselves."""
 
 
 def source_types(
     config: Config, kinds: tuple[Kind, ...], copyable: Copyable, options: Options
 ) -> tuple[SourceType, ...]:
     """One source type for SubNamespaces, one for namespaces that inherit, and one for objects that are propagated."""
-    rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading)
+    rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading, options.is_strict)
     # Labels and annotations of namespaces are always applied under the original's field manager.
     managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
 
@@ -107,7 +110,7 @@ def source_types(
         return admit_sub_namespace(request, view, rules)
 
     sub_namespaces = replace(
-        SubNamespaces(options.cascading, options.is_reserved, config).source_type(managers),
+        SubNamespaces(options.cascading, options.is_reserved, config, options.is_strict).source_type(managers),
         admission=Admission((SUB_NAMESPACE,), validate_sub_namespace, add_finalizer, EVERY_OPERATION),
     )
     tree = replace(
@@ -117,7 +120,13 @@ def source_types(
         ),
     )
     propagation = Propagation(
-        config, kinds, copyable, options.adopt, options.managers | {FIELD_MANAGER}, options.generated
+        config,
+        kinds,
+        copyable,
+        options.adopt,
+        options.managers | {FIELD_MANAGER},
+        options.generated,
+        options.is_strict,
     )
     return sub_namespaces, tree, propagation.source_type
 

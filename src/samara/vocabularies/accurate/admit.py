@@ -28,7 +28,7 @@ from samara.vocabularies.accurate.labels import (
     parent_of,
     template_of,
 )
-from samara.vocabularies.accurate.sub import spec_faults, spec_of
+from samara.vocabularies.accurate.sub import NamingRefusal, naming_fault, root_above, spec_faults, spec_of
 from samara.vocabularies.accurate.tree import CIRCULAR, role_faults
 
 LOOP = Refused(CIRCULAR)
@@ -40,11 +40,12 @@ Faults = Iterator[str]
 class AdmitRules:
     """The settings that admission depends on."""
 
-    naming_refusal: Callable[[str, str], tuple[str, str] | None]
-    """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
+    naming_refusal: NamingRefusal
     is_reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
+    is_strict: bool = False
+    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:
@@ -54,7 +55,7 @@ def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[st
         return () if old is None or old.deleting else _first(_namespace_deletion_faults(old, view, rules))
     if new.deleting:
         return ()
-    update_faults = _update_faults(old, new, view) if old is not None else iter(())
+    update_faults = _update_faults(old, new, view, rules) if old is not None else iter(())
     return _first(chain(update_faults, _label_faults(old, new, view)))
 
 
@@ -87,9 +88,9 @@ def _first(faults: Iterable[str]) -> tuple[str, ...]:
 # Namespaces
 
 
-def _update_faults(old: Object, new: Object, view: View) -> Faults:
+def _update_faults(old: Object, new: Object, view: View, rules: AdmitRules) -> Faults:
     """In an update, every ancestor exists, and no child or instance loses its parent or template."""
-    yield from _ancestor_faults(new, view)
+    yield from _ancestor_faults(new, view, rules)
     name, orphans = new.ref.name, Refused(f"there are sub-namespaces under {new.ref.name}")
     if old.labels.get(TYPE) != new.labels.get(TYPE):
         if is_root(old) and has_children(old.ref.name, view):
@@ -100,12 +101,13 @@ def _update_faults(old: Object, new: Object, view: View) -> Faults:
         yield orphans
 
 
-def _ancestor_faults(new: Object, view: View) -> Faults:
+def _ancestor_faults(new: Object, view: View, rules: AdmitRules) -> Faults:
     above = list(ancestors(new, view))
     if above and above[-1] in (new.ref.name, *above[:-1]):
         yield LOOP
     elif above and view.get(namespace_ref(above[-1])) is None:
-        yield Refused(f"parent namespace does not exist: {above[-1]}")
+        is_named = not rules.is_strict or len(above) == 1
+        yield Refused(f"parent namespace does not exist{f': {above[-1]}' if is_named else ', further up in its tree'}")
 
 
 def _label_faults(old: Object | None, new: Object, view: View) -> Faults:
@@ -176,41 +178,16 @@ def _location_faults(new: Object, view: View) -> Faults:
 
 def _name_faults(old: Object | None, new: Object, view: View, rules: AdmitRules) -> Faults:
     """The name is validated on creation only, so that a later change of the spec is not refused for its name."""
-    root = _root_above(new.ref.namespace, view)
-    if isinstance(root, Refused):
-        yield root
-    elif old is None:
-        yield from _policy_faults(new, root, rules)
-
-
-def _policy_faults(new: Object, root: str, rules: AdmitRules) -> Faults:
-    name, namespace = new.ref.name, new.ref.namespace
-    try:
-        policy = rules.naming_refusal(name, root)
-    except ValueError as fault:
-        yield Undecidable(f"the naming policies cannot be applied: {fault}")
+    if old is not None:
+        root = root_above(new.ref.namespace, view, rules.is_strict)
+        if isinstance(root, Refused):
+            yield root
         return
-    if policy is not None:
-        details = f"target={name} root={root} denied policy - root={policy[0]} match={policy[1]}"
-        yield Refused(f"namespace {namespace} is not match naming policies: namespace - {details}")
-    if rules.is_reserved(name):
-        yield Refused(f"namespace {name} is reserved: a sub-namespace cannot have this name")
-
-
-def _root_above(name: str, view: View) -> str:
-    """The name of the nearest ancestor that is a root. A `Refused` if there is none."""
-    seen: set[str] = set()
-    while name not in seen:
-        seen.add(name)
-        namespace = view.get(namespace_ref(name))
-        if namespace is None:
-            return Refused(f"namespace {name} is not found")
-        if is_root(namespace):
-            return name
-        if not parent_of(namespace):
-            return Refused(f"namespace {name} is not found to be a root or a sub namespace")
-        name = parent_of(namespace)
-    return LOOP
+    fault = naming_fault(new.ref, view, rules.naming_refusal, rules.is_strict)
+    if fault is not None:
+        yield fault
+    if rules.is_reserved(new.ref.name):
+        yield Refused(f"namespace {new.ref.name} is reserved: a sub-namespace cannot have this name")
 
 
 def _sub_deletion_faults(old: Object, view: View, rules: AdmitRules) -> Faults:

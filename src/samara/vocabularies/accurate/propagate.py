@@ -56,6 +56,8 @@ class Propagation:
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     generated: bool = False
     """True if `propagate-generated` on a controller makes the objects that it created sources."""
+    is_discreet: bool = False
+    """True: messages to the author of a source name no namespace below it."""
 
     @cached_property
     def ownership(self) -> ByMark:
@@ -83,6 +85,7 @@ class Propagation:
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
+            named_targets=(lambda obj: ()) if self.is_discreet else None,
         )
 
     def lint(self, obj: Object) -> Iterator[Mistake]:

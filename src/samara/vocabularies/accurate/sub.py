@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from samara.core.admission import Refused, Undecidable
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, BlockedTarget, Copy, Desired, Fault, Mistake, Template
 from samara.core.metadata_keys import PAUSED
@@ -41,9 +42,12 @@ from samara.vocabularies.accurate.labels import (
     is_root,
     parent_of,
 )
+from samara.vocabularies.accurate.tree import CIRCULAR
 
 SUB = f"{NAME}:sub"
 READY, STALLED = "Ready", "Stalled"
+NamingRefusal = Callable[[str, str], tuple[str, str] | None]
+"""The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
 MAX_ANNOTATION_BYTES = 256 * 1024
@@ -60,6 +64,8 @@ class SubNamespaces:
     cascading: bool
     is_reserved: Callable[[str], bool]
     config: Config = field(default_factory=Config)
+    is_strict: bool = False
+    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
 
     def source_type(self, managers: frozenset[str]) -> SourceType:
         return SourceType(
@@ -139,8 +145,18 @@ class SubNamespaces:
         if parent is None or parent.deleting or not (is_root(parent) or parent_of(parent)):
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
+
+        # Its name is allowed. Admission has checked that, unless nobody answered when the SubNamespace was created.
+        fault = self._naming_fault(source, view)
+        if fault is not None:
+            return Desired(blocked=(BlockedTarget(ref, "refused", fault),))
         labels = {CREATED_BY: NAME, PARENT: source.namespace}
         return Desired((Copy(ref, Template(Content(), labels, adopt=Adopt.NEVER), by_name=True),))
+
+    def _naming_fault(self, source: Ref, view: View) -> str | None:
+        naming = self.config.naming
+        fault = naming_fault(source, view, naming.refusal, self.is_strict) if naming.policies else None
+        return None if fault is None else str(fault)
 
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
         """The namespace is deleted if it is below this one, has no children, and this one is not being deleted.
@@ -183,14 +199,17 @@ class SubNamespaces:
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._status_while_deleting(obj, namespace, view, counts)
+        fault = self._naming_fault(obj.ref, view) if namespace is None else None
         if _is_new(obj) and FINALIZER not in obj.finalizers:
             return {}  # the finalizer comes first: once there is a status, it is not added any more
-        if namespace is None and not self.is_reserved(name):
+        if namespace is None and fault is None and not self.is_reserved(name):
             return _status_without_namespace(obj, counts)
         if namespace is not None and _is_child(namespace, obj.ref):
             return {"observedGeneration": obj.generation, "conditions": [_ready(obj, namespace)]}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
+        if fault is not None:
+            return _stalled(obj, "Refused", fault)
         return _stalled(obj, "Conflict", CONFLICT)
 
     def _status_while_deleting(
@@ -269,6 +288,51 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
             condition(STALLED, True, reason, message, generation),
         ],
     }
+
+
+def naming_fault(sub: Ref, view: View, refusal: NamingRefusal, is_strict: bool = False) -> Refused | Undecidable | None:
+    """Why the naming policies forbid the name of a SubNamespace. None if they do not.
+
+    Under `tenancy: strict` the message names neither the root nor the policy, which tell how others are named.
+    """
+    root = root_above(sub.namespace, view, is_strict)
+    if isinstance(root, Refused):
+        return root
+    try:
+        policy = refusal(sub.name, root)
+    except ValueError as fault:
+        return Undecidable("the naming policies cannot be applied" + ("" if is_strict else f": {fault}"))
+    if policy is None:
+        return None
+    reason = "" if is_strict else f" root={root} denied policy - root={policy[0]} match={policy[1]}"
+    details = f"target={sub.name}{reason}"
+    return Refused(f"namespace {sub.namespace} is not match naming policies: namespace - {details}")
+
+
+def root_above(name: str, view: View, is_strict: bool = False) -> str | Refused:
+    """The name of the nearest ancestor that is a root. A `Refused` if there is none.
+
+    Under `tenancy: strict` it names only the namespace below, which its readers know.
+    """
+    root = _root_above(name, view)
+    if isinstance(root, Refused) and is_strict:
+        return Refused(f"namespace {name} is not found to be below a root")
+    return root
+
+
+def _root_above(name: str, view: View) -> str | Refused:
+    seen: set[str] = set()
+    while name not in seen:
+        seen.add(name)
+        namespace = view.get(namespace_ref(name))
+        if namespace is None:
+            return Refused(f"namespace {name} is not found")
+        if is_root(namespace):
+            return name
+        if not parent_of(namespace):
+            return Refused(f"namespace {name} is not found to be a root or a sub namespace")
+        name = parent_of(namespace)
+    return Refused(CIRCULAR)
 
 
 def spec_of(sub: Object) -> Mapping[str, object]:

@@ -94,6 +94,7 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         min_refresh_interval=settings.min_refresh_interval,
         on_change=settings.last_synced == "change",
         consent=context.needs_consent,
+        is_discreet=context.is_strict,
         managers=context.managers,
     )
     return (source_type(options),)
@@ -128,6 +129,8 @@ class Options:
     on_change: bool = False
     """True: write `status.lastSyncedTime` only when the Secret changes. False: also once per refresh interval."""
     consent: bool = False
+    is_discreet: bool = False
+    """True: messages to the author of a FishySecret name only the namespace of its target."""
     managers: frozenset[str] = frozenset()
 
 
@@ -215,8 +218,13 @@ class FishySecrets:
             affected_by=self.affected_by,
             policy=Policy(needs_consent=self.options.consent),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
+            named_targets=self._named_targets if self.options.is_discreet else None,
             per_namespace=False,
         )
+
+    def _named_targets(self, obj: Object) -> tuple[str, ...]:
+        target = self.specs.spec(obj).target
+        return (target.namespace,) if target is not None else ()
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         target = self.specs.spec(obj).target
