@@ -84,8 +84,7 @@ class Removal:
 
     async def perform(self, leftovers: Leftovers) -> None:
         """Stops the operator, and removes webhooks, conversions and finalizers, in this order."""
-        if leftovers.deployment:
-            await self._stop()
+        await self.stop_operator(leftovers)
         async for ref, uid in self._configurations():
             await self._delete(ref, uid)
         for name in leftovers.conversions:
@@ -94,6 +93,10 @@ class Removal:
             await _retry(partial(self._remove_finalizers, kind))
 
     # the operator
+
+    async def stop_operator(self, leftovers: Leftovers) -> None:
+        if leftovers.deployment:
+            await self._stop()
 
     async def _has_replicas(self) -> bool:
         live = await self._get(self._deployment)
