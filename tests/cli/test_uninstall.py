@@ -111,6 +111,25 @@ def test_with_the_flag_only_our_copies_are_deleted(shell: Shell, stage: Stage) -
 
 
 @pytest.mark.cluster
+def test_copies_stay_while_an_operator_without_a_lease_restores_them(shell: Shell, stage: Stage) -> None:
+    stage.namespace("a", "b", "c")
+    stage.source("db", "a,b")
+    stage.source("other", "c")
+    operator = stage.operator()
+    stage.until_copied("db", "a", "b")
+    stage.until_copied("other", "c")
+    hook(stage, "ours", "things.example.com.samara.dev")
+    assert stage.api.find(f"{LEASES}/samara") is None
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert "expected no operator at work, found one that has restored Secret" in done.fault
+    assert all(stage.has_copy(*where) for where in (("a", "db"), ("b", "db"), ("c", "other")))
+    assert stage.api.find(f"{HOOKS}/ours") is not None, "nothing else was removed"
+    operator.stop()
+    assert "Removed 3 copies." in shell("uninstall", "-n", OWN, "--copies", "--yes").err
+    assert not any(stage.has_copy(*where) for where in (("a", "db"), ("b", "db"), ("c", "other")))
+
+
+@pytest.mark.cluster
 def test_copies_in_a_paused_namespace_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})

@@ -9,7 +9,14 @@ import click
 
 from samara.cli.deploy.removal import Leftovers, Removal
 from samara.cli.inspect.cluster_plans import ClusterPlans, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, must_stay, remove_copies
+from samara.cli.inspect.orphan_scan import (
+    Orphan,
+    as_orphan,
+    is_own_source,
+    must_stay,
+    refuse_if_restored,
+    remove_copies,
+)
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note, plural
 from samara.cli.session import Session, find_operator_namespace, open_session
@@ -59,8 +66,11 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
         if not leftovers and not copies:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
+            await removal.stop_operator(leftovers)
+            others = await refuse_if_restored(session, listed, copies)
             await removal.perform(leftovers)
-            await remove_copies(session, listed, copies, "copy", "copies")
+            probed = len(copies) - len(others)
+            await remove_copies(session, listed, others, "copy", "copies", removed_before=probed)
             click.echo("Removed.")
 
 

@@ -86,8 +86,7 @@ class Removal:
 
     async def perform(self, leftovers: Leftovers) -> None:
         """Stops the operator, and removes webhooks, conversions and finalizers, in this order."""
-        if leftovers.deployments:
-            await self._stop(leftovers.deployments)
+        await self.stop_operator(leftovers)
         async for ref, uid in self._configurations():
             await self._delete(ref, uid)
         for name in leftovers.conversions:
@@ -96,6 +95,10 @@ class Removal:
             await _retry(partial(self._remove_finalizers, kind))
 
     # the operator
+
+    async def stop_operator(self, leftovers: Leftovers) -> None:
+        if leftovers.deployments:
+            await self._stop(leftovers.deployments)
 
     async def _running_deployments(self) -> list[Ref]:
         """Found by their label, because the chart can give the Deployment another name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ from samara.kube.errors import ConfigError, Forbidden
 SOURCE_GONE, NOT_WANTED, MARKS_REMOVED = "source-gone", "not-wanted", "marks-removed"
 REASONS = (SOURCE_GONE, NOT_WANTED, MARKS_REMOVED)
 """Why a copy is an orphan. Part of the JSON output: do not rename."""
+WATCH_SECONDS = 5.0
+"""How long to watch whether an operator restores the first copies that are removed."""
+POLL_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,13 +215,42 @@ def _counted(orphans: Iterable[Orphan]) -> str:
     return f"{plural(len(sources), 'orphan')} of {sample(set(sources))}"
 
 
-async def remove_copies(
-    session: Session, cluster: ClusterPlans, orphans: list[Orphan], one: str = "orphan", many: str = ""
-) -> None:
-    """Deletes copies by uid and resource version. Adopted objects stay and lose our marks.
+async def refuse_if_restored(session: Session, cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
+    """Deletes one copy of each vocabulary, and raises if an operator restores one of them. Returns the other copies.
 
-    `one` and `many` are what messages call the copies. Raises if some could not be removed.
+    An operator that runs without leader election has no Lease, and one that is in sync writes nothing by itself.
     """
+    probes = _probes(cluster, copies)
+    failures = await _remove(session, cluster, probes)
+    if failures:
+        raise ConfigError(f"expected to remove the first copies, found: {sample(failures)}")
+    with progress() as show_progress:
+        deadline = time.monotonic() + WATCH_SECONDS
+        while probes and time.monotonic() < deadline:
+            show_progress("watching whether an operator restores a copy")
+            for probe in probes:
+                live = await cluster.snapshot.read(probe.live.ref)
+                if live is not None and live.uid != probe.live.uid and is_recorded(live, probe.source_type.ownership):
+                    raise ConfigError(
+                        f"expected no operator at work, found one that has restored {probe.live.ref}: "
+                        "it would restore every copy; stop it first"
+                    )
+            await asyncio.sleep(POLL_SECONDS)
+    removed = {probe.live.ref for probe in probes}
+    return [copy for copy in copies if copy.live.ref not in removed]
+
+
+def _probes(cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
+    """One copy of each vocabulary, of a source that exists: an operator restores no others."""
+    by_vocabulary: dict[str, Orphan] = {}
+    for copy in copies:
+        if not _is_adopted(copy) and cluster.snapshot.cache.get(copy.key.source) is not None:
+            by_vocabulary.setdefault(copy.source_type.vocabulary, copy)
+    return list(by_vocabulary.values())
+
+
+async def _remove(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[str]:
+    """Returns the messages about those that stay."""
     snapshot = cluster.snapshot
     applier = Applier(session.client, snapshot.codec, snapshot.cache, cluster.registry, FaultPoints())
     failures: list[str] = []
@@ -227,9 +261,28 @@ async def remove_copies(
             result = await applier.perform(write(orphan.key, orphan.live.ref, orphan.live), verify=False)
             if result.ending is not Ending.DONE:
                 failures.append(f"{orphan.live.ref} stays: {result.message}")
+    return failures
+
+
+async def remove_copies(
+    session: Session,
+    cluster: ClusterPlans,
+    orphans: list[Orphan],
+    one: str = "orphan",
+    many: str = "",
+    *,
+    removed_before: int = 0,
+) -> None:
+    """Deletes copies by uid and resource version. Adopted objects stay and lose our marks.
+
+    `one` and `many` are what messages call the copies. `removed_before` counts those that are gone already. Raises if
+    some could not be removed.
+    """
+    failures = await _remove(session, cluster, orphans)
     for failure in failures:
         note(failure)
-    removed = len(orphans) - len(failures)
+    total = removed_before + len(orphans)
+    removed = total - len(failures)
     click.echo(f"Removed {plural(removed, one, many)}.", err=True)
     if failures:
-        raise ConfigError(f"expected to remove {len(orphans):,}, removed {removed:,}; look again with `samara orphans`")
+        raise ConfigError(f"expected to remove {total:,}, removed {removed:,}; look again with `samara orphans`")
