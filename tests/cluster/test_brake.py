@@ -67,9 +67,9 @@ def test_too_many_deletes_are_held_and_reported_everywhere(stage: Stage) -> None
     operator = stage.operators[0]
     assert operator.metrics()["samara_mass_delete_held"] == 7
     event = stage.until_event("Held", about="db")
-    assert KEY in event["message"]
-    entry = held(stage)[KEY]
-    assert entry["since"] < entry["until"]
+    assert f"`samara release {KEY}`" in event["message"]
+    assert held(stage)[KEY]["until"] == "forever"
+    assert "`samara release KEY`" in samara(stage, "status")
     assert not stage.audit.writes(mark), "nothing is deleted while it is held"
 
 
@@ -202,8 +202,8 @@ def test_the_removals_continue_after_the_hold_time(stage: Stage) -> None:
     eventually(lambda: not held(stage))
 
 
-def test_hold_forever_waits_for_the_release(stage: Stage) -> None:
-    filled(stage, brake(hold="forever"))
+def test_held_removals_wait_for_the_release_by_default(stage: Stage) -> None:
+    filled(stage)
     shrink(stage)
     assert held(stage)[KEY]["until"] == "forever"
     never(lambda: not everything_is_there(stage), 2.0)

@@ -89,7 +89,7 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
     assert defaults.never_copied == NeverCopied((), ())
     assert defaults.writes == Writes(32, 0.0)
-    assert defaults.mass_delete == MassDelete(50, 30, 600.0, 3)
+    assert defaults.mass_delete == MassDelete(50, 30, math.inf, 3)
     assert defaults.timers == Timers(15.0, 10.0, 75.0, 900.0)
 
 

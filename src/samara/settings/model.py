@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -45,7 +46,7 @@ class MassDelete(Struct, frozen=True):
     percent: Annotated[
         int, msgspec.Meta(ge=0, le=100), about("… if they are also more than this part of a source's copies")
     ] = 30
-    hold: Annotated[DurationOrForever, about("how long; forever = until `samara release`")] = 600.0
+    hold: Annotated[DurationOrForever, about("how long; forever = until `samara release KEY`")] = inf
     namespaces: Annotated[
         int, msgspec.Meta(ge=0), about("more sub-namespaces than this in 10 minutes wait for `samara release`")
     ] = 3
