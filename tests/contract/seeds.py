@@ -1531,6 +1531,20 @@ ENGINE = (
         by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
     ),
     Fault(
+        "forged copies count for the brake",
+        "engine/deletions",
+        " and removal.ref not in appeared]",
+        "]",
+        by="engine/test_controller.py::test_copies_that_others_forge_neither_count_nor_are_held",
+    ),
+    Fault(
+        "a forged copy that is wanted never counts",
+        "engine/appeared",
+        "if self._refs and step.desired and",
+        "if False and",
+        by="engine/test_controller.py::test_a_copy_that_appears_where_its_source_wants_it_counts",
+    ),
+    Fault(
         "a pause ends a hold",
         "engine/mass_delete",
         "self._drop_unplanned(key, refs | paused)",

@@ -228,10 +228,10 @@ class Controller:
     def handle(self, message: Message) -> None:  # noqa: C901 - one branch for each message
         """Updates the state for one message, and queues the keys that it concerns. Nothing else changes the state."""
         match message:
-            case Observed(changes):
+            case Observed(changes, first_list):
                 for change in changes:
                     with contain(change.ref, retry=None):
-                        self._observed(change)
+                        self._observed(change, is_known=first_list)
             case WriteDone(write):
                 self._release(write)  # first: an address must not stay locked, whatever else fails
                 with contain(write.ref, partial(self.requeue, slice_of(write), RETRY_AFTER_BUG)):
@@ -263,11 +263,14 @@ class Controller:
             case _:
                 assert_never(message)
 
-    def _observed(self, change: Change, delay: float = 0.0) -> None:
+    def _observed(self, change: Change, delay: float = 0.0, *, is_known: bool = False) -> None:
+        """`is_known`: the object is older than our watch, so that nobody can say who made it."""
         own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
         triggered = triggers(change, self._registry, self._cache)
         if own is None:
             self._note_edit(change, triggered)
+            if not is_known:
+                self.deletions.appeared.note_change(change)
         else:
             self._echoed.add(change.ref)
         if triggered.status_of:  # nothing that a plan depends on has changed
@@ -312,6 +315,7 @@ class Controller:
         is_echoed = write.ref in self._echoed
         self._echoed.discard(write.ref)
         for change in result.changes:
+            self.deletions.appeared.note_write(change)
             self._continue_chain(change)
         follow_up = self.results.handle(done)
         for key, delay in follow_up.requeue:
@@ -455,6 +459,7 @@ class Controller:
     def _handle_step(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:
         """Counts one step, and offers its write. Deletions are collected until the plan is complete."""
         counts.count(step)
+        self.deletions.appeared.note_step(plan.key, step)
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
                 self._retry.forget(plan.key.all_namespaces, step.ref)
