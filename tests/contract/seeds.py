@@ -1531,6 +1531,20 @@ ENGINE = (
         by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
     ),
     Fault(
+        "deletions of namespaces in one tree hold those of another",
+        "engine/deletions",
+        "paused, tree=tree)",
+        'paused, tree="")',
+        by="engine/test_namespaces_brake.py::test_deletions_in_one_tree_hold_none_in_another",
+    ),
+    Fault(
+        "a restart forgets the trees of deleted namespaces",
+        "engine/hold_store",
+        '{stamp} {self._guard.tree_of(name)}".rstrip()',
+        '{stamp}"',
+        by="engine/test_namespaces_brake.py::test_the_trees_of_deleted_namespaces_are_remembered",
+    ),
+    Fault(
         "forged copies count for the brake",
         "engine/deletions",
         " and removal.ref not in appeared]",

@@ -88,6 +88,8 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
     say."""
+    tree: Callable[[Ref, View], str] = lambda source, view: ""
+    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -177,6 +179,11 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
     """True if a source was deleted whose deletion is a request to delete its copies."""
     is_explicit = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
     return is_explicit and (source is None or source.deleting)
+
+
+def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
+    """The tree that a source belongs to. Empty if its copies are no Namespaces."""
+    return source_type.source.tree(source, view) if isinstance(source_type.source, CustomResource) else ""
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:

@@ -10,7 +10,7 @@ from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_unwanted
-from samara.core.source_type import CustomResource, is_explicit_deletion
+from samara.core.source_type import CustomResource, is_explicit_deletion, tree_of
 from samara.core.writes import Delete, KeepAsOrphan, Release, Removal, SetFinalizer
 from samara.engine.appeared import AppearedCopies
 from samara.engine.limits import FlapDamper
@@ -174,7 +174,8 @@ class DeletionGate:
         if deletes:
             copies = self._cache.count(key.all_namespaces) - len(appeared)
             copies_of_all = self._cache.count_in_namespace(namespace) - self.appeared.number_from(namespace)
-        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused)
+        tree = tree_of(source_type, key.source, self._cache)
+        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused, tree=tree)
         return [*map(self._unless_discarded, allowed), *others]
 
     def _unless_discarded(self, delete: Delete) -> Removal:

@@ -48,7 +48,9 @@ class MassDelete(Struct, frozen=True):
     ] = 30
     hold: Annotated[DurationOrForever, about("how long; forever = until `samara release KEY`")] = inf
     namespaces: Annotated[
-        int, msgspec.Meta(ge=0), about("more sub-namespaces than this in 10 minutes wait for `samara release`")
+        int,
+        msgspec.Meta(ge=0),
+        about("more sub-namespaces of one tree than this in 10 minutes wait for `samara release`"),
     ] = 3
 
 
