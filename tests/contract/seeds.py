@@ -1531,6 +1531,13 @@ ENGINE = (
         by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
     ),
     Fault(
+        "any number of managed keys that an object lacks is kept",
+        "kube/codec",
+        "<= MOST_ABSENT_KEYS",
+        ">= 0",
+        by="kube/test_codec.py::test_of_many_managed_keys_only_those_are_kept_that_the_object_has",
+    ),
+    Fault(
         "deletions of namespaces in one tree hold those of another",
         "engine/deletions",
         "paused, tree=tree)",

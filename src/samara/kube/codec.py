@@ -6,9 +6,8 @@ import hashlib
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -35,6 +34,9 @@ _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
 ADMISSION = timedelta(seconds=30)
 """The longest that the API server waits for an admission webhook."""
+MOST_ABSENT_KEYS = 256
+"""An entry of managedFields with more keys counts only for those that the object has. Clients can write any entry."""
+_MOST_EDITORS = 5
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
@@ -139,6 +141,7 @@ class Codec:
         self._shared_contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
         self._shared_metadata: WeakValueDictionary[frozenset[tuple[str, str]], Metadata] = WeakValueDictionary()
+        # Weak, like the others: whoever can write an object decides what its managedFields list.
         self._keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
@@ -196,36 +199,39 @@ class Codec:
             if entry.manager in self._managers and not entry.subresource and not _is_older(entry.time, created)
         ]
         applied = [entry for entry in entries if entry.operation == "Apply"]
-        return self._owned(entries), self._owned(applied), any(entry.manager == FIELD_MANAGER for entry in entries)
+        is_made = any(entry.manager == FIELD_MANAGER for entry in entries)
+        return self._owned(meta, entries), self._owned(meta, applied), is_made
 
     def _editor(self, meta: _Metadata) -> str:
         """The manager that wrote last, other than ours. managedFields count in seconds, so several may be last."""
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
-        return sys.intern(" or ".join(sorted(others)))
+        return sys.intern(" or ".join(sorted(others)[:_MOST_EDITORS]))
 
-    def _owned(self, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
-        if not entries:
+    def _owned(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
+        """The labels and annotations that entries of managedFields attribute to their managers. Nearly all copies have
+        the same, so they share one set."""
+        keys = [key for entry in entries for key in _keys(meta, entry)]
+        if not keys:
             return _NONE
-        if len(entries) == 1:
-            return _keys(entries[0])
-        keys = _NONE.union(*map(_keys, entries))
-        return self._keys.setdefault(tuple(sorted(keys)), keys)
+        listed = tuple(keys)
+        shared = self._keys.get(listed)
+        return self._keys.setdefault(listed, frozenset(keys)) if shared is None else shared
 
 
-def _keys(entry: _ManagedFields) -> frozenset[ManagedKey]:
+def _keys(meta: _Metadata, entry: _ManagedFields) -> Iterator[ManagedKey]:
     """The labels and annotations that one entry of managedFields attributes to its manager."""
-    meta = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
-    return _NONE if meta is None else _of_manager(entry.manager, tuple(meta.labels), tuple(meta.annotations))
-
-
-@lru_cache(maxsize=1024)
-def _of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[ManagedKey]:
-    """Cached, since nearly all copies have the same keys."""
-    fields = ((LABELS, labels), (ANNOTATIONS, annotations))
-    # managedFields write a key as `f:key`, and a dot for the map itself.
-    return frozenset(ManagedKey(manager, where, key[2:]) for where, keys in fields for key in keys if key != ".")
+    owned = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
+    if owned is None:
+        return
+    is_bounded = len(owned.labels) + len(owned.annotations) <= MOST_ABSENT_KEYS
+    fields = ((LABELS, owned.labels, meta.labels), (ANNOTATIONS, owned.annotations, meta.annotations))
+    for where, names, present in fields:
+        for name in names:
+            key = name[2:]  # written as `f:key`; a dot stands for the map itself
+            if name != "." and (is_bounded or key in (present or ())):
+                yield ManagedKey(entry.manager, where, key)
 
 
 def _without_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
