@@ -12,10 +12,10 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
+from samara.cli.deploy.marks import guarded_marks
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
-from samara.core.metadata_keys import ADOPTED
 from samara.core.occupant import Occupant
-from samara.core.ownership import ByMark, ByOwnerReference, Ownership
+from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
 from samara.core.source_type import SourceType
 from samara.core.vocabulary import declared_reasons
@@ -137,14 +137,8 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
 def marks_policy() -> str:
     """The policy that guards the marks, with those of every vocabulary. It stands in YAML text, so it has no comments
     around its generated part."""
-    marks = ",\n        ".join(f"'{mark}'" for mark in sorted(guarded_marks()))
+    marks = ",\n        ".join(f"'{mark}'" for mark in guarded_marks())
     return re.sub(r"(?<=expression: >-\n        )\['[^\]]*\]", f"[{marks}]", POLICY.read_text(), count=1)
-
-
-def guarded_marks() -> set[str]:
-    """Without the label that names the parent of a namespace: administrators write it, and admission guards it."""
-    owns = [source_type.ownership for source_type in registry_of(Settings()).source_types]
-    return {ADOPTED} | {mark for own in owns if not (isinstance(own, ByMark) and own.trusted) for mark in own.marks}
 
 
 def renewed(page: str) -> str:
