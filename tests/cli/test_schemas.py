@@ -79,9 +79,9 @@ def test_rules_are_those_of_the_program() -> None:
 
 
 def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
-    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
+    declared = {"LimitExceeded", "PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
     assert declared == declared_reasons(VOCABULARIES).keys()
-    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error"}
+    of_faults = {"limit-exceeded", "path-not-allowed", "token-error", "connection-error", "fetch-error"}
     reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
     assert set(reasons) == {*get_args(Reason), *of_faults}
     assert set(ADVICE) == set(reasons)

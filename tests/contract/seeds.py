@@ -1531,6 +1531,27 @@ ENGINE = (
         by="engine/test_questions.py::test_a_question_that_fails_is_asked_again_later",
     ),
     Fault(
+        "the newest source of a namespace comes first when it exceeds its limits",
+        "source_limits",
+        "sorted(sizes.items(), key=",
+        "sorted(sizes.items(), reverse=True, key=",
+        by="core/test_source_limits.py::test_the_newest_sources_of_a_namespace_are_refused_when_they_list_too_many_names",
+    ),
+    Fault(
+        "a source that exceeds the limits deletes its copies",
+        "source_limits",
+        "Desired(prune=False, faults=(Fault(LIMIT_EXCEEDED",
+        "Desired(prune=True, faults=(Fault(LIMIT_EXCEEDED",
+        by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
+    ),
+    Fault(
+        "a source that ends wakes none of those that the limits refused",
+        "kube/cache",
+        "waiting += self._sizes.discard(key)",
+        "self._sizes.discard(key)",
+        by="kube/test_source_indexes.py::test_a_source_that_ends_wakes_those_that_the_limits_refused",
+    ),
+    Fault(
         "any number of managed keys that an object lacks is kept",
         "kube/codec",
         "<= MOST_ABSENT_KEYS",

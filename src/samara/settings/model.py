@@ -17,6 +17,7 @@ from samara.setting_types import (
     KeyGlob,
     Named,
     NamespaceGlob,
+    Size,
     Struct,
     about,
 )
@@ -54,6 +55,16 @@ class MassDelete(Struct, frozen=True):
     ] = 3
 
 
+class Limits(Struct, frozen=True):
+    listed_names: Annotated[int, msgspec.Meta(ge=1), about("names of namespaces that one source lists")] = 10_000
+    listed_names_per_namespace: Annotated[
+        int, msgspec.Meta(ge=1), about("the same for all sources of one namespace")
+    ] = 100_000
+    source_bytes_per_namespace: Annotated[
+        Size, about("the content and the metadata of all sources of one namespace")
+    ] = 16 * 1024 * 1024
+
+
 class Timers(Struct, frozen=True):
     lease: Annotated[Duration, about("the leader's lease lasts this long")] = 15.0
     renew: Annotated[Duration, about("it must be renewed within this time; less than lease")] = 10.0
@@ -89,6 +100,7 @@ class Settings(Struct, frozen=True):
     resync: Annotated[DurationOrZero, about("everything is planned again from the cache; 0 = off")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()
     mass_delete: Annotated[MassDelete | None, about("the brake against mass deletion; null = off")] = MassDelete()
+    limits: Annotated[Limits, about("for what tenants write: sync-to, fishysecret; more is `LimitExceeded`")] = Limits()
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:

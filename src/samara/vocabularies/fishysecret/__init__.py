@@ -13,9 +13,10 @@ from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Kind
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
+from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Conflicts, DeclaredReason, Vocabulary
+from samara.core.vocabulary import LIMIT_REASONS, BuildContext, Conflicts, DeclaredReason, Vocabulary
 from samara.setting_types import (
     Duration,
     Managers,
@@ -265,8 +266,8 @@ class FishySecrets:
         return (owner,)
 
     def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
-        values = self.specs.values(obj, view)
-        ready = self._condition(obj, values, counts)
+        values, excess = self.specs.values(obj, view), view.excess(Key(NAME, obj.ref))
+        ready = Condition(False, LIMIT_EXCEEDED, excess) if excess else self._condition(obj, values, counts)
         if ready is None:
             return {}
         return status(obj, ready, synced_at(obj, ready, counts, values.read_at, self.specs.status_interval(obj)))
@@ -331,6 +332,6 @@ VOCABULARY = Vocabulary(
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
-    reasons=REASONS,
+    reasons={**REASONS, **LIMIT_REASONS},
     secret_store=store_config,
 )
