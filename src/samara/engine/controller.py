@@ -494,7 +494,7 @@ class Controller:
             self.requeue(key.all_namespaces, RECHECK_TERMINATING)
         self._events.record_plan(key, desired, counts, held)
         self.status.mark_stale(key)
-        if not counts.names and not removals and source is None:
+        if source is None and not removals and not counts.wanted:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:

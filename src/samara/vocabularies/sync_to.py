@@ -135,7 +135,7 @@ def _may_target(obj: Object, namespace: str) -> bool:
     return obj.annotations[SYNC_TO].strip() == CLUSTER or namespace in obj.annotations.get(SYNC_TO_NAMESPACES, "")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def parse(value: str, listed: str | None, most: int = MAX_NAMES) -> CopyRequest:
     """The namespaces that the two annotations select. The cache is small because a tenant's list can be long."""
     if value.strip() == CLUSTER:
