@@ -5,20 +5,25 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo run test verify check static matrix bench seeded-faults fmt docs chart lock dist clean control-plane rusty-vault helm announce
+.PHONY: help demo run test verify check static matrix bench seeded-faults fmt docs chart image wheels lock dist clean control-plane rusty-vault helm announce site sbom
 
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 BIN := $(VENV)/bin
-# The interpreter of the virtual environment: PYTHON=… chooses another one than the newest tested.
+# The interpreter of the virtual environment: the newest that is tested, or the one that PYTHON=… names.
 PYTHON ?= $(shell scripts/pythons | sed -n '1s/^[^ ]* //p')
 # More arguments for pytest: make test PYTEST="-k brake".
 PYTEST ?=
-# Two for each core and at most eight, each with a control plane of its own: a cluster test waits more than it works.
+# Two for each core and at most eight, each with a control plane of its own: a cluster test mostly waits.
 # WORKERS=0: one by one.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 4 ? 2 * cores : 8)))
-# In the order of tests/conftest.py: what takes longest comes first.
+# Without reordering: tests/conftest.py puts the tests that take longest first.
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# What builds and keeps images, and the name of the image.
+ENGINE ?= $(shell command -v docker || command -v podman)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE ?= samara:$(VERSION)
 
 PIP := -m pip --disable-pip-version-check --quiet
 # $(call install,<folder>): the pinned requirements, and both projects of this checkout.
@@ -45,11 +50,11 @@ run: $(INSTALLED) ## cluster, operator and example stay up until Ctrl-C; prints 
 test: announce static control-plane helm ## format, lint, types, layers, unit, property and cluster tests
 	@$(BIN)/python -m pytest $(PARALLEL) -m 'not verify' $(PYTEST)
 
-# What repeats itself or takes long: seeded faults, every property with 500 examples, long faults, RustyVault.
+# Tests that repeat themselves or take long: seeded faults, every property with 500 examples, long faults, RustyVault.
 verify: $(INSTALLED) control-plane rusty-vault ## what CI runs after `make test`: seeded faults, deep properties, long waits
 	@HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 -m 'verify or property' $(PYTEST)
 
-# Fewer examples per property, and nothing that is built or started: that is for `make test`.
+# Fewer examples per property. Tests that build or start something are left to `make test`.
 check: static ## the part without a cluster, in under a minute
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto -m 'not cluster and not heavy and not verify' $(PYTEST)
 
@@ -78,24 +83,30 @@ bench: $(INSTALLED) control-plane ## speed and memory against a bare client on t
 seeded-faults: $(INSTALLED) ## breaks the core in many small ways, and shows that the suite notices each
 	@$(BIN)/python -m tests.contract.seeded_faults
 
-fmt: $(INSTALLED) ## formats the code and mends what lint can mend
+fmt: $(INSTALLED) ## formats the code and fixes what lint can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(INSTALLED) ## writes the generated parts of the pages in docs anew
+docs: $(INSTALLED) ## regenerates the generated parts of the pages in docs
 	@$(BIN)/python -m scripts.reference
 
-chart: $(INSTALLED) helm ## writes the generated parts of deploy/chart, and its rendering in src/samara/cli/deploy, anew
+chart: $(INSTALLED) helm ## regenerates the generated parts of deploy/chart, and its rendering in src/samara/cli/deploy
 	@$(BIN)/python scripts/chart.py
 
-.PHONY: site sbom
+image: ## the image of the operator, with docker or podman; IMAGE=… names it
+	@test -n "$(ENGINE)" || { echo "docker or podman was not found: install one, or name one with make image ENGINE=…" >&2; exit 1; }
+	@"$(ENGINE)" build --file Containerfile --tag "$(IMAGE)" .
+
+wheels: $(INSTALLED) ## asks the package index whether each pinned dependency of the image has wheels for amd64 and arm64
+	@$(BIN)/python scripts/wheels.py
+
 site: $(INSTALLED) ## the documentation as a site, in build/site; every warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict 2> $(VENV)/.site || { cat $(VENV)/.site; exit 1; }
 
-sbom: $(INSTALLED) ## what the program is made of: CycloneDX and a licence list, in build/sbom
+sbom: $(INSTALLED) ## the dependencies of the program, as CycloneDX and as a licence list, in build/sbom
 	@$(BIN)/python scripts/sbom.py build/sbom
 
-lock: ## pins the dependencies anew from the ranges in pyproject.toml (needs uv)
+lock: ## pins the dependencies again from the ranges in pyproject.toml (needs uv)
 	@requirements/lock.sh
 
 dist: $(INSTALLED) ## wheels of both projects and the sdist, in dist/
@@ -103,7 +114,7 @@ dist: $(INSTALLED) ## wheels of both projects and the sdist, in dist/
 	@$(BIN)/python -m build --no-isolation
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist devtools
 
-clean: ## removes all that make made here; what was built for tests stays in the user's cache folder
+clean: ## removes what make created here; programs built for tests stay in the user's cache folder
 	@rm -rf .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src devtools tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 

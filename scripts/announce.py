@@ -1,6 +1,6 @@
 """Prints what `make test` is going to build on this machine, and about how long that takes.
 
-Run by any Python, before anything is installed: only the standard library is used.
+Any Python runs it before anything is installed, so it uses only the standard library.
 """
 
 import os
@@ -10,10 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITE_MINUTES = 10
-"""Duration of checks and tests after all builds. The modules that build have the durations of the builds."""
+"""Duration of checks and tests after all builds. The modules that build know how long that takes."""
 
 
-def bare_binaries() -> types.ModuleType:
+def import_binaries() -> types.ModuleType:
     """The module that finds the control plane, imported without its package, whose dependencies may be missing."""
     sys.path.insert(0, str(ROOT / "devtools"))
     package = types.ModuleType("samara_devtools.devcluster")
@@ -28,7 +28,7 @@ def control_plane() -> str:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets:
         return f"the control plane of KUBEBUILDER_ASSETS ({assets}) is used: nothing to build"
-    binaries = bare_binaries()
+    binaries = import_binaries()
     recipe = binaries.read_recipe()
     folder = binaries.cache_folder() / recipe.key
     if (folder / "kube-apiserver").exists():
@@ -42,7 +42,7 @@ def control_plane() -> str:
 def helm() -> str:
     if os.environ.get("HELM"):
         return f"the helm of HELM ({os.environ['HELM']}) is used: nothing to build"
-    bare_binaries()
+    import_binaries()
     from samara_devtools.devcluster import helm_program
 
     program = helm_program.cached_helm()

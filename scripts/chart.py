@@ -3,7 +3,8 @@
 `--check` only compares.
 
 From the program to the chart: what each vocabulary brings with it, the CRDs, the rights of the uninstall job and the
-schema of the settings. From the chart to the program: a rendering of the objects that no vocabulary changes.
+schema of the settings. From the values to the README: a table. From the chart to the program: a rendering of what
+no vocabulary changes.
 """
 
 import json
@@ -20,7 +21,7 @@ import yaml
 
 from samara import crds
 from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
-from samara.assembly import kinds_in
+from samara.assembly import kinds_in, secret_store, secret_store_vocabularies
 from samara.cli.deploy import manifests
 from samara.cli.deploy.marks import guarded_marks
 from samara.cli.deploy.removal import cluster_rights, own_rights
@@ -61,7 +62,15 @@ WRITTEN_BY_PROGRAM = {
     *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     *(kind.name for kind in PATHS),
 }
-"""Kinds whose objects follow from the settings. The chart makes them of the generated files."""
+"""Kinds whose objects follow from the settings. The chart builds them from the generated files."""
+HELM_LABELS = frozenset(
+    {
+        *(f"app.kubernetes.io/{name}" for name in ("instance", "version", "managed-by")),
+        "helm.sh/chart",
+    }
+)
+"""Labels that only objects of a release have."""
+BEGIN, END = "<!-- generated: make chart -->\n", "<!-- end of the generated part -->\n"
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 GROUP: Json = {"type": ["string", "null"]}
@@ -78,9 +87,9 @@ def vocabularies() -> str:
 
 
 def _vocabulary(name: str) -> Json:
-    """Everything comes from the program, so that a new vocabulary needs no change here or in a template."""
-    listed = KindList.of(name)
-    own = {listed.key: [listed.write(PROBE)]} if listed is not None else {}
+    """Asks the program for everything, so that a new vocabulary needs no change here or in a template."""
+    kind_list = KindList.of(name)
+    own = {kind_list.key: [kind_list.write(PROBE)]} if kind_list is not None else {}
     settings = _accepted(name, {**own, "takeover": True})
     assert settings is not None, name
     waiting = _accepted(name, {**own, "takeover": False})
@@ -98,10 +107,18 @@ def _vocabulary(name: str) -> Json:
         "aggregatedRoles": aggregated_roles(settings),
         "validating": [hook for hook in hooks[VALIDATING] if not _is_for_probe(hook)],
         "mutating": [hook for hook in hooks[MUTATING] if not _is_for_probe(hook)],
-        **({"kinds": _kinds(name, listed, rules, hooks[VALIDATING])} if listed is not None else {}),
+        **({"kinds": _kinds(name, kind_list, rules, hooks[VALIDATING])} if kind_list is not None else {}),
+        **_secret_store(name),
         "fileSettings": [setting.key for setting in settings_of(STRUCTS[name]) if FILE in _shapes(setting.shape)],
         "overwriteNeedsOpenTenancy": _accepted(name, {}, tenancy="strict", conflicts="overwrite") is None,
     }
+
+
+def _secret_store(name: str) -> Json:
+    """The default audience of the token that the pods get if the values of a vocabulary come from a secret manager."""
+    settings = _accepted(name, {})
+    store = None if settings is None or not secret_store_vocabularies(settings) else secret_store(settings, "")
+    return {} if store is None else {"tokenAudience": store.token_audience}
 
 
 class KindList(NamedTuple):
@@ -113,7 +130,7 @@ class KindList(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> "KindList | None":
-        """Found by putting a kind into each setting. None if the vocabulary has its kinds fixed."""
+        """Puts a kind into each setting to find it. None if the settings of the vocabulary list no kinds."""
         for key in keys_of(STRUCTS[name]):
             for as_object in (False, True):
                 kind_list = cls(key, as_object)
@@ -126,26 +143,26 @@ class KindList(NamedTuple):
         return kind._asdict() if self.as_object else str(kind)
 
 
-def _kinds(name: str, listed: KindList, rules: list[Json], hooks: list[Json]) -> Json:
+def _kinds(name: str, kind_list: KindList, rules: list[Json], hooks: list[Json]) -> Json:
     """The rules and webhooks that each kind in the list adds."""
     [rule] = [rule for rule in rules if PROBE.group in rule["apiGroups"]]
     default = _accepted(name, {})
     assert default is not None, name
-    denied = _denied(name, listed)
+    denied = _denied(name, kind_list)
     return {
-        "key": listed.key,
-        "default": [listed.write(kind) for kind in kinds_in(default)],
+        "key": kind_list.key,
+        "default": [kind_list.write(kind) for kind in kinds_in(default)],
         **({"denied": denied} if any(denied.values()) else {}),
         "verbs": rule["verbs"],
         "validating": [{key: hook[key] for key in hook if key != "name"} for hook in hooks if _is_for_probe(hook)],
     }
 
 
-def _denied(name: str, listed: KindList) -> Json:
+def _denied(name: str, kind_list: KindList) -> Json:
     """The kinds that the settings refuse by name. Only the server knows that a kind has no namespace."""
 
     def is_denied(kind: KindName) -> bool:
-        return _accepted(name, {listed.key: [listed.write(kind)]}) is None
+        return _accepted(name, {kind_list.key: [kind_list.write(kind)]}) is None
 
     groups = [group for group in sorted(REFUSED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
     kinds = [(group, kind) for group, kind in (*(("", core) for core in REFUSED_CORE_KINDS), *CUSTOM_RESOURCES)]
@@ -171,8 +188,8 @@ def _is_for_probe(hook: Json) -> bool:
 
 def _webhooks(settings: Settings, kind: Kind) -> list[Json]:
     """The webhooks of a configuration, without the fields that the chart sets in all of them."""
-    made = webhook_configuration(Registry(guessed_source_types(settings)), {}, kind=kind)["webhooks"]
-    return [{key: hook[key] for key in hook if key not in ("clientConfig", "namespaceSelector")} for hook in made]
+    hooks = webhook_configuration(Registry(guessed_source_types(settings)), {}, kind=kind)["webhooks"]
+    return [{key: hook[key] for key in hook if key not in ("clientConfig", "namespaceSelector")} for hook in hooks]
 
 
 # the rest
@@ -184,14 +201,14 @@ def uninstall() -> str:
     return "# Generated by `make chart`: the rights of the job that `helm uninstall` runs first.\n" + as_yaml([rules])
 
 
-def schema() -> str:
+def values_schema() -> str:
     """The schema of the chart's values, written by hand, with the generated schema of the settings."""
-    made = json.loads((FOLDER / "values.schema.json").read_text())
+    schema = json.loads((FOLDER / "values.schema.json").read_text())
     settings = _record(Settings)
     # The chart refuses these keys itself, because a schema cannot say what they are called now.
     settings["properties"] |= {old: {"description": f"refused: it is called {new} now"} for old, new in RENAMED.items()}
-    made["properties"]["settings"] = {"description": "The settings of samara", **settings}
-    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+    schema["properties"]["settings"] = {"description": "The settings of samara", **settings}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _record(struct: type[Struct]) -> Json:
@@ -237,6 +254,50 @@ def _lists_of_kind_objects() -> frozenset[str]:
     return frozenset(kind_list.key for kind_list in lists if kind_list.as_object)
 
 
+# from the chart to its README
+
+
+class Value(NamedTuple):
+    """One value of the chart with its default, and what the comment above it says."""
+
+    path: str
+    default: str
+    about: str
+
+
+def values() -> list[Value]:
+    lines = (FOLDER / "values.yaml").read_text().splitlines()
+    root = yaml.compose("\n".join(lines))
+    assert isinstance(root, yaml.MappingNode)
+    return list(_values(root, lines))
+
+
+def _values(node: yaml.MappingNode, lines: list[str], above: str = "") -> Iterator[Value]:
+    """A mapping with a comment is one value, such as `settings`. One without is a group of values."""
+    for key, inner in node.value:
+        path = f"{above}{key.value}"
+        about = _comment_above(key.start_mark.line, lines)
+        if about or not isinstance(inner, yaml.MappingNode):
+            yield Value(path, json.dumps(yaml.safe_load(yaml.serialize(inner))), about)
+        else:
+            yield from _values(inner, lines, f"{path}.")
+
+
+def _comment_above(line: int, lines: list[str]) -> str:
+    comment: list[str] = []
+    for text in reversed(lines[:line]):
+        if not text.lstrip().startswith("#"):
+            break
+        comment.insert(0, text.lstrip(" #"))
+    return " ".join(comment)
+
+
+def readme() -> str:
+    rows = "".join(f"| `{value.path}` | `{value.default}` | {value.about} |\n" for value in values())
+    before, _, rest = (FOLDER / "README.md").read_text().partition(BEGIN)
+    return f"{before}{BEGIN}| value | default | is |\n| --- | --- | --- |\n{rows}{END}{rest.partition(END)[2]}"
+
+
 # from the chart to the program
 
 
@@ -254,21 +315,32 @@ def rendered(helm: Path) -> list[Json]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "values.json")
         file.write_text(json.dumps(values))
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM", "KUBE"))}
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("HELM", "KUBE"))}
         homes = {f"HELM_{name}_HOME": str(Path(folder, name)) for name in ("CACHE", "CONFIG", "DATA")}
         flags = (f"--namespace={manifests.ANY_NAMESPACE}", f"--values={file}")
-        done = subprocess.run(
+        helm_run = subprocess.run(
             [helm, "template", NAME, FOLDER, *flags],
-            env={**kept, **homes},
+            env={**env, **homes},
             capture_output=True,
             text=True,
             timeout=120,
             check=False,
         )
-    if done.returncode != 0:
-        sys.exit(f"helm cannot render the chart: {done.stderr}")
-    objects = [obj for obj in yaml.safe_load_all(done.stdout) if obj]
-    return [obj for obj in objects if obj["kind"] not in WRITTEN_BY_PROGRAM]
+    if helm_run.returncode != 0:
+        sys.exit(f"helm cannot render the chart: {helm_run.stderr}")
+    objects = [obj for obj in yaml.safe_load_all(helm_run.stdout) if obj]
+    return [without_helm_labels(obj) for obj in objects if obj["kind"] not in WRITTEN_BY_PROGRAM]
+
+
+def without_helm_labels(value: Any) -> Any:
+    """An object without the labels that helm and others read to find the objects of a release."""
+    match value:
+        case dict():
+            return {key: without_helm_labels(inner) for key, inner in value.items() if key not in HELM_LABELS}
+        case list():
+            return [without_helm_labels(inner) for inner in value]
+        case _:
+            return value
 
 
 def is_stale(base: list[Json]) -> bool:
@@ -278,17 +350,17 @@ def is_stale(base: list[Json]) -> bool:
 
 def files() -> dict[Path, str]:
     """Every generated file of the chart."""
-    made = {f"files/crds/{name}.yaml": crds.text(name) for name in crds.shipped()}
-    made |= {"files/vocabularies.yaml": vocabularies(), "files/uninstall.yaml": uninstall()}
-    made |= {"values.schema.json": schema()}
-    return {FOLDER / name: text for name, text in made.items()}
+    texts = {f"files/crds/{name}.yaml": crds.text(name) for name in crds.shipped()}
+    texts |= {"files/vocabularies.yaml": vocabularies(), "files/uninstall.yaml": uninstall()}
+    texts |= {"values.schema.json": values_schema(), "README.md": readme()}
+    return {FOLDER / name: text for name, text in texts.items()}
 
 
 def stale_files() -> list[Path]:
     """Generated files of the chart that are out of date, and CRDs that the program does not have."""
-    made = files()
-    left = [path for path in (FOLDER / "files" / "crds").iterdir() if path not in made]
-    return left + [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    texts = files()
+    unknown = [path for path in (FOLDER / "files" / "crds").iterdir() if path not in texts]
+    return unknown + [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
 
 
 def main(arguments: list[str]) -> int:
@@ -297,16 +369,16 @@ def main(arguments: list[str]) -> int:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date: run make chart")
         return 1 if stale else 0
-    made = files()
+    texts = files()
     for path in stale_files():
-        if path in made:
+        if path in texts:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made[path])
+            path.write_text(texts[path])
             print(f"wrote {path.relative_to(ROOT)}")
         else:
             path.unlink()
             print(f"removed {path.relative_to(ROOT)}")
-    # After the files above, which the templates read.
+    # Rendered after the files above are written, because the templates read them.
     base = rendered(find_helm(to_stderr))
     if is_stale(base):
         BASE.write_text(BASE_HEAD + as_yaml(base))

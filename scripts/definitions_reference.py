@@ -31,10 +31,10 @@ def _resource(definition: Json) -> Iterator[str]:
     where = "In a namespace" if spec["scope"] == "Namespaced" else "In no namespace"
     for version in spec["versions"]:
         if version["served"]:
-            kept = ", and stored in this version" if version["storage"] else ""
+            stored = ", and stored in this version" if version["storage"] else ""
             schema = version["schema"]["openAPIV3Schema"]
             yield f"## {spec['names']['kind']} `{spec['group']}/{version['name']}`\n"
-            yield f"{where}{kept}. {_line(schema)}".rstrip() + "\n"
+            yield f"{where}{stored}. {_line(schema)}".rstrip() + "\n"
             yield "\n".join((HEAD, *map(_row, _fields(schema, ""))))
             yield ""
 
@@ -43,18 +43,18 @@ def _row(field: Field) -> str:
     return f"| `{field.path}` | {field.type} | {'yes' if field.required else ''} | {field.about} |"
 
 
-def _fields(schema: Json, above: str) -> Iterator[Field]:
+def _fields(schema: Json, parent: str) -> Iterator[Field]:
     """The fields of an object, each followed by the fields inside it."""
     required = schema.get("required", ())
-    for name, below in schema.get("properties", {}).items():
-        if above or name not in KNOWN:
-            path = f"{above}.{name}" if above else name
-            yield Field(path, _type(below), name in required, _about(below))
-            yield from _fields(*_within(below, path))
+    for name, field in schema.get("properties", {}).items():
+        if parent or name not in KNOWN:
+            path = f"{parent}.{name}" if parent else name
+            yield Field(path, _type(field), name in required, _about(field))
+            yield from _fields(*_within(field, path))
 
 
 def _within(schema: Json, path: str) -> tuple[Json, str]:
-    """The schema and path that hold the fields of a field: its own, or those of its items."""
+    """Where the fields inside a field are: in its own schema, or for a list in that of its items."""
     return _within(schema["items"], f"{path}[]") if "items" in schema else (schema, path)
 
 

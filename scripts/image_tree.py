@@ -1,7 +1,7 @@
 """Lays out the files of the image in a folder: Python, our program and its dependencies, and nothing else.
 
-No shell, no pip, no compiler, no .pth file, and nothing that differs from one run to the next. What is laid out comes
-from the environment that runs this: `python scripts/image_tree.py FOLDER`.
+The image has no shell, pip, compiler or .pth file, and every run lays out the same bytes. The files come from the
+environment that runs this: `python scripts/image_tree.py FOLDER`.
 """
 
 import os
@@ -37,11 +37,11 @@ FILE_TIME = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
 def requirements() -> list[str]:
     """The installed packages that the program needs, including the clients of secret managers."""
     lines = (ROOT / "requirements" / "all.txt").read_text().splitlines()
-    named = [match[1] for line in lines if (match := re.match(r"([a-z0-9-]+)==", line))]
-    return [name for name in named if _is_here(name)]
+    names = [match[1] for line in lines if (match := re.match(r"([a-z0-9-]+)==", line))]
+    return [name for name in names if _is_installed(name)]
 
 
-def _is_here(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         distribution(name)
     except ModuleNotFoundError:  # for another platform or Python version, or for a secret manager that is not installed
@@ -67,8 +67,8 @@ def lay_out(tree: Path) -> None:
 
 def _compile(tree: Path) -> None:
     """Compiles in a separate process, because the bytecode of a module depends on other objects in memory."""
-    how = ("-qq", "--invalidation-mode=unchecked-hash", "-s", str(tree))
-    command = (sys.executable, "-m", "compileall", *how, str(tree / LIBRARY))
+    flags = ("-qq", "--invalidation-mode=unchecked-hash", "-s", str(tree))
+    command = (sys.executable, "-m", "compileall", *flags, str(tree / LIBRARY))
     subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False)
 
 
@@ -90,11 +90,11 @@ def _copy_package(name: str, into: Path) -> None:
 def _copy_libraries(tree: Path) -> None:
     """Copies the shared libraries that the tree needs to the folder in which the loader looks by default."""
     needed = {path for binary in _binaries(tree) for path in _libraries(binary)}
-    usual = next(path.parent for path in needed if path.name.startswith("libc.so"))
+    default_folder = next(path.parent for path in needed if path.name.startswith("libc.so"))
     for path in sorted(needed):
         if path.is_relative_to(tree):  # a package brought it along
             continue
-        target = tree / str(path if path.name.startswith("ld-") else usual / path.name).lstrip("/")
+        target = tree / str(path if path.name.startswith("ld-") else default_folder / path.name).lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         target.chmod(0o755)
@@ -116,19 +116,19 @@ def _libraries(binary: Path) -> Iterator[Path]:
 
 def _copy_authorities(tree: Path) -> None:
     """Copies the trusted authorities, for the certificates of secret managers, to the path in the tree's OpenSSL."""
-    looked_for = Path(ssl.get_default_verify_paths().openssl_cafile)
-    target = tree / str(looked_for).lstrip("/")
+    bundle = Path(ssl.get_default_verify_paths().openssl_cafile)
+    target = tree / str(bundle).lstrip("/")
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(authorities([looked_for, *BUNDLES]), target)
+    shutil.copyfile(authorities([bundle, *BUNDLES]), target)
 
 
 def authorities(bundles: Sequence[Path]) -> Path:
-    """The first of these files that exists. Files named by environment variables are not trusted."""
-    library = next((path for path in bundles if path.is_file()), None)
-    if library is None:
-        named = ", ".join(map(str, bundles))
-        sys.exit(f"expected the certificates of authorities in one of {named}, found none: install ca-certificates")
-    return library
+    """The first of these files that exists. Files that environment variables name are not trusted."""
+    bundle = next((path for path in bundles if path.is_file()), None)
+    if bundle is None:
+        paths = ", ".join(map(str, bundles))
+        sys.exit(f"expected the certificates of authorities in one of {paths}, found none: install ca-certificates")
+    return bundle
 
 
 def _write_etc(tree: Path) -> None:

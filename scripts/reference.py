@@ -45,11 +45,11 @@ def commands() -> str:
 
 
 def _help(name: str) -> str:
-    with samara.make_context("samara", [], resilient_parsing=True) as above:
-        command = samara.get_command(above, name)
+    with samara.make_context("samara", [], resilient_parsing=True) as parent:
+        command = samara.get_command(parent, name)
         assert command is not None
-        made = click.Context(command, info_name=name, parent=above, terminal_width=WIDTH, max_content_width=WIDTH)
-        return "\n".join(line.rstrip() for line in command.get_help(made).splitlines())
+        context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH)
+        return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
 def metrics() -> str:
@@ -65,21 +65,21 @@ def _families() -> Iterator[tuple[str, str, str, str]]:
 
 
 async def _collected() -> list[Any]:
-    """The families of an operator without sources. A counter shows its labels once it has counted."""
-    counted = Metrics()
-    counted.count_write("", "", "", 0.0)
-    counted.count_provider_call("", "")
-    counted.count_admission("", "", 0.0)
+    """The metric families of an operator without sources. Each counter counts once, because only then it has labels."""
+    counters = Metrics()
+    counters.count_write("", "", "", 0.0)
+    counters.count_provider_call("", "")
+    counters.count_admission("", "", 0.0)
     clock = asyncio.get_running_loop().time
     idle = SimpleNamespace(synced=False, obstacle=None)
-    health = Health((), idle, leader=None, webhooks=None, unserved={}, converted=frozenset())
+    health = Health((), idle, leader=None, webhooks=None, unserved=dict, converted=frozenset())
     collectors = (
-        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), orphans=lambda source_type: 0),
+        CopyMetrics(registry_of(Settings()), {}, sources=lambda source_type: (), count_orphans=lambda source_type: 0),
         QueueMetrics(WorkQueue(clock), oldest_pending=lambda: 0.0),
         WatchMetrics((), unserved=()),
         ProcessMetrics(health, MassDeleteGuard(None, 0.0, clock), is_leading=lambda: False, longest_stall=lambda: 0.0),
     )
-    return [*(family for collector in collectors for family in collector.collect()), *counted.registry.collect()]
+    return [*(family for collector in collectors for family in collector.collect()), *counters.registry.collect()]
 
 
 def events() -> str:
@@ -98,7 +98,7 @@ def unwanted_rules() -> str:
 
 
 def occupants() -> str:
-    rows = "\n".join(f"| `{each.name}` | {each.value} |" for each in Occupant)
+    rows = "\n".join(f"| `{occupant.name}` | {occupant.value} |" for occupant in Occupant)
     return f"| occupant | the object at the address is |\n| --- | --- |\n{rows}\n"
 
 
@@ -112,14 +112,16 @@ def ownership_facts() -> str:
 def ownership_by_vocabulary() -> str:
     """How the copies of each source type are recognised, under the default settings."""
     head = "| source type | owns by | marks | field managers | transferable |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(map(_owns, registry_of(Settings()).source_types))
+    return head + "".join(map(_ownership_row, registry_of(Settings()).source_types))
 
 
-def _owns(source_type: SourceType) -> str:
-    own = source_type.ownership
-    by = "owner reference" if isinstance(own, ByOwnerReference) else "mark"
-    marks, managers = (", ".join(f"`{key}`" for key in sorted(keys)) or "none" for keys in (own.marks, own.managers))
-    return f"| `{source_type.name}` | {by} | {marks} | {managers} | {'yes' if own.transferable else 'no'} |\n"
+def _ownership_row(source_type: SourceType) -> str:
+    ownership = source_type.ownership
+    by = "owner reference" if isinstance(ownership, ByOwnerReference) else "mark"
+    marks, managers = (
+        ", ".join(f"`{key}`" for key in sorted(keys)) or "none" for keys in (ownership.marks, ownership.managers)
+    )
+    return f"| `{source_type.name}` | {by} | {marks} | {managers} | {'yes' if ownership.transferable else 'no'} |\n"
 
 
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
@@ -131,38 +133,38 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "reference/events.md": (events,),
     "reference/custom-resources.md": (custom_resources,),
 }
-"""By page: what its generated parts hold, in their order."""
+"""By page: the functions that generate its parts, in their order on the page."""
 
 
 def marks_policy() -> str:
-    """The policy that guards the marks, with those of every vocabulary. It stands in YAML text, so it has no comments
-    around its generated part."""
+    """The example policy that guards the marks, with the marks of every vocabulary. They are inside a YAML text, where
+    no comments can enclose the generated part."""
     marks = ",\n        ".join(f"'{mark}'" for mark in guarded_marks())
     return re.sub(r"(?<=expression: >-\n        )\['[^\]]*\]", f"[{marks}]", POLICY.read_text(), count=1)
 
 
 def renewed(page: str) -> str:
-    """A page with its generated parts replaced."""
+    """The text of a page with its generated parts replaced."""
     before, *parts = (FOLDER / page).read_text().split(BEGIN)
     generated = (f"{BEGIN}{part()}{END}{rest.partition(END)[2]}" for part, rest in zip(PAGES[page], parts, strict=True))
     return before + "".join(generated)
 
 
 def stale() -> dict[Path, str]:
-    """The files that differ from what the program says, each with the text that it should have."""
+    """The files that differ from what the program generates, each with the text that it should have."""
     texts = {FOLDER / page: renewed(page) for page in PAGES} | {POLICY: marks_policy()}
     return {path: text for path, text in texts.items() if text != path.read_text()}
 
 
 def main(arguments: list[str]) -> int:
-    for path, text in (found := stale()).items():
+    for path, text in (outdated := stale()).items():
         name = path.relative_to(FOLDER.parent)
         if arguments == ["--check"]:
-            print(f"{name} is not what the program says: run make docs")
+            print(f"{name} is out of date: run make docs")
         else:
             path.write_text(text)
             print(f"wrote {name}")
-    return 1 if found and arguments == ["--check"] else 0
+    return 1 if outdated and arguments == ["--check"] else 0
 
 
 if __name__ == "__main__":

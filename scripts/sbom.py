@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "all.txt"
 UNKNOWN = "unknown"
 IDS = ("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0")
-"""The SPDX identifiers that a free text or a classifier may stand for."""
+"""The SPDX identifiers to which free texts and classifiers are mapped."""
 SPDX_BY_NAME = {
     **{identifier.lower(): identifier for identifier in IDS},
     "3-clause bsd license": "BSD-3-Clause",
@@ -31,7 +31,7 @@ SPDX_BY_NAME = {
 }
 
 
-class Part(NamedTuple):
+class Package(NamedTuple):
     """One pinned package."""
 
     name: str
@@ -40,17 +40,17 @@ class Part(NamedTuple):
     hashes: tuple[str, ...]
 
 
-def parts(lock: str) -> list[Part]:
+def packages(lock: str) -> list[Package]:
     """The packages of a lock file, in its order."""
     entries = re.sub(r"\\\n\s*", " ", lock).splitlines()
-    return [_part(entry) for entry in entries if entry and not entry.startswith("#")]
+    return [_package(entry) for entry in entries if entry and not entry.startswith("#")]
 
 
-def _part(entry: str) -> Part:
+def _package(entry: str) -> Package:
     head, *hashes = entry.split(" --hash=sha256:")
     pin, _, marker = head.partition(" ; ")
     name, _, version = pin.strip().partition("==")
-    return Part(name, version, marker.strip(), tuple(digest.strip() for digest in hashes))
+    return Package(name, version, marker.strip(), tuple(digest.strip() for digest in hashes))
 
 
 class Licence(NamedTuple):
@@ -82,12 +82,12 @@ def licence_of(about: PackageMetadata, texts: str) -> Licence:
     if identifiers and all(identifiers):
         # Classifiers do not say whether all licences apply or one may be chosen. AND is the safe reading.
         return Licence(" AND ".join(sorted(filter(None, identifiers))), True)
-    short = declared if declared and "\n" not in declared and len(declared) < 60 else ""
-    return Licence(short or ", ".join(classified) or UNKNOWN, False)
+    name = declared if "\n" not in declared and len(declared) < 60 else ""  # else it is the text of the licence
+    return Licence(name or ", ".join(classified) or UNKNOWN, False)
 
 
 def _bsd(classified: str, texts: str) -> str | None:
-    """The classifier does not say how many clauses there are; the text does."""
+    """The classifier does not say how many clauses the licence has. Its text does."""
     if classified != "BSD License" or "Redistributions in binary form" not in texts:
         return None
     return "BSD-3-Clause" if "Neither the name" in texts else "BSD-2-Clause"
@@ -103,27 +103,27 @@ def bom(lock: str) -> dict[str, Any]:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": _samara()},
-        "components": [_component(part) for part in parts(lock)],
+        "components": [_component(package) for package in packages(lock)],
     }
 
 
 def _samara() -> dict[str, Any]:
     purl = f"pkg:pypi/samara@{__version__}"
-    known = {"type": "application", "bom-ref": purl, "name": "samara", "version": __version__, "purl": purl}
-    return {**known, "licenses": [{"expression": "Apache-2.0"}]}
+    component = {"type": "application", "bom-ref": purl, "name": "samara", "version": __version__, "purl": purl}
+    return {**component, "licenses": [{"expression": "Apache-2.0"}]}
 
 
-def _component(part: Part) -> dict[str, Any]:
-    purl = f"pkg:pypi/{part.name}@{part.version}"
+def _component(package: Package) -> dict[str, Any]:
+    purl = f"pkg:pypi/{package.name}@{package.version}"
     return {
         "type": "library",
         "bom-ref": purl,
-        "name": part.name,
-        "version": part.version,
+        "name": package.name,
+        "version": package.version,
         "purl": purl,
-        "licenses": [_shown(licence(part.name))],
-        "hashes": [{"alg": "SHA-256", "content": digest} for digest in part.hashes],
-        **({"properties": [{"name": "samara:only-where", "value": part.marker}]} if part.marker else {}),
+        "licenses": [_shown(licence(package.name))],
+        "hashes": [{"alg": "SHA-256", "content": digest} for digest in package.hashes],
+        **({"properties": [{"name": "samara:only-where", "value": package.marker}]} if package.marker else {}),
     }
 
 
@@ -132,7 +132,7 @@ def _shown(licence: Licence) -> dict[str, Any]:
 
 
 def licences(lock: str) -> str:
-    return "".join(f"{part.name} {part.version}: {licence(part.name).text}\n" for part in parts(lock))
+    return "".join(f"{package.name} {package.version}: {licence(package.name).text}\n" for package in packages(lock))
 
 
 def main(folder: Path) -> int:
@@ -140,7 +140,7 @@ def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "samara.cdx.json").write_text(json.dumps(bom(lock), indent=2) + "\n")
     (folder / "licences.txt").write_text(licences(lock))
-    print(f"wrote samara.cdx.json and licences.txt, of {len(parts(lock))} packages, into {folder}")
+    print(f"wrote samara.cdx.json and licences.txt, of {len(packages(lock))} packages, into {folder}")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""How Hypothesis runs: the same examples every time, without a deadline; that Ctrl-C means what it says; and in which
-order files are given to parallel workers."""
+"""Profiles of Hypothesis, Ctrl-C in background runs, the order of files for parallel workers, a temporary folder."""
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,17 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script, and so in all we start
+# A shell script starts its background jobs with SIGINT ignored, and so would be all programs that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of this test and of the programs that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -38,16 +47,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that no worker begins one when the others are done."""
+    """Puts the slowest files first, so that no worker begins one when the others are done."""
     seconds: dict[Path, float] = {}
     for item in items:
-        # A file of few cluster tests has long ones, or a control plane of its own.
-        beginning = 20.0 if item.get_closest_marker("cluster") else 0.0
-        seconds[item.path] = seconds.get(item.path, beginning) + _seconds(item)
+        # A file with only a few cluster tests usually has slow ones, or starts a control plane of its own.
+        base = 20.0 if item.get_closest_marker("cluster") else 0.0
+        seconds[item.path] = seconds.get(item.path, base) + _seconds(item)
     items.sort(key=lambda item: -seconds[item.path])
 
 
 def _seconds(item: pytest.Item) -> float:
-    """A rough guess, which needs to be right about the long files alone."""
+    """A rough guess. Only the order of the slowest files matters."""
     guesses = {"cluster": 1.5, "heavy": 0.5, "property": 0.5}
     return next((guess for marker, guess in guesses.items() if item.get_closest_marker(marker)), 0.02)

@@ -1,4 +1,4 @@
-"""What the operator discovers before it serves."""
+"""What the operator discovers before it starts to serve."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock
 from tests.kube.scripted import Answer, access, refuses, says, serving
+from tests.support.samples import Clock
 
 from samara.environment import Environment, LeaseObservations, discover_environment, leases_of_originals
 from samara.kube.client import Client, unrestricted

@@ -1,4 +1,4 @@
-"""Installed CRDs, compared with those that are shipped."""
+"""The comparison of installed CRDs with the shipped ones."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def test_the_shipped_crd_lacks_no_field(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "missing"),
     [
         (("spec", "refreshInterval"), "v1alpha1 spec.refreshInterval"),
         (("spec", "data", "[]", "optional"), "v1alpha1 spec.data[].optional"),
         (("status", "lastSyncedTime"), "v1alpha1 status.lastSyncedTime"),
     ],
 )
-def test_a_missing_field_is_named(path: tuple[str, ...], told: str) -> None:
-    assert missing_fields(without(*path), ours()) == [told]
+def test_a_missing_field_is_named(path: tuple[str, ...], missing: str) -> None:
+    assert missing_fields(without(*path), ours()) == [missing]
 
 
 def test_a_crd_that_preserves_unknown_fields_lacks_no_field() -> None:

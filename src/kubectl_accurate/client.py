@@ -19,7 +19,7 @@ from samara.core.model import Ref, namespace_ref
 from samara.kube.client import JSON, MERGE_PATCH, METADATA, Client, address, collection, unrestricted
 from samara.kube.codec import encode
 from samara.kube.errors import ApiError, Conflict, NotFound, SamaraError, Unreachable
-from samara.kube.queries import allowed
+from samara.kube.queries import is_allowed
 from samara.vocabularies.accurate.labels import ROLES, SUB_NAMESPACE
 
 _MAX_ATTEMPTS = 8
@@ -149,7 +149,7 @@ class ApiClient:
     async def may_delete_sub_namespace(self, namespace: str, name: str) -> bool:
         """Asks the server for the right. True if it does not answer: then the deletion itself will tell."""
         try:
-            return await allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
+            return await is_allowed(self._client.request, "delete", SUB_NAMESPACE, namespace, name)
         except (ApiError, msgspec.DecodeError):
             return True
 

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from samara import __version__
 from samara.cli.options import KubectlStyleCommand, debug_flag, kubectl_options
-from samara.kube.lean import without_public_authorities
+from samara.kube.aiohttp_import import small_aiohttp
 
 PROGRAM = "kubectl-accurate"
 COMPLETION_VARIABLE = "_KUBECTL_ACCURATE_COMPLETE"
@@ -75,7 +75,7 @@ class Group(KubectlStyleCommand, click.Group):
         entry = self.entries.get(aliases.get(name, name))
         if entry is None:
             return None
-        with without_public_authorities():
+        with small_aiohttp():
             module = import_module(f"kubectl_accurate.{entry.module}")
         command: click.Command = getattr(module, entry.attribute)
         return command

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,11 @@ from samara import __version__, crds, log
 from samara.assembly import (
     CERTIFICATE,
     CONVERTERS,
+    kept_by_cluster,
     mass_delete_limit,
     registry_of,
     reserved_namespaces,
+    secret_store,
     secret_store_vocabularies,
     served_source_types,
     store_config,
@@ -30,11 +32,11 @@ from samara.assembly import (
 from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
+from samara.core.vocabulary import SecretStore
 from samara.engine import hold_store
 from samara.engine import leader as leader_election
 from samara.engine.apply import Applier
 from samara.engine.controller import Controller
-from samara.engine.controller import Options as ControllerOptions
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -45,7 +47,9 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
+from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints, Watchdog, utc_now
+from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
@@ -61,8 +65,8 @@ from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 from samara.settings import Settings
 from samara.web.health import Health
-from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, orphans
-from samara.web.server import answering
+from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics, count_orphans
+from samara.web.server import serving
 
 if TYPE_CHECKING:
     from samara.admission.admission import Admission, Listener
@@ -101,7 +105,13 @@ def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
     own = (access.namespace,) if access.in_cluster else ()
     reserved = reserved_namespaces(settings, access.namespace)
     protected = (*settings.protected_namespaces, *own)
-    return ClusterPolicy(protected, settings.recreate == "allow", reserved, _own_objects(settings, access.namespace))
+    return ClusterPolicy(
+        protected,
+        settings.recreate == "allow",
+        reserved,
+        _own_objects(settings, access.namespace),
+        kept_by_cluster(settings),
+    )
 
 
 def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
@@ -139,18 +149,19 @@ class Operator:
         client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
-        self._unserved = environment.waiting
-        """What is missing, and why. `Health` reads it whenever it is asked."""
+        self._unserved: Mapping[str, str] = environment.waiting
+        """What is missing, and why."""
         self._changed = asyncio.Event()
         """Set when what is served has changed, so that the operator must be built again."""
         registry = registry_of(
             settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
         )
         inbox, metrics = Inbox(), Metrics()
-        secrets = _secret_poller(settings, metrics, clock, inbox)
+        store = secret_store(settings, own_namespace)
+        secrets = None if store is None else _secret_poller(settings, store, metrics, clock, inbox)
         codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
-        cache = Cache(registry, besides=(QUOTA,), built=codec.content, readings=readings)
+        cache = Cache(registry, extra_kinds=(QUOTA,), build_content=codec.content, readings=readings)
         limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
         outbox = Outbox(clock, limiter)
         applier = Applier(client, codec, cache, registry, FaultPoints())
@@ -159,36 +170,55 @@ class Operator:
         )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
         self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
-        self._controller = Controller(
-            inbox,
+        fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
+        retry = RetryBackoff(settings.timers.backoff_most, clock)
+        planner = Planner(
             cache,
             registry,
             cluster_policy(settings, access),
-            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            fetcher=Fetcher(client, codec, cache, own_namespace, inbox.post),
-            retry=RetryBackoff(settings.timers.backoff_most, clock),
+            outbox=outbox,
+            fetcher=fetcher,
+            retry=retry,
             guard=guard,
             hold_store=self._hold_store,
             secrets=secrets,
             events=self._events,
             metrics=metrics,
             clock=clock,
-            options=ControllerOptions(settings.source_gone_after, settings.resync, options.observe),
+            gone_after=settings.source_gone_after,
+            observe=options.observe,
         )
-        config = store_config(settings, own_namespace)
+        drift, flaps = planner.drift, planner.flaps
+        self._controller = Controller(
+            inbox,
+            cache,
+            registry,
+            planner=planner,
+            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
+            results=ResultHandler(cache, registry, planner.counts, retry, drift, flaps, self._events, metrics),
+            fetcher=fetcher,
+            retry=retry,
+            guard=guard,
+            clock=clock,
+            resync_every=settings.resync,
+        )
         self._store_config = (
-            StoreConfigWatcher(client, config, secrets) if secrets is not None and config is not None else None
+            StoreConfigWatcher(client, store.config, own_namespace, secrets)
+            if secrets is not None and store is not None
+            else None
         )
-        timings = ReflectorTimings(silence=settings.timers.silence, longest=options.watch_seconds)
+        timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
         self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
         self._admission = self._build_admission(codec, cache, metrics, own_namespace)
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
-        self.health = Health(self._reflectors, self._controller, leader, self._admission, self._unserved, converted)
+        self.health = Health(
+            self._reflectors, self._controller, leader, self._admission, lambda: self._unserved, converted
+        )
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, self._controller.counts, cache.sources, partial(orphans, cache)),
-            QueueMetrics(self._controller.queue, self._controller.oldest_pending),
+            CopyMetrics(registry, planner.counts, cache.sources, partial(count_orphans, cache)),
+            QueueMetrics(planner.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
             ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )
@@ -218,7 +248,7 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
-        listening = answering(self._options.http_address, self.health, self.metrics)
+        listening = serving(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]
             await _wait_for_any(stop, self._changed)
@@ -256,7 +286,7 @@ class Operator:
             await asyncio.sleep(wait)
             wait = min(2 * wait, DISCOVERY_BESIDE_ORIGINAL if self.environment.originals else DISCOVERY_MAX)
             now = await discover_environment(self._clients.own, self._settings, self.environment)
-            self._unserved.update(now.waiting)
+            self._unserved = {**self._unserved, **now.waiting}
             if not now.serves_same_as(self.environment):
                 log.info("surroundings.changed", waiting=",".join(now.waiting))
                 self.environment = now
@@ -305,14 +335,15 @@ def leader_elector(settings: Settings, access: Access, client: Client) -> Leader
 
 
 def _secret_poller(
-    settings: Settings, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
+    settings: Settings, store: SecretStore, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
 ) -> SecretPoller | None:
     """None if no served vocabulary reads a secret manager."""
     vocabularies = secret_store_vocabularies(settings)
     if not vocabularies:
         return None
     timings = PollTimings(clock, utc_now)
-    return SecretPoller(Readings(clock), vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
+    readings = Readings(clock, store.paths_per_namespace)
+    return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 
 def _converted_kinds(registry: Registry) -> frozenset[Kind]:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from samara.core.desired import Adopt
+from samara.core.kinds import ROOT_CA
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
-from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, Ref
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, limited
 from samara.core.source_type import SourceType, disabled
-from samara.core.vocabulary import BuildContext, Vocabulary, VocabularySettings, converters
+from samara.core.vocabulary import BuildContext, SecretStore, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
@@ -49,11 +50,13 @@ def registry_of(
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
             kinds=tuple(kinds[name] for name in vocabulary.kinds(own) if name in kinds),
-            copyable=copyable.of_source,
+            copyable=copyable.of_tenants_source if vocabulary.is_written_by_tenants else copyable.of_source,
+            withheld=copyable.withheld_from_tenants,
             copyable_as_written=copyable.as_written,
+            kept_by_cluster=kept_by_cluster(settings),
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
-            adopt=Adopt.ANY if settings.conflicts_of(vocabulary.name) == "overwrite" else Adopt.IDENTICAL,
+            adopt=_adopt(settings, vocabulary),
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
             managers=frozenset(own.managers),
@@ -87,11 +90,27 @@ def source_limits(settings: Settings) -> SourceLimits:
     return SourceLimits(limits.listed_names, limits.listed_names_per_namespace, limits.source_bytes_per_namespace)
 
 
+def _adopt(settings: Settings, vocabulary: Vocabulary[Any]) -> Adopt:
+    """What a vocabulary does with objects of others. Under `tenancy: strict` a tenant's source must not show whether an
+    object in another namespace equals it, so it adopts nothing."""
+    if settings.conflicts_of(vocabulary.name) == "overwrite":
+        return Adopt.ANY
+    return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL
+
+
 def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] | None = None) -> CopyableMetadata:
     """Which labels and annotations are copied from a source."""
     known = VOCABULARIES if vocabularies is None else vocabularies
     keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in known))
-    return CopyableMetadata(keys, settings.never_copied.labels, settings.never_copied.annotations)
+    never, listed = settings.never_copied, settings.copied_metadata
+    if settings.tenancy != "strict":
+        return CopyableMetadata(keys, never.labels, never.annotations)
+    return CopyableMetadata(keys, never.labels, never.annotations, listed.labels, listed.annotations)
+
+
+def kept_by_cluster(settings: Settings) -> tuple[ObjectName, ...]:
+    """The objects that are the same in every namespace. Kubernetes' own is one of them, whatever the settings list."""
+    return tuple(dict.fromkeys((ROOT_CA, *settings.never_copied.objects)))
 
 
 def served_source_types(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
@@ -119,10 +138,13 @@ def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ..
 
 
 def store_config(settings: Settings, own_namespace: str) -> Ref | None:
-    """The Secret that configures the secret manager. None if no vocabulary reads one.
+    """The Secret that configures the secret manager. None if no vocabulary reads one."""
+    store = secret_store(settings, own_namespace)
+    return None if store is None else store.config
 
-    The program reads one manager, so the first vocabulary that names a Secret decides.
-    """
+
+def secret_store(settings: Settings, own_namespace: str) -> SecretStore | None:
+    """The secret manager. The program reads one, so the first vocabulary that names one decides."""
     for vocabulary in VOCABULARIES:
         if vocabulary.secret_store is not None:
             own = settings.vocabularies.get(vocabulary.name) or vocabulary.settings()

@@ -18,7 +18,7 @@ from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
-from samara.kube.queries import CRD, allowed
+from samara.kube.queries import CRD, is_allowed
 from samara.settings import Settings
 
 Json = dict[str, Any]
@@ -107,7 +107,7 @@ async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]
     """Raises ConfigError if one of these rights on these kinds is missing."""
     needed = [(verb, kind) for kind in kinds for verb in rights.verbs]
     allowed = await asyncio.gather(*(_is_allowed(client, verb, kind) for verb, kind in needed))
-    fault = rights.fault(right for right, is_allowed in zip(needed, allowed, strict=True) if not is_allowed)
+    fault = rights.fault(right for right, is_granted in zip(needed, allowed, strict=True) if not is_granted)
     if fault is not None:
         raise ConfigError(fault)
 
@@ -115,7 +115,7 @@ async def _require(client: Client, rights: RequiredRights, kinds: Iterable[Kind]
 async def _is_allowed(client: Client, verb: str, kind: Kind) -> bool:
     """True if the operator has a right in every namespace, or if that cannot be found out."""
     try:
-        return await allowed(client.request, verb, kind)
+        return await is_allowed(client.request, verb, kind)
     except SamaraError:
         return True
 

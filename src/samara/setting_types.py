@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import msgspec
 
 from samara.core.kinds import is_refused
-from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName
+from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName
 from samara.core.names import is_namespace_name
 from samara.core.vocabulary import Conflicts, CrossNamespace
 
@@ -241,6 +241,8 @@ _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _KEY = r"[-A-Za-z0-9_.*?]"
 _KIND = rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?([a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)/([A-Z][A-Za-z0-9]{{0,62}})"
 
+_NAME = r"[a-z0-9][-a-z0-9.]{0,252}"
+
 
 def _parse_kind(raw: object) -> KindName:
     match = re.fullmatch(_KIND, raw) if isinstance(raw, str) else None
@@ -250,6 +252,25 @@ def _parse_kind(raw: object) -> KindName:
     if is_refused(Kind(*name, plural="")):
         raise UnfitError(NEVER_COPIED)
     return name
+
+
+def _parse_object(raw: object) -> ObjectName:
+    match = re.fullmatch(f"{_KIND}/({_NAME})", raw) if isinstance(raw, str) else None
+    if match is None:
+        raise UnfitError
+    group, version, kind, name = match.groups(default="")
+    return ObjectName(KindName(group, version, kind), name)
+
+
+API_SERVER_AUDIENCE = "kubernetes.default.svc"
+"""Part of the usual audience of the API server. It accepts tokens with that audience."""
+_AUDIENCE = "[!-~]{1,253}"
+
+
+def _parse_audience(raw: object) -> str:
+    if not isinstance(raw, str) or re.fullmatch(_AUDIENCE, raw) is None or API_SERVER_AUDIENCE in raw:
+        raise UnfitError
+    return raw
 
 
 # At most nine digits in each part, so that a float holds every sum exactly. No look-ahead, since some JSON Schema
@@ -318,6 +339,15 @@ KeyGlob = Annotated[
 ]
 """Of labels or annotations."""
 PathGlob = Annotated[str, _matching(r"[!-~]{1,1024}", "glob", "a path or glob without spaces")]
+Audience = Annotated[
+    str,
+    Leaf(
+        "text",
+        "an audience without spaces such as vault, and not that of the API server",
+        _parse_audience,
+        schema={"type": "string", "pattern": f"^{_AUDIENCE}$", "not": {"pattern": re.escape(API_SERVER_AUDIENCE)}},
+    ),
+]
 FILE = _matching(r"[^\0]+", "file", "the path of a file")
 FilePath = Annotated[str, FILE]
 FieldManager = Annotated[
@@ -334,9 +364,21 @@ CopiedKind = Annotated[
     ),
 ]
 """A kind whose objects are copied. The reader refuses the custom resources that ask for copies as well."""
+CopiedObject = Annotated[
+    ObjectName,
+    Leaf(
+        "object",
+        "a kind and a name such as v1/ConfigMap/company-ca",
+        _parse_object,
+        str,
+        {"type": "string", "pattern": f"^{_KIND}/{_NAME}$"},
+    ),
+]
+"""The objects of one kind and name, in every namespace."""
 Duration = Annotated[float, _duration()]
 """In seconds, and more than 0."""
 DurationOrZero = Annotated[float, _duration(zero=True)]
+Limit = Annotated[int, msgspec.Meta(ge=1)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
 
@@ -375,14 +417,14 @@ Size = Annotated[
 
 
 # Settings that mean the same in every vocabulary that has them.
-Takeover = Annotated[bool, about("serve although the original still runs in this cluster")]
-Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original, whose marks count as ours")]
+Takeover = Annotated[bool, about("serve even if the original controller runs in this cluster")]
+Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original; their marks count as Samara's")]
 OwnConflicts = Annotated[Conflicts | None, about("null: as the general `conflicts` says")]
 OwnCrossNamespace = Annotated[
     CrossNamespace | None,
     about(
-        "must a target namespace accept it? null: by tenancy, open = allow, strict = consent; "
-        "a word written here comes before tenancy: allow asks nobody, under strict, too"
+        "consent: a target namespace must accept copies; null: allow with tenancy open, consent with strict; "
+        "a value here overrides tenancy"
     ),
 ]
 SECRETS_AND_CONFIG_MAPS = tuple(KindName(kind.group, kind.version, kind.name) for kind in (SECRET, CONFIG_MAP))

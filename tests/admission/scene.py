@@ -61,13 +61,13 @@ Validate = Callable[[Request, View], tuple[str, ...]]
 def a_source_type(
     name: str, validate: Validate | None, *guarded: Kind, asks: frozenset[str] = frozenset()
 ) -> SourceType:
-    """Without annotations to ask with, guarded kinds other than Secrets and ConfigMaps are custom resources."""
+    """Without annotations as requests, guarded kinds other than Secrets and ConfigMaps are custom resources."""
     copied = tuple(kind for kind in guarded if kind in (SECRET, CONFIG_MAP))
     resources = tuple(kind for kind in guarded if kind not in copied) if not asks else ()
     return SourceType(
         name,
         (*copied, *resources[:1]),
-        CustomResource(resources[0]) if resources else asked_with(asks),
+        CustomResource(resources[0]) if resources else annotated(asks),
         ByMark(frozenset(), lambda obj, view: None),
         lambda source, view: Desired(),
         unaffected,
@@ -76,7 +76,7 @@ def a_source_type(
     )
 
 
-def asked_with(annotations: frozenset[str]) -> Annotated:
+def annotated(annotations: frozenset[str]) -> Annotated:
     return Annotated(annotations, lambda obj, view: False)
 
 
@@ -134,7 +134,7 @@ def spaces() -> SourceType:
         labels=frozenset({ABOVE, ROLE}),
         fail_closed=True,
     )
-    return replace(made, kinds=(), source=asked_with(frozenset()), hierarchy=Hierarchy(frozenset({ABOVE})))
+    return replace(made, kinds=(), source=annotated(frozenset()), hierarchy=Hierarchy(frozenset({ABOVE})))
 
 
 def marking() -> SourceType:
@@ -304,7 +304,7 @@ class Scene:
         registry = registry or a_registry()
         codec = Codec(registry.managers)
         client = await self.stack.enter_async_context(Client(access(self.script), timeout=5.0, may_write=unrestricted))
-        cache = Cache(registry, built=codec.content, readings=NO_READINGS)
+        cache = Cache(registry, build_content=codec.content, readings=NO_READINGS)
         is_leading = leads or (lambda: self.leads)
         return AdmissionDeps(client, codec, cache, registry, HOME, is_leading, lambda kind: self.listed, Metrics())
 
@@ -375,12 +375,17 @@ class Running:
     def bundle(self) -> bytes:
         return held(self.cluster, "ca.crt")
 
-    async def post(self, path: str, body: Any, bundle: bytes | None = None) -> tuple[int, Any]:
-        """Status and answer: an object, or a text if it is no JSON."""
+    async def post(
+        self, path: str, body: Any, bundle: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """The status and the answer, as an object or, if it is not JSON, as text."""
         trust = ssl.create_default_context(cadata=(bundle or self.bundle()).decode())
-        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = json.dumps(body).encode() if isinstance(body, dict) else body
         url = f"https://127.0.0.1:{self.port}{path}"
-        async with aiohttp.ClientSession() as session, session.post(url, data=sent, ssl=trust) as response:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=sent, ssl=trust, headers=headers) as response,
+        ):
             text = await response.text()
             return response.status, json.loads(text) if text[:1] == "{" else text
 
@@ -413,7 +418,7 @@ async def _scene() -> AsyncIterator[Scene]:
         try:
             yield scene
         finally:
-            script.over.set()  # what hangs is answered: else a registration would keep its lock until its time is over
+            script.over.set()  # ends hanging requests, which would keep the lock of a registration until their timeout
             for made in scene.made:
                 await stack.enter_async_context(quiet(made))
             for task in scene.tasks:
@@ -428,12 +433,12 @@ def quiet(admission: Admission) -> asyncio.Lock:
 
 def on_scene(scenario: Callable[[Scene], Any]) -> None:
     async def run() -> None:
-        free_port()  # The first port of a process opens a lock file that stays open: no leak.
+        free_port()  # The first call opens a lock file that stays open, which is not a leak.
         before = open_files()
         async with _scene() as scene:
             await scenario(scene)
         async with asyncio.timeout(PATIENCE):
-            while open_files() > before:  # noqa: ASYNC110 - connections over TLS say goodbye before they close
+            while open_files() > before:  # noqa: ASYNC110 - TLS connections close after a close notification
                 await asyncio.sleep(0.002)
 
     asyncio.run(run())

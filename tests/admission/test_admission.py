@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -170,6 +172,23 @@ def test_before_the_caches_are_filled_nothing_is_judged_but_everything_is_conver
     on_scene(scenario)
 
 
+@pytest.mark.parametrize("name", ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "../../secrets"])
+def test_a_name_in_a_review_never_leads_to_another_path(name: str) -> None:
+    """Everybody who reaches the port can send a review."""
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        before = len(scene.script.seen)
+        status, answer = await running.admits(a_review(an_object(namespace=name, twin="nowhere")))
+        assert (status, name in answer) == (400, False)
+        status, answer = await running.admits(a_review(an_object(twin=name)))
+        assert (status, answer["allowed"]) == (200, False)
+        paths = [request.path for request in scene.script.seen[before:]]
+        assert not [path for path in paths if "victim" in path or path.endswith("/secrets")]
+
+    on_scene(scenario)
+
+
 @pytest.mark.parametrize("path", [ADMIT, MUTATE, CONVERT])
 @pytest.mark.parametrize("body", [b"", b"{}", b"hunter2", b"\xff", json.dumps({"request": CANARY}).encode()])
 def test_a_body_that_is_no_review_is_a_bad_request(path: str, body: bytes, caplog: pytest.LogCaptureFixture) -> None:
@@ -193,6 +212,55 @@ def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert (await running.post(MUTATE, b" " * 1001))[0] == 413
         assert (await running.post(CONVERT, b" " * 1001))[0] == 400
         assert (await running.post(CONVERT, b" " * 2001))[0] == 413
+
+    on_scene(scenario)
+
+
+@pytest.mark.parametrize("path", [ADMIT, MUTATE, CONVERT])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, gzip"])
+def test_a_compressed_body_is_refused_without_being_decompressed(path: str, encoding: str) -> None:
+    """A few KiB can hold many MiB. The API server compresses nothing."""
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        body = gzip.compress(b"{}" * 2**20)
+        assert (await running.post(path, body, headers={"Content-Encoding": encoding}))[0] == 415
+
+    on_scene(scenario)
+
+
+def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "MAX_BYTES_IN_FLIGHT", 2**20)
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        large = a_conversion("toys.dev/v2", a_thing(name="x" * 2**19))
+        assert (await running.converts(large))[0] == 200
+        stop = asyncio.Event()
+        holding = asyncio.create_task(running.post(CONVERT, trickled(2**20, stop)))
+        await scene.until(lambda: running.admission._server._bytes_left < 2**17)
+        assert (await running.converts(large))[0] == 503
+        assert (await running.admits(a_review(an_object(word="good"))))[0] == 200
+        stop.set()
+        assert (await holding)[0] == 400
+        assert (await running.converts(large))[0] == 200
+
+    on_scene(scenario)
+
+
+async def trickled(size: int, stop: asyncio.Event) -> AsyncIterator[bytes]:
+    """A body that has arrived except for its end, which follows when `stop` is set."""
+    yield b" " * size
+    await stop.wait()
+    yield b" "
+
+
+def test_a_body_that_does_not_arrive_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_BODY_SECONDS", 0.1)
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        assert (await running.post(ADMIT, trickled(10, asyncio.Event())))[0] == 408
 
     on_scene(scenario)
 

@@ -1,4 +1,4 @@
-"""The authority and the serving certificate over the years."""
+"""Creation, renewal and rotation of the authority and the serving certificate."""
 
 from __future__ import annotations
 

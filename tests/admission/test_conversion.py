@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import resource
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
 from tests.admission.scene import a_conversion, a_converter, a_thing
 
+from samara.admission.conversion import MAX_COMMAS, MAX_OBJECT_BYTES, MAX_OBJECTS, Converters, convert_review
 from samara.admission.review import MalformedError
-from samara.admission.webhooks import convert_review
+from samara.admission.server import MAX_CONVERSION_BYTES
 from samara.core.admission import ConversionError
+from samara.kube.codec import encode
 
 CONVERTERS = {"toys.dev/Thing": a_converter}
 
 
-def converted(review: Any) -> Any:
-    return convert_review(json.dumps(review).encode(), CONVERTERS)["response"]
+def answered(body: bytes, converters: Converters = CONVERTERS) -> Any:
+    return json.loads(encode(asyncio.run(convert_review(body, converters))))["response"]
+
+
+def converted(review: Any, converters: Converters = CONVERTERS) -> Any:
+    return answered(json.dumps(review).encode(), converters)
 
 
 def test_objects_are_converted_in_their_order() -> None:
@@ -64,8 +75,8 @@ def test_an_exception_in_a_converter_shows_no_value_of_the_object() -> None:
     def breaks(obj: Any, wanted: str) -> Any:
         raise ValueError(obj["spec"]["name"])
 
-    review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="hunter2"))).encode()
-    response = convert_review(review, {"toys.dev/Thing": breaks})["response"]["result"]
+    review = a_conversion("toys.dev/v2", a_thing(name="hunter2"))
+    response = converted(review, {"toys.dev/Thing": breaks})["result"]
 
     assert response["status"] == "Failed"
     assert response["message"] == "Thing cannot be converted from toys.dev/v1 to toys.dev/v2 (ValueError)"
@@ -75,8 +86,7 @@ def test_the_reason_of_a_converter_is_quoted() -> None:
     def refuses(obj: Any, wanted: str) -> Any:
         raise ConversionError("the annotation toys.dev/note is odd")
 
-    review = json.dumps(a_conversion("toys.dev/v2", a_thing(name="x"))).encode()
-    response = convert_review(review, {"toys.dev/Thing": refuses})["response"]["result"]
+    response = converted(a_conversion("toys.dev/v2", a_thing(name="x")), {"toys.dev/Thing": refuses})["result"]
 
     assert response["message"] == (
         "Thing cannot be converted from toys.dev/v1 to toys.dev/v2: the annotation toys.dev/note is odd"
@@ -89,4 +99,77 @@ BAD = [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, json.dumps(a_conversion("v2")
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
 def test_a_body_that_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError):
-        convert_review(body, CONVERTERS)
+        answered(body)
+
+
+def a_body(objects: bytes) -> bytes:
+    """A review with these bytes as its objects."""
+    return json.dumps(a_conversion("toys.dev/v2")).encode().replace(b"[]", objects)
+
+
+@pytest.mark.parametrize("objects", [b"7", b"{}", b"[1]", b'["x"]', b"[null]", b'[{"apiVersion":"toys.dev/v2"}, []]'])
+def test_objects_that_are_no_list_of_objects_are_malformed(objects: bytes) -> None:
+    with pytest.raises(MalformedError):
+        answered(a_body(objects))
+
+
+def test_an_empty_list_is_converted() -> None:
+    assert answered(a_body(b" [ ] "))["convertedObjects"] == []
+
+
+def test_the_number_and_the_size_of_objects_are_limited() -> None:
+    many = answered(a_body(b"[" + b",".join([b'{"apiVersion":"toys.dev/v2"}'] * (MAX_OBJECTS + 1)) + b"]"))
+    large = answered(a_body(b'[{"apiVersion":"toys.dev/v2","spec":"' + b"x" * MAX_OBJECT_BYTES + b'"}]'))
+
+    assert many["result"] == {"status": "Failed", "message": f"at most {MAX_OBJECTS} objects can be converted at once"}
+    assert large["result"]["message"] == f"an object of at most {MAX_OBJECT_BYTES} bytes was expected"
+    with pytest.raises(MalformedError, match=f"at most {MAX_COMMAS} values"):
+        answered(a_body(b"[" + b"{}," * MAX_COMMAS + b"{}]"))
+
+
+def filled(begin: bytes, item: bytes, end: bytes, most: int) -> bytes:
+    """As many items as fit into the largest body, but at most so many."""
+    number = min(most, (MAX_CONVERSION_BYTES - 1000) // len(item))
+    return begin + (item * number).rstrip(b",") + end
+
+
+LARGE_OBJECT = b'{"apiVersion":"toys.dev/v1","kind":"Thing","spec":{"name":"x","more":[%b{}]}},' % (b"{}," * 190_000)
+HOSTILE: dict[str, tuple[bytes, bytes, bytes, int]] = {
+    "empty objects": (b"[", b"{},", b"]", MAX_COMMAS - 10),
+    "too many empty objects": (b"[", b"{},", b"]", MAX_CONVERSION_BYTES),
+    "objects with many values": (b"[", LARGE_OBJECT, b"]", 5),
+    "one object": (b'[{"apiVersion":"toys.dev/v1","spec":[', b"{},", b"]}]", MAX_COMMAS - 10),
+    "numbers": (b"[", b"1,", b"]", MAX_COMMAS - 10),
+    "brackets": (b"[", b"[", b"]", MAX_CONVERSION_BYTES),
+    "spaces": (b"[", b" ", b"]", MAX_CONVERSION_BYTES),
+    "things": (b"[", encode(a_thing(name="x" * 1400)) + b",", b"]", MAX_OBJECTS),
+}
+
+
+def measured(name: str) -> tuple[float, float]:
+    """The longest time in seconds for which no other task ran, and by how many MiB the process grew."""
+    body = a_body(filled(*HOSTILE[name]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    async def stall() -> float:
+        longest, last = 0.0, time.monotonic()
+        converting = asyncio.create_task(convert_review(body, CONVERTERS))
+        while not converting.done():
+            await asyncio.sleep(0)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+        if not isinstance(converting.exception(), MalformedError):
+            encode(converting.result())
+        return max(longest, time.monotonic() - last)
+
+    return asyncio.run(stall()), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_review_takes_little_memory_and_leaves_the_loop_running(name: str) -> None:
+    """In a process of its own, because a process never gives its peak back."""
+    program = f"from tests.admission.test_conversion import measured; print(*measured({name!r}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    seconds, mebibytes = map(float, done.stdout.split())
+
+    assert seconds < 1.0
+    assert mebibytes < 150

@@ -19,8 +19,8 @@ from tests.admission.scene import (
     on_scene,
     spaces,
 )
-from tests.engine.parts import a_namespace
 from tests.kube.scripted import refuses, says
+from tests.support.samples import a_namespace
 
 from samara.admission.admission import AdmissionDeps
 from samara.admission.live_recheck import ROUNDS, Validator

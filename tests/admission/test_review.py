@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.admission.scene import THING, WORD, a_registry, a_review, admitting, an_object, marking
 
-from samara.admission.review import MalformedError, Review, guarded_kinds, patch, read_review, verdict
+from samara.admission.review import MalformedError, Review, check_names, guarded_kinds, patch, read_review, verdict
 from samara.core.admission import PatchOperation, Refused, Request, Undecidable
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.registry import Registry
@@ -70,6 +70,51 @@ def test_an_object_with_a_generated_name_gets_one_like_it() -> None:
     assert (result.uid, result.resource_version) == ("", 0)
 
 
+def test_a_long_generated_name_is_cut_as_the_api_server_cuts_it() -> None:
+    sent = an_object()
+    sent["metadata"] = {"generateName": "d" * 80}
+    result = request(a_review(sent, name="")).new
+
+    assert result is not None
+    assert result.ref.name == "d" * 58 + "xxxxx"
+
+
+def test_an_object_that_the_api_server_would_never_store_is_not_decoded() -> None:
+    """Decoding takes many times the memory of the bytes, and anybody who reaches the port can send a review."""
+    too_much: list[Any] = [
+        {**an_object(), **{f"field-{number}": 1 for number in range(101)}},
+        an_object(note="x" * 2**21),
+    ]
+    for sent in too_much:
+        with pytest.raises(MalformedError, match="found a larger one"):
+            read(a_review(sent))
+    assert read(a_review({**an_object(), "data": {"large": "x" * 2**22}})).request is not None
+
+
+IMPOSSIBLE = ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "..", "a\nb", "a?watch=1", "Victim"]
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_review_with_an_impossible_namespace_is_refused_before_anything_is_looked_up(name: str) -> None:
+    sent = an_object()
+    del sent["metadata"]["namespace"]
+    elsewhere = an_object(namespace=name)
+    for review in (a_review(elsewhere), a_review(sent, namespace=name), a_review(None, elsewhere)):
+        with pytest.raises(MalformedError) as fault:
+            check_names(request(review))
+        assert name not in str(fault.value)
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE[:4])
+def test_a_review_with_an_impossible_name_is_refused(name: str) -> None:
+    with pytest.raises(MalformedError):
+        check_names(request(a_review(an_object(name=name))))
+
+
+def test_a_review_with_possible_names_is_judged() -> None:
+    check_names(request(a_review(an_object(name="system:db.v1"), an_object(name="system:db.v1"))))
+
+
 def test_a_cluster_scoped_object_gets_no_namespace() -> None:
     kind = Kind("toys.dev", "v1", "Wide", "wides", namespaced=False)
     guards = {("toys.dev", "v1", "Wide"): next(iter(GUARDED.values()))}
@@ -83,8 +128,8 @@ def test_a_cluster_scoped_object_gets_no_namespace() -> None:
 
 
 def test_the_kind_is_that_of_the_object_and_not_that_of_the_request() -> None:
-    asked_for = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
-    result = read(a_review(an_object(THING), kind=THING, requestKind=asked_for))
+    requested_kind = {"group": "toys.dev", "version": "v1alpha1", "kind": "Thing"}
+    result = read(a_review(an_object(THING), kind=THING, requestKind=requested_kind))
 
     assert result.guarded is not None
     assert result.guarded.kind == THING
@@ -192,16 +237,16 @@ GRAVITY: list[tuple[tuple[str, ...], tuple[int, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("faults", "told"), GRAVITY)
-def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], told: tuple[int, str]) -> None:
+@pytest.mark.parametrize(("faults", "expected"), GRAVITY)
+def test_the_gravest_fault_gives_the_answer_its_status(faults: tuple[str, ...], expected: tuple[int, str]) -> None:
     status = verdict("u", faults)["response"]["status"]
 
-    assert (status["code"], status["reason"]) == told
+    assert (status["code"], status["reason"]) == expected
 
 
 @pytest.mark.parametrize("text", ["child namespaces exist", "a sentence.", "namespace a b: c; d"])
 def test_a_single_fault_keeps_its_text(text: str) -> None:
-    """Scripts compare the text, so it gets no full stop."""
+    """Scripts may compare the message, so no full stop is added."""
     sent = json.loads(encode(verdict("u", (Refused(text),))))
     assert sent["response"]["status"]["message"] == text
 

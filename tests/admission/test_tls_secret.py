@@ -160,7 +160,9 @@ def test_a_secret_that_is_broken_at_the_start_is_replaced(data: dict[str, Any]) 
         _, taken = await a_secret(scene)
         await scene.until(lambda: taken)
         assert taken == [stored(scene)]
-        assert scene.cluster.objects[SECRET_PATH]["type"] == "Opaque"  # the server lets nobody change it
+        assert (
+            scene.cluster.objects[SECRET_PATH]["type"] == "Opaque"
+        )  # the server refuses every update of an immutable Secret
 
     on_scene(scenario)
 

@@ -16,7 +16,7 @@ from tests.admission.scene import (
     WORD,
     a_registry,
     a_source_type,
-    asked_with,
+    annotated,
     marking,
     spaces,
     spelled,
@@ -87,7 +87,7 @@ def test_only_objects_with_one_of_our_keys_match() -> None:
 
     assert all(f"'{word}'" in condition["expression"] for word in (WORD, TWIN, TRY))
     assert all(f"has(o.metadata.{where})" in condition["expression"] for where in ("annotations", "labels"))
-    assert "toys.dev/never" not in condition["expression"]  # its vocabulary has nothing to say
+    assert "toys.dev/never" not in condition["expression"]  # its vocabulary has no admission rules
 
 
 def test_the_rule_names_kind_versions_scope_and_operations() -> None:
@@ -132,7 +132,7 @@ def test_keys_of_a_label_scope_match_labels_only_and_may_fail_closed() -> None:
     assert (alive["name"], carries["name"]) == ("not-deleting", "carries-our-words")
     assert f"['{ABOVE}', '{ROLE}']" in carries["expression"]
     assert "annotations" not in carries["expression"]
-    (hook,) = hooks(Registry((replace(spaces(), source=asked_with(frozenset({WORD}))),))).values()
+    (hook,) = hooks(Registry((replace(spaces(), source=annotated(frozenset({WORD}))),))).values()
     assert WORD not in hook["matchConditions"][1]["expression"]
 
 
@@ -179,7 +179,7 @@ def test_an_endpoint_recognises_client_configs_that_call_it() -> None:
         assert endpoint.is_called_by(endpoint.client_config(ADMIT, b""))
     assert not URL.is_called_by(Endpoint("samara", "https://127.0.0.1:9444").client_config(ADMIT, b""))
     assert not SERVICE.is_called_by(Endpoint("elsewhere").client_config(ADMIT, b""))
-    assert not SERVICE.is_called_by(Endpoint("samara", service="other").client_config(ADMIT, b""))
+    assert not SERVICE.is_called_by({"service": {"namespace": "samara", "name": "other"}})
     assert not SERVICE.is_called_by({})
 
 
@@ -212,6 +212,6 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook_that_either_of_them_ca
     keys = ("toys.dev/one", "toys.dev/two")
     both = [a_source_type(key[-3:], spelled, SECRET, asks=frozenset({key})) for key in keys]
     (joined,) = hooks(Registry(tuple(both))).values()
-    alone = [next(iter(hooks(Registry((each,))).values())) for each in both]
-    conditions = [each["matchConditions"][0]["expression"] for each in (joined, *alone)]
+    alone = [next(iter(hooks(Registry((source_type,))).values())) for source_type in both]
+    conditions = [webhook["matchConditions"][0]["expression"] for webhook in (joined, *alone)]
     assert conditions[0] == f"{conditions[1]} || {conditions[2]}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from scripts.chart import without_helm_labels
 from tests.cli.test_rbac import grants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,12 +47,12 @@ class Helm:
         file.write_text(json.dumps(values))
         return file
 
-    def try_template(self, values: Json | None = None, namespace: str = "ops") -> Ran:
-        return self.run("template", "samara", CHART, "--namespace", namespace, "--values", self.values(values or {}))
+    def try_template(self, values: Json | None = None, namespace: str = "ops", release: str = "samara") -> Ran:
+        return self.run("template", release, CHART, "--namespace", namespace, "--values", self.values(values or {}))
 
-    def template(self, values: Json | None = None, namespace: str = "ops") -> list[Json]:
+    def template(self, values: Json | None = None, namespace: str = "ops", release: str = "samara") -> list[Json]:
         """All objects, hooks included."""
-        done = self.try_template(values, namespace)
+        done = self.try_template(values, namespace, release)
         assert done.code == 0, done.err
         return documents(done.out)
 
@@ -65,8 +66,8 @@ def is_hook(obj: Json) -> bool:
 
 
 def comparable(objects: list[Json]) -> dict[tuple[str, str], Json]:
-    """By kind and name, with rules as a set of rights and settings as parsed YAML."""
-    by_name = {(obj["kind"], obj["metadata"]["name"]): _comparable(obj) for obj in objects}
+    """By kind and name, with rules as a set of rights, settings as parsed YAML, and without the labels of a release."""
+    by_name = {(obj["kind"], obj["metadata"]["name"]): _comparable(without_helm_labels(obj)) for obj in objects}
     assert len(by_name) == len(objects), "an object comes twice"
     return by_name
 

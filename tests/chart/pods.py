@@ -16,7 +16,7 @@ from tests.cluster.support.stage import Stage
 from tests.support.ports import free_port
 
 from samara_devtools.devcluster import Devcluster
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 
 Json = dict[str, Any]
 NAMESPACE = "samara-system"
@@ -53,7 +53,7 @@ class Account:
         self.env = {**kept, **where, "HOME": "/nonexistent", "NO_COLOR": "1"}
 
     def command(self, *args: str) -> list[str]:
-        return leashed(sys.executable, "-c", _PROGRAM, str(self.folder), *args)
+        return killed_with_parent(sys.executable, "-c", _PROGRAM, str(self.folder), *args)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

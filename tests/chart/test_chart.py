@@ -13,8 +13,9 @@ import pytest
 import yaml
 from scripts import chart
 from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, documents, is_hook
-from tests.cli.test_rbac import granted_by
+from tests.cli.test_rbac import granted_by, grants
 
+from samara import __version__
 from samara.cli.deploy.manifests import MARKS_POLICY, Installation, objects
 from samara.cli.deploy.rights import cluster_rules, own_rules
 from samara.settings import STRUCTS, parse
@@ -59,6 +60,10 @@ CASES: dict[str, tuple[Json, Json]] = {
     "only observing": ({"observe": True}, {"observe": True}),
     "without the policy of the marks": ({"marksPolicy": {"enabled": False}}, {"marks_policy": False}),
     "monitoring": ({"monitoring": {"serviceMonitor": True, "prometheusRule": True}}, {"monitoring": True}),
+    "another audience of the token for logins": (
+        {"settings": {"vocabularies": {"fishysecret": {"tokenAudience": "https://vault.example.com"}}}},
+        {},
+    ),
     "another image": (
         {"image": {"repository": "images.example.com/samara", "tag": "1.2"}},
         {"image": "images.example.com/samara:1.2"},
@@ -112,13 +117,13 @@ def test_the_rendering_that_samara_manifests_prints_is_that_of_the_chart(program
 
 
 def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: Path) -> None:
-    """No two of ours do, so one of them gets a twin with keys of its own."""
+    """No two of our vocabularies guard the same kind, so one gets a twin with other keys."""
     folder = tmp_path / "chart"
     shutil.copytree(CHART, folder)
     (folder / "values.schema.json").unlink()
     file = folder / "files" / "vocabularies.yaml"
     known = yaml.safe_load(file.read_text())["vocabularies"]
-    own = next(each for each in known if each["name"] == "sync-to")
+    own = next(vocabulary for vocabulary in known if vocabulary["name"] == "sync-to")
     twin = json.loads(json.dumps(own).replace("openkruise.io/", "toys.dev/")) | {"name": "twin"}
     file.write_text(json.dumps({"vocabularies": [*known, twin]}))
     values = helm.values({"settings": {"vocabularies": {"sync-to": {}, "twin": {"kinds": ["v1/Secret"]}}}})
@@ -127,7 +132,7 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: 
     (made,) = [document for document in documents(done.out) if document["kind"] == "ValidatingWebhookConfiguration"]
     hooks = {hook["name"]: hook for hook in made["webhooks"]}
     assert set(hooks) == {"configmaps.samara.dev", "secrets.samara.dev"}
-    parts = [each["kinds"]["validating"][0]["matchConditions"][0]["expression"] for each in (own, twin)]
+    parts = [vocabulary["kinds"]["validating"][0]["matchConditions"][0]["expression"] for vocabulary in (own, twin)]
     (condition,) = hooks["secrets.samara.dev"]["matchConditions"]
     assert condition["expression"] == " || ".join(parts)
     (rule,) = hooks["secrets.samara.dev"]["rules"]
@@ -137,6 +142,7 @@ def test_vocabularies_that_guard_one_kind_share_a_webhook(helm: Helm, tmp_path: 
 def test_helm_lint_passes(helm: Helm) -> None:
     done = helm.run("lint", CHART, "--strict")
     assert done.code == 0, done.out + done.err
+    assert "[" not in done.out  # not even advice, such as `[INFO] Chart.yaml: icon is recommended`
 
 
 def test_the_checksum_annotation_changes_with_the_settings(helm: Helm) -> None:
@@ -168,6 +174,17 @@ def test_no_webhook_is_registered_if_no_operator_would_answer(helm: Helm) -> Non
         assert not [kind for kind in kinds if "Webhook" in kind or kind == "Service"]
 
 
+def test_only_the_operator_and_the_uninstall_job_get_a_token_that_the_api_server_accepts(helm: Helm) -> None:
+    made = helm.template()
+    pods = {obj["kind"]: obj["spec"]["template"]["spec"] for obj in made if obj["kind"] in ("Deployment", "Job")}
+    assert {kind: spec["automountServiceAccountToken"] for kind, spec in pods.items()} == {
+        "Deployment": True,
+        "Job": True,
+    }
+    assert {obj["automountServiceAccountToken"] for obj in made if obj["kind"] == "ServiceAccount"} == {False}
+    assert "serviceAccountToken" not in str(pods["Job"].get("volumes", ()))
+
+
 def test_crds_stay_when_the_chart_is_uninstalled(helm: Helm) -> None:
     crds = [obj for obj in helm.template() if obj["kind"] == "CustomResourceDefinition"]
     assert crds
@@ -181,6 +198,156 @@ def test_a_job_runs_samara_uninstall_before_the_chart_is_deleted(helm: Helm) -> 
     [container] = job["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["uninstall", "--yes", "--namespace=ops"]
     assert not [obj for obj in helm.template({"uninstall": {"hook": False}}) if is_hook(obj)]
+
+
+def deployment(objects: list[Json]) -> Json:
+    [made] = [obj for obj in objects if obj["kind"] == "Deployment"]
+    return made
+
+
+def test_pods_get_more_variables_volumes_and_annotations(helm: Helm) -> None:
+    volume = {"name": "ca", "secret": {"secretName": "vault-ca"}}
+    mount = {"name": "ca", "mountPath": "/etc/vault-ca", "readOnly": True}
+    variable = {"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}
+    values = {
+        "extraVolumes": [volume],
+        "extraVolumeMounts": [mount],
+        "extraEnv": [variable],
+        "podAnnotations": {"example.com/team": "platform"},
+        "revisionHistoryLimit": 1,
+    }
+    spec = deployment(helm.template(values))["spec"]
+    assert spec["revisionHistoryLimit"] == 1
+    assert spec["template"]["metadata"]["annotations"]["example.com/team"] == "platform"
+    [container] = spec["template"]["spec"]["containers"]
+    assert container["env"] == [variable]
+    assert container["volumeMounts"][-1] == mount
+    assert spec["template"]["spec"]["volumes"][-1] == volume
+
+
+def test_a_file_of_the_settings_may_be_on_a_volume(helm: Helm) -> None:
+    settings = {"vocabularies": {"accurate": {"configFile": "/etc/accurate/config.yaml"}}}
+    for path in ("/etc/accurate", "/etc/accurate/config.yaml"):
+        assert helm.template({"settings": settings, "extraVolumeMounts": [{"name": "accurate", "mountPath": path}]})
+    elsewhere = [{"name": "accurate", "mountPath": "/etc/accurat"}]
+    assert "configFile" in helm.try_template({"settings": settings, "extraVolumeMounts": elsewhere}).err
+
+
+def test_the_account_gets_annotations_and_the_account_of_the_uninstall_job_none(helm: Helm) -> None:
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/samara"}
+    accounts = [
+        obj for obj in helm.template({"serviceAccount": {"annotations": role}}) if obj["kind"] == "ServiceAccount"
+    ]
+    assert [obj["metadata"].get("annotations") for obj in accounts if not is_hook(obj)] == [role]
+    assert not [obj for obj in accounts if is_hook(obj) and role.keys() & obj["metadata"]["annotations"].keys()]
+
+
+def test_the_service_monitor_has_labels_and_an_interval(helm: Helm) -> None:
+    chosen = {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "stack"}, "interval": "15s"}
+    made = comparable(helm.template({"monitoring": chosen}))
+    assert made["ServiceMonitor", "samara"]["spec"]["endpoints"][0]["interval"] == "15s"
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        assert made[kind, "samara"]["metadata"]["labels"]["release"] == "stack"
+    selected = made["ServiceMonitor", "samara"]["spec"]["selector"]["matchLabels"].items()
+    assert selected <= made["Service", "samara-metrics"]["metadata"]["labels"].items()
+
+
+def test_objects_have_the_recommended_labels(helm: Helm) -> None:
+    made = helm.template({"monitoring": {"serviceMonitor": True, "prometheusRule": True}}, release="copies")
+    wanted = {
+        "app.kubernetes.io/name": "samara",
+        "app.kubernetes.io/instance": "copies",
+        "app.kubernetes.io/version": __version__,
+        "app.kubernetes.io/managed-by": "Helm",
+        "helm.sh/chart": f"samara-{__version__}",
+    }
+    labelled = [obj["metadata"] for obj in made if obj["kind"] != "CustomResourceDefinition"]
+    labelled.append(deployment(made)["spec"]["template"]["metadata"])
+    assert [meta for meta in labelled if not wanted.items() <= meta["labels"].items()] == []
+
+
+def test_labels_that_change_with_a_release_select_nothing(helm: Helm) -> None:
+    made = helm.template({"monitoring": {"serviceMonitor": True}}, release="copies")
+    selectors = [obj["spec"].get("selector") or obj["spec"].get("podSelector") for obj in made if "spec" in obj]
+    assert not [selector for selector in selectors if "copies" in str(selector) or __version__ in str(selector)]
+
+
+NAMES: dict[str, tuple[str, Json, str]] = {
+    "the default": ("copies", {}, "samara"),
+    "the whole name": ("copies", {"fullnameOverride": "syncer"}, "syncer"),
+    "a name behind that of the release": ("copies", {"nameOverride": "syncer"}, "copies-syncer"),
+    "a name that the release has": ("my-syncer", {"nameOverride": "syncer"}, "my-syncer"),
+    "both": ("copies", {"nameOverride": "a", "fullnameOverride": "b"}, "b"),
+}
+FIXED = {
+    *(("Service", "samara-webhook"), ("Issuer", "samara-webhook"), ("Certificate", "samara-webhook")),
+    *(("ValidatingWebhookConfiguration", "samara"), ("MutatingWebhookConfiguration", "samara")),
+}
+"""What the program finds by name."""
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_the_objects_have_the_chosen_name(helm: Helm, case: str) -> None:
+    release, values, name = NAMES[case]
+    more = {"webhook": {"certManager": True}, "monitoring": {"serviceMonitor": True, "prometheusRule": True}}
+    made = helm.template({**values, **more}, release=release)
+    named = {(obj["kind"], obj["metadata"]["name"]) for obj in made if obj["kind"] != "CustomResourceDefinition"}
+    assert named >= FIXED
+    aggregated = {(kind, other) for kind, other in named if kind == "ClusterRole" and "subnamespace" in other}
+    others = {other for _, other in named - FIXED - aggregated}
+    assert others == {name, f"{name}-metrics", f"{name}-lease", f"{name}-uninstall"}
+
+
+def test_references_lead_to_the_chosen_name(helm: Helm) -> None:
+    made = helm.template({"fullnameOverride": "syncer"})
+    names = {(obj["kind"], obj["metadata"]["name"]) for obj in made}
+    pod, job = (obj["spec"]["template"]["spec"] for obj in made if obj["kind"] in ("Deployment", "Job"))
+    settings = next(volume["configMap"]["name"] for volume in pod["volumes"] if volume["name"] == "settings")
+    assert names >= {("ServiceAccount", pod["serviceAccountName"]), ("ServiceAccount", job["serviceAccountName"])}
+    assert names >= {("PriorityClass", pod["priorityClassName"]), ("ConfigMap", settings)}
+    for obj in made:
+        if "roleRef" in obj:
+            assert (obj["roleRef"]["kind"], obj["roleRef"]["name"]) in names
+            assert [(subject["kind"], subject["name"]) in names for subject in obj["subjects"]] == [True]
+        if obj["kind"] == "FlowSchema":
+            [rule] = obj["spec"]["rules"]
+            assert ("ServiceAccount", rule["subjects"][0]["serviceAccount"]["name"]) in names
+            assert obj["spec"]["priorityLevelConfiguration"]["name"] in ("syncer", "leader-election")
+    [role] = [obj for obj in made if obj["kind"] == "Role" and is_hook(obj)]
+    assert ("apps", "deployments", "patch", "syncer") in grants(role["rules"])
+
+
+def network_policy(helm: Helm, **values: Any) -> Json:
+    made = comparable(helm.template({"networkPolicy": values}))
+    spec: Json = made["NetworkPolicy", "samara"]["spec"]
+    return spec
+
+
+def peers(spec: Json, port: int) -> list[Json] | None:
+    """Who may connect to a port. None: everyone."""
+    [rule] = [rule for rule in spec["ingress"] if {"port": port, "protocol": "TCP"} in rule["ports"]]
+    admitted: list[Json] | None = rule.get("from")
+    return admitted
+
+
+def test_the_network_policy_admits_only_the_named_peers_and_api_servers(helm: Helm) -> None:
+    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    servers = [{"ipBlock": {"cidr": cidr}} for cidr in ("192.0.2.10/32", "2001:db8::10/128")]
+    cidrs = [server["ipBlock"]["cidr"] for server in servers]
+    both = network_policy(helm, ingress={"from": [prometheus]}, apiServer=cidrs)
+    assert (peers(both, 8080), peers(both, 9443)) == ([prometheus], [*servers, prometheus])
+    [of_api_servers] = [rule for rule in both["egress"] if {"port": 6443, "protocol": "TCP"} in rule["ports"]]
+    assert of_api_servers["to"] == servers
+    metrics = network_policy(helm, ingress={"from": [prometheus]})
+    assert (peers(metrics, 8080), peers(metrics, 9443)) == ([prometheus], None)
+    neither = network_policy(helm)
+    assert (peers(neither, 8080), peers(neither, 9443)) == (None, None)
+    assert not [rule for rule in neither["egress"] if "to" in rule]
+
+
+def test_rules_for_outgoing_connections_can_be_added(helm: Helm) -> None:
+    vault = {"to": [{"ipBlock": {"cidr": "192.0.2.20/32"}}], "ports": [{"port": 8200, "protocol": "TCP"}]}
+    assert network_policy(helm, egress=[vault])["egress"][-1] == vault
 
 
 REFUSED: dict[str, tuple[Json, str]] = {
@@ -198,6 +365,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "an address without https": ({"webhook": {"url": "http://127.0.0.1"}}, "url"),
     "an address and cert-manager": ({"webhook": {"url": "https://127.0.0.1", "certManager": True}}, "leave one out"),
     "cert-manager without a webhook": ({"observe": True, "webhook": {"certManager": True}}, "leave one out"),
+    "an address of an API server that is no CIDR": ({"networkPolicy": {"apiServer": ["192.0.2.10"]}}, "apiServer"),
     "a tag and a digest": ({"image": {"tag": "1", "digest": "sha256:" + "0" * 64}}, "found both"),
     "a file that no pod has": ({"settings": {"vocabularies": {"accurate": {"configFile": "/x"}}}}, "configFile"),
     "overwriting tenants": ({"settings": {"conflicts": "overwrite"}}, "tenancy is strict"),
@@ -223,6 +391,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
         "accurate.watches",
     ),
     "a watch that is no mapping": ({"settings": {"vocabularies": {"accurate": {"watches": ["Secret"]}}}}, "/watches/0"),
+    "a token that the API server accepts": (
+        {"settings": {"vocabularies": {"fishysecret": {"tokenAudience": "https://kubernetes.default.svc"}}}},
+        "tokenAudience",
+    ),
     "a number that needs its unit": ({"settings": {"resync": 10}}, "resync"),
     "a duration that is none": ({"settings": {"sourceGoneAfter": "soon"}}, "sourceGoneAfter"),
     "no time at all": ({"settings": {"timers": {"lease": "0s"}}}, "lease"),

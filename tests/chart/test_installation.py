@@ -16,10 +16,13 @@ from tests.cluster.support.api import ApiFault
 from tests.cluster.support.operators import SHORT
 from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.waiting import eventually
+from tests.support import examples
 from tests.support.ports import free_port
 
 from samara.cli.deploy.manifests import Installation, objects
+from samara.kube.client import address
 from samara.settings import STRUCTS, parse
+from samara.vocabularies import VOCABULARIES
 from samara_devtools.devcluster import DevclusterError
 
 Json = dict[str, Any]
@@ -41,11 +44,11 @@ FAST = {"sourceGoneAfter": "300ms", **SHORT}
 class Installed:
     """The chart on the API server, with an operator that runs under the chart's account."""
 
-    def __init__(self, stage: Stage, helm: Helm, settings: Json) -> None:
+    def __init__(self, stage: Stage, helm: Helm, settings: Json, **values: Any) -> None:
         self.stage = stage
         self.port = free_port()
         url = f"https://127.0.0.1:{self.port}"
-        self.values = {"settings": {**settings, **FAST}, "webhook": {"url": url}}
+        self.values = {"settings": {**settings, **FAST}, "webhook": {"url": url}, **values}
         self.objects = helm.template(self.values, NAMESPACE)
         self.pod = Pod.__new__(Pod)
 
@@ -56,14 +59,14 @@ class Installed:
         if "ValidatingWebhookConfiguration" in by_kind(self.objects):
             eventually(self._is_trusted)
         if "MutatingWebhookConfiguration" in by_kind(self.objects):
-            eventually(self._is_asked)
+            eventually(self._is_called)
 
     def _is_trusted(self) -> bool:
         """The operator has written the bundle into the chart's webhooks."""
         config = self.stage.api.get(f"{HOOKS}/validatingwebhookconfigurations/samara")
         return all(hook["clientConfig"].get("caBundle") for hook in config["webhooks"])
 
-    def _is_asked(self) -> bool:
+    def _is_called(self) -> bool:
         """The API server uses a new configuration with a delay, and may still call an earlier operator."""
         path = "/apis/accurate.cybozu.com/v2/namespaces/default/subnamespaces"
         sub = {"apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": {"name": "asked"}}
@@ -214,6 +217,18 @@ def at_work_for_fishysecret(stage: Stage) -> None:
     eventually(lambda: stage.api.find(path) is None)
 
 
+def at_work_for_example(stage: Stage, vocabulary: str) -> None:
+    """Applies an example and waits for every copy that it has in a world."""
+    world = examples.a_world(examples.registry_for(vocabulary))
+    examples.populate(world, examples.examples(vocabulary))
+    names = {path.stem for path in (EXAMPLES / vocabulary).glob("*.yaml")} - {"settings", "namespaces"}
+    apply(stage, vocabulary, "namespaces", *sorted(names))
+    copies = [obj.ref for obj in world.held() if world.owner(obj) is not None]
+    assert copies
+    for ref in copies:
+        eventually(lambda copy=ref: stage.api.find(address(copy)))  # type: ignore[misc]
+
+
 def _converts(stage: Stage, name: str) -> bool:
     return bool(stage.api.get(f"{CRDS}/{name}")["spec"]["conversion"]["strategy"] == "Webhook")
 
@@ -225,12 +240,15 @@ AT_WORK = {
     "accurate": at_work_for_accurate,
     "fishysecret": at_work_for_fishysecret,
 }
+"""What is tried besides the copies of the example. A new vocabulary need not be here."""
+NEEDS_MORE = frozenset(vocabulary.name for vocabulary in VOCABULARIES if vocabulary.custom_resources) & AT_WORK.keys()
+"""Their functions apply the example step by step, with what it needs from outside."""
 NEEDED: Json = {"fishysecret": {"paths": [{"namespaces": ["default"], "allow": ["/app/*"]}]}}
 """Settings without which a vocabulary copies nothing under strict tenancy."""
 
 
 def settings_for(vocabulary: str) -> Json:
-    """The settings of the examples, else the vocabulary alone. Copying a Role needs the rights that it grants."""
+    """The settings of the examples, or else only the vocabulary. Copying a Role needs the rights that it grants."""
     file = EXAMPLES / vocabulary / "settings.yaml"
     given: Json = (
         yaml.safe_load(file.read_text()) if file.exists() else {"vocabularies": {vocabulary: NEEDED.get(vocabulary)}}
@@ -242,8 +260,13 @@ def settings_for(vocabulary: str) -> Json:
 def test_the_rendered_account_has_all_the_rights_that_the_examples_need(
     stage: Stage, helm: Helm, vocabulary: str
 ) -> None:
-    with installed(stage, helm, settings_for(vocabulary)) as running:
-        AT_WORK[vocabulary](stage)
+    # The namespaces of a new example need not give the consent that strict tenancy, the chart's default, asks for.
+    tenancy = {} if vocabulary in AT_WORK else {"tenancy": "open"}
+    with installed(stage, helm, {**settings_for(vocabulary), **tenancy}) as running:
+        if vocabulary not in NEEDS_MORE:
+            at_work_for_example(stage, vocabulary)
+        if vocabulary in AT_WORK:
+            AT_WORK[vocabulary](stage)
         running.pod.stop()
         assert running.refused == []
 
@@ -300,7 +323,7 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
     by_kind = {(obj["kind"], is_hook(obj)): obj for obj in helm.template({}, NAMESPACE)}
     for kind in (("Deployment", False), ("Job", True)):
         spec = by_kind[kind]["spec"]["template"]["spec"]
-        # The classes and accounts are the installation's; here it is about the pod alone.
+        # The priority class and the account belong to the installation. This test is about the pod only.
         spec = {**spec, "serviceAccountName": "default", "automountServiceAccountToken": False}
         spec.pop("priorityClassName", None)
         pod = {"metadata": {"name": "tried"}, "spec": spec}
@@ -313,13 +336,13 @@ def test_pod_security_restricted_admits_the_pods(stage: Stage, helm: Helm) -> No
 
 
 @contextmanager
-def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
-    """Like `installed`, but by helm itself."""
-    made = Installed(stage, helm, settings)
+def released(stage: Stage, helm: Helm, settings: Json, **values: Any) -> Iterator[Installed]:
+    """Like `installed`, but installed by helm."""
+    made = Installed(stage, helm, settings, **values)
     admin = f"--kubeconfig={stage.cluster.kubeconfig}"
-    values = f"--values={helm.values(made.values)}"
-    # The definitions of other tests are still there, as those of an original may be.
-    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, values)
+    file = f"--values={helm.values(made.values)}"
+    # CRDs of other tests are still installed, as those of an original controller may be.
+    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--take-ownership", admin, file)
     done = helm.run("install", "samara", CHART, *flags)
     assert done.code == 0, done.err
     established(stage, [obj for obj in made.objects if obj["kind"] == "CustomResourceDefinition"])
@@ -332,7 +355,46 @@ def released(stage: Stage, helm: Helm, settings: Json) -> Iterator[Installed]:
         assert done.code == 0, done.err
 
 
-def uninstall(stage: Stage, running: Installed) -> str:
+def second_release(stage: Stage, helm: Helm, release: str, namespace: str, *flags: str) -> str:
+    """What helm says about one more release. Empty if it installs it."""
+    admin = f"--kubeconfig={stage.cluster.kubeconfig}"
+    values = {"fullnameOverride": "second", "crds": {"install": False}, "webhook": {"url": "https://127.0.0.1:1"}}
+    settings: Json = {"settings": {"vocabularies": {"secret-copy": {}}}}
+    file = f"--values={helm.values({**values, **settings})}"
+    done = helm.run("install", release, CHART, f"--namespace={namespace}", "--create-namespace", admin, file, *flags)
+    if done.code == 0:
+        helm.run("uninstall", release, f"--namespace={namespace}", "--no-hooks", admin)
+    return done.err
+
+
+def test_a_second_release_in_the_cluster_is_refused(stage: Stage, helm: Helm) -> None:
+    refusal = f"expected no other samara in this cluster, found release samara in namespace {NAMESPACE}"
+    with released(stage, helm, settings_for("secret-copy")) as running:
+        assert refusal in second_release(stage, helm, "samara", "elsewhere")
+        assert refusal in second_release(stage, helm, "other", NAMESPACE)
+        again = f"--values={helm.values(running.values)}"
+        admin = f"--kubeconfig={stage.cluster.kubeconfig}"
+        done = helm.run("upgrade", "samara", CHART, f"--namespace={NAMESPACE}", admin, again)
+        assert done.code == 0, done.err
+    assert "expected no other samara" not in second_release(stage, helm, "other", NAMESPACE, "--dry-run=server")
+
+
+def test_a_release_beside_the_plain_manifests_is_refused_except_in_their_place(stage: Stage, helm: Helm) -> None:
+    with installed(stage, helm, settings_for("secret-copy")):
+        refusal = f"expected no other samara in this cluster, found namespace {NAMESPACE} (ClusterRoleBinding samara)"
+        assert refusal in second_release(stage, helm, "samara", "elsewhere")
+        dry = ("--dry-run=server", "--take-ownership")
+        assert "expected no other" not in second_release(stage, helm, "samara", NAMESPACE, *dry)
+
+
+def test_the_uninstall_job_stops_a_deployment_with_another_name(stage: Stage, helm: Helm) -> None:
+    with released(stage, helm, settings_for("secret-copy"), fullnameOverride="syncer") as running:
+        path = f"{DEPLOYMENT.removesuffix('samara')}syncer"
+        assert f"Stops the Deployment {NAMESPACE}/syncer." in uninstall(stage, running, path)
+        assert stage.api.get(path)["spec"]["replicas"] == 0
+
+
+def uninstall(stage: Stage, running: Installed, deployment: str = DEPLOYMENT) -> str:
     """Runs the command of the rendered job with its account, and stops the operator like a kubelet would."""
     hooks = [obj for obj in running.objects if is_hook(obj)]
     stage.cluster.kubectl("apply", "--filename=-", input=yaml.safe_dump_all([h for h in hooks if h["kind"] != "Job"]))
@@ -340,7 +402,7 @@ def uninstall(stage: Stage, running: Installed) -> str:
     account = Account(stage, spec["serviceAccountName"])
     with account.start(*spec["containers"][0]["args"]) as job:
         if running.pod.running:
-            eventually(lambda: stage.api.get(DEPLOYMENT)["spec"]["replicas"] == 0)
+            eventually(lambda: stage.api.get(deployment)["spec"]["replicas"] == 0)
             running.pod.stop()
         output, _ = job.communicate(timeout=60)
     assert job.returncode == 0, output
@@ -384,7 +446,7 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
 
 
 def test_without_the_uninstall_job_namespaces_of_trees_cannot_be_written(stage: Stage, helm: Helm) -> None:
-    """The reason for the uninstall job."""
+    """This is why the chart has an uninstall job."""
     with installed(stage, helm, settings_for("accurate")) as running:
         apply(stage, "accurate", "namespaces", "sub-namespaces")
         eventually(lambda: stage.api.find(f"{SPACES}/acme-shop"))

@@ -29,7 +29,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "cert-manager, monitoring": ("--cert-manager", "--monitoring", "--namespace=ops", "--output=yaml"),
 }
 SETTINGS = {
-    # By name, and not by default: a new vocabulary changes nothing here.
+    # Named explicitly, so that a new vocabulary does not change the file.
     "five vocabularies": (
         "vocabularies: {secret-copy: , resource-distribution: , accurate: , fishysecret: , sync-to: }\n"
     ),

@@ -1,6 +1,6 @@
-"""The command line as people meet it, with its exit code and both of its outputs.
+"""Runs commands, and returns their exit code and both outputs.
 
-As a process of its own, or inside this one: where the process is not the point, starting one takes longest by far.
+`samara` runs a process of its own. `samara_inside` runs inside this process, which is much faster.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from samara.cli.main import main
 TIMEOUT = 60
 
 
+class Terminal(io.StringIO):
+    """A stream that a program takes for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class Done(NamedTuple):
     code: int
     out: str
@@ -34,7 +41,7 @@ class Done(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """The one line of a fault that a person can act on."""
+        """The only line on stderr of a command that failed."""
         assert self.code == 1, f"expected exit code 1, found {self.code}: {self.err}"
         lines = [line for line in self.err.splitlines() if not line.startswith("samara: settings: ")]
         assert len(lines) == 1, self.err
@@ -44,7 +51,7 @@ class Done(NamedTuple):
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Nothing of the developer's own: no kubeconfig, no colours, no settings."""
+    """The environment without the kubeconfig, the settings and the colours of the developer."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SAMARA_", "KUBE"))}
     return {**kept, "HOME": "/nonexistent", "NO_COLOR": "1", **(more or {})}
 
@@ -61,7 +68,7 @@ def samara_inside(*args: str | Path, stdin: str = "", env: Mapping[str, str] | N
 def inside(
     program: Callable[[], None], *args: str | Path, stdin: str = "", env: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Runs a program in this process, with arguments, variables and streams of its own."""
+    """Runs a program in this process, with its own arguments, variables and streams."""
     source, out, err = (io.BytesIO(data) for data in (stdin.encode(), b"", b""))
     streams: dict[str, Any] = {"stdin": _text(source), "stdout": _text(out), "stderr": _text(err)}
     code, limit = 0, sys.getrecursionlimit()

@@ -1,4 +1,4 @@
-"""No value of a Secret in any output of any command, in any form, on any path."""
+"""No output of any command contains a value of a Secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ stringData: {{new: {CANARY}more, password: {CANARY}other}}
 
 @pytest.fixture
 def full(stage: Stage) -> Stage:
-    """Copies that are right, wrong, missing, foreign, orphaned; each with the canary inside."""
+    """Copies in sync, drifted, missing, foreign and orphaned, each with the canary as its value."""
     stage.namespace("a", "b", "c", "d")
     stage.source("db", "a,b,c", {"password": CANARY}, annotations={"note": CANARY})
     stage.source("gone", "a,d", {"password": CANARY})

@@ -1,4 +1,4 @@
-"""`samara crds`: the definitions that the settings need, and both versions of each alike."""
+"""`samara crds` prints the CRDs that the settings need. The two versions of a CRD agree."""
 
 from __future__ import annotations
 
@@ -112,18 +112,18 @@ def test_every_field_is_described_for_kubectl_explain() -> None:
 def undescribed(schema: Json, at: str, top: bool = False) -> list[str]:
     own = [] if top or schema.get("description") else [at]
     below = [
-        found for name, each in schema.get("properties", {}).items() for found in undescribed(each, f"{at}.{name}")
+        path for name, field in schema.get("properties", {}).items() for path in undescribed(field, f"{at}.{name}")
     ]
     items = schema.get("items", {}).get("properties", {})
     return [
-        each
-        for each in (*own, *below, *(f for name, item in items.items() for f in undescribed(item, f"{at}[].{name}")))
-        if each not in (".apiVersion", ".kind", ".metadata")
+        path
+        for path in (*own, *below, *(f for name, item in items.items() for f in undescribed(item, f"{at}[].{name}")))
+        if path not in (".apiVersion", ".kind", ".metadata")
     ]
 
 
 def test_descriptions_match_what_the_program_does() -> None:
     text = crds.text(NAME)
-    assert f"After the first {MAX_LISTED} the last entry" in text
+    assert f"more than {MAX_LISTED}, a last entry" in text
     description = schemas()["v1beta1"]["properties"]["status"]["properties"]["conditions"]["description"]
     assert [description.index(kind) for kind in TYPES] == sorted(description.index(kind) for kind in TYPES)

@@ -1,4 +1,4 @@
-"""The definition of FishySecret says no to the same as the vocabulary, and is explained."""
+"""The CRD of FishySecret refuses what the vocabulary refuses, and describes its fields."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_limits_are_those_of_the_vocabulary() -> None:
 
 
 def accepts(field: Json, text: str) -> bool:
-    """What the server does with a text: its length, its pattern, and the rule about dots."""
+    """Validates a text as the server does: its length, its pattern, and the CEL rule about dots."""
     rules = [validation["rule"] for validation in field.get("x-kubernetes-validations", ())]
     dots = any("[.][.]?" in rule for rule in rules) and re2.search(r"(^|[/#])[.][.]?([/#]|$)", text)
     return (

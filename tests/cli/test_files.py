@@ -1,4 +1,4 @@
-"""The manifests that `plan -f` reads: YAML, and JSON as kubectl takes it."""
+"""How `plan -f` reads manifests in YAML and in JSON."""
 
 from __future__ import annotations
 

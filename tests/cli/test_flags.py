@@ -1,4 +1,4 @@
-"""A flag without a value, spelled as kubectl lets people spell it, and beside its variable."""
+"""Boolean flags in all spellings that kubectl accepts, and their variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from samara.cli.options import Command
 
 def parsed(*args: str, **variables: str) -> dict[str, Any]:
     with patch.dict("os.environ", variables):
-        program = click.Context(samara, **samara.context_settings)  # click remembers the help of the first who asks
+        program = click.Context(samara, **samara.context_settings)  # click caches the help of the first call
         return run.make_context("run", list(args), program).params
 
 

@@ -14,7 +14,7 @@ from samara.assembly import registry_of
 from samara.cli.commands import orphans, plan, status, tree
 from samara.cli.inspect.cluster_plans import ClusterPlans
 from samara.cli.inspect.forecast import PlannedWrites
-from samara.cli.inspect.orphan_scan import Orphan
+from samara.cli.inspect.orphan_scan import SOURCE_GONE, Orphan
 from samara.cli.inspect.trees import add_propagations, build_forest
 from samara.cli.output import folded
 from samara.core.desired import Copy, Reason, Template
@@ -47,7 +47,7 @@ def test_items_are_grouped_by_the_first_grouping_with_few_enough_rows() -> None:
 
 
 def creates(sources: int) -> PlannedWrites:
-    """Each of the sources wants some of the copies, or the one source all of them."""
+    """Copies that several sources share equally, or of one source."""
     steps = []
     for number, name in enumerate(names()):
         ref = at(name, "db")
@@ -160,7 +160,9 @@ def test_status_of_few_sources_has_a_row_for_each(capsys: pytest.CaptureFixture[
 def test_ten_thousand_orphans_fit(origins: int, rows: int, capsys: pytest.CaptureFixture[str]) -> None:
     source_type = REGISTRY[secret_copy.NAME]
     listed = [
-        Orphan(Object(at(name, "db"), "u", 1), source_type, Key(source_type.name, source), source.path, True)
+        Orphan(
+            Object(at(name, "db"), "u", 1), source_type, Key(source_type.name, source), source.path, True, SOURCE_GONE
+        )
         for name, source in zip(names(), cycle(at("admin", f"s{number}") for number in range(origins)))
     ]
     orphans._show(listed, False)

@@ -191,7 +191,7 @@ def test_the_variable_of_a_repeatable_flag_takes_several(text: str, tmp_path: Pa
 
 
 def test_unexpected_fault_is_one_line_with_its_location_and_debug_shows_the_traceback(tmp_path: Path) -> None:
-    # A command whose module is broken is the one bug that can be had without changing our own code.
+    # A registered command whose module is broken is a bug that needs no change of our code.
     script = (
         "import sys, types\nfrom samara.cli import main, options\nimport click\n"
         "@click.command('plan', cls=options.Command)\ndef command():\n    raise KeyError('CANARY')\n"
@@ -247,7 +247,7 @@ def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
         [sys.executable, "-m", "samara.cli.main", "lint", str(pipe), "--config=/dev/null"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
-    with pipe.open("wb"):  # returns when the program has opened it to read, and waits for us to write
+    with pipe.open("wb"):  # returns when the program has opened the pipe for reading
         while not _interrupted(process):
             pass
     _, stderr = process.communicate(timeout=20)
@@ -256,7 +256,7 @@ def test_interrupt_prints_no_traceback(tmp_path: Path) -> None:
 
 
 def _interrupted(process: subprocess.Popen[bytes]) -> bool:
-    """A signal between the opening and the reading of a file wakes nobody: people press Ctrl-C again."""
+    """A signal between open and read of a pipe does not interrupt the read, so the signal is sent repeatedly."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=10)
@@ -362,3 +362,10 @@ def test_version_needs_no_cluster() -> None:
     version = samara("version", "-o", "json").json
     assert version["vocabularies"] == [vocabulary.name for vocabulary in VOCABULARIES]
     assert version["server"] is None
+
+
+def test_version_exits_with_zero_and_says_why_the_server_was_not_reached() -> None:
+    done = samara_inside("version", "--server=https://127.0.0.1:1", "--token=none", "--request-timeout=2s")
+    assert done.code == 0
+    assert "server: not reached" in done.out
+    assert done.err.startswith("samara: the server's version could not be read: no answer from https://127.0.0.1:1")

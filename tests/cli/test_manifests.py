@@ -13,6 +13,7 @@ from tests.cli.program import samara
 from samara import __version__
 from samara.cli.deploy.manifests import Installation, objects
 from samara.cli.deploy.rights import objects as rights
+from samara.secretstores.vault import LOGIN_TOKEN
 from samara.settings import Settings, parse
 
 pytestmark = pytest.mark.heavy
@@ -112,8 +113,32 @@ def test_the_pods_meet_pod_security_restricted() -> None:
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
     }
-    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} == {"configMap", "emptyDir"}
+    assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} == {
+        "configMap",
+        "emptyDir",
+        "projected",
+    }
     assert made()["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_a_login_at_the_secret_manager_gets_a_token_with_an_audience_of_its_own() -> None:
+    """With the default audience, whoever receives the token could use it against the API server."""
+    for config, audience in (
+        ("tenancy: strict", "vault"),
+        ("vocabularies: {fishysecret: {tokenAudience: bao}}", "bao"),
+    ):
+        spec = pod(config=config)
+        [volume] = [volume for volume in spec["volumes"] if "projected" in volume]
+        [source] = volume["projected"]["sources"]
+        assert source["serviceAccountToken"]["audience"] == audience
+        [mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == volume["name"]]
+        assert Path(mount["mountPath"], source["serviceAccountToken"]["path"]) == LOGIN_TOKEN
+        assert mount["readOnly"] is True
+
+
+def test_without_a_secret_manager_the_pods_have_no_token_for_logins() -> None:
+    spec = pod(config="vocabularies: {secret-copy: {}}")
+    assert "login" not in str(spec["volumes"]) + str(spec["containers"][0]["volumeMounts"])
 
 
 def test_two_replicas_elect_a_leader_are_spread_and_are_not_evicted_together() -> None:

@@ -1,4 +1,4 @@
-"""`samara manifests` prints what it has always printed, for 32 combinations of flags and settings."""
+"""The output of `samara manifests` has not changed, for 32 combinations of flags and settings."""
 
 from __future__ import annotations
 

@@ -54,7 +54,24 @@ def test_json_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
         ("vocabulary", "secret-copy"),
         ("origin", "admin/db"),
         ("ours", True),
+        ("reason", "source-gone"),
     ]
+
+
+def test_orphans_are_filtered_by_vocabulary_namespace_and_reason(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a", "b")
+    stage.source("db", "a")
+    assert {place: orphan["reason"] for place, orphan in orphans(shell).items()} == {("b", "db"): "not-wanted"}
+    stage.api.delete(stage.path("admin", "db"))
+    assert orphans(shell, "-n", "a").keys() == {("a", "db")}
+    assert orphans(shell, "--reason", "source-gone", "--vocabulary", "secret-copy").keys() == {("a", "db"), ("b", "db")}
+    assert orphans(shell, "--reason", "not-wanted") == orphans(shell, "--vocabulary", "sync-to") == {}
+
+
+def test_delete_removes_only_the_orphans_that_the_filter_lets_through(stage: Stage, shell: Shell) -> None:
+    left_behind(stage, "a")
+    assert "0 orphans to remove" in shell("orphans", "--delete", "--yes", "--vocabulary", "sync-to").err
+    assert stage.secret("a", "db") is not None
 
 
 def test_wanted_copy_is_no_orphan(stage: Stage, shell: Shell) -> None:
@@ -111,7 +128,7 @@ def test_copies_of_a_vocabulary_that_is_switched_off_are_listed(stage: Stage) ->
 
 
 async def _with_nothing_on(stage: Stage) -> list[Orphan]:
-    """No settings file can name no vocabulary; the settings as a value can."""
+    """A settings file must serve a vocabulary; a `Settings` value need not."""
     settings = Settings(vocabularies={})
     access = load(str(stage.cluster.kubeconfig), None, None, None, {}, stage.folder)
     async with Client(access, may_write=unrestricted) as client:
@@ -275,7 +292,7 @@ def test_nothing_is_deleted_while_the_held_deletions_cannot_be_read(
     assert stage.secret("a", "db") is not None
 
 
-# what the settings name no more
+# kinds and vocabularies that the settings no longer name
 
 POLICY = "networking.k8s.io/v1/NetworkPolicy"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies"
@@ -336,3 +353,19 @@ def settings(folder: Path, *kinds: str) -> Path:
     file = folder / "settings.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": {"sync-to": {"kinds": list(kinds)}}}))
     return file
+
+
+def test_a_copy_whose_marks_were_removed_while_its_source_ended_is_listed_and_never_deleted(
+    stage: Stage, shell: Shell
+) -> None:
+    left_behind(stage, "a", "b")
+    metadata = {"labels": {FROM: None}, "annotations": {ORIGIN: None}}
+    stage.api.patch(stage.path("a", "db"), {"metadata": metadata})
+    stage.api.patch(stage.path("b", "db"), {"metadata": metadata})
+    stage.annotate(stage.path("b", "db"), {"samara.dev/released": "true"})
+    listed = orphans(shell)
+    assert list(listed) == [("a", "db")]
+    assert [listed["a", "db"][field] for field in ("vocabulary", "origin", "ours")] == ["", "", False]
+    assert "marks-removed" in shell("orphans").out
+    shell("orphans", "--delete", "--yes")
+    assert stage.secret("a", "db") is not None

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import sys
 
 import pytest
+from tests.cli.program import Terminal
 
 from samara.cli.output import table
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(("variables", "bold"), [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, False)])

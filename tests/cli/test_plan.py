@@ -142,7 +142,7 @@ def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
     out = shell("plan", "--diff").out
     assert out.startswith("recreate Secret a/db")
     assert "~ type: Opaque → kubernetes.io/basic-auth" in out
-    assert "mine" not in out  # what people wrote on a copy is on the new one, too
+    assert "mine" not in out  # the annotations of users are on the recreated copy too
 
 
 def test_diff_of_an_adoption_shows_the_added_marks(stage: Stage, shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""A command that asks first, and its message if there is no answer."""
+"""Confirmation prompts, and the message if there is no answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samara rbac`: no more than is needed, and enough to run."""
+"""`samara rbac` prints the rights that the operator needs, and no others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_distributions_are_read_and_reported_on_and_never_changed() -> None:
     crd = {
         ("apiextensions.k8s.io", "customresourcedefinitions", verb, f"{plural}.{group}") for verb in ("get", "patch")
     }
-    original = {("coordination.k8s.io", "leases", "list", "")}
+    original = {("coordination.k8s.io", "leases", "list", "kruise-manager")}
     assert rules("{resource-distribution: {}}") == RULE_12 | more | crd | WEBHOOKS | original
     assert rules("{resource-distribution: {takeover: true}}") == RULE_12 | more | crd | WEBHOOKS
 
@@ -98,10 +98,17 @@ def test_fishysecrets_are_read_and_reported_on_and_get_a_finalizer() -> None:
     reads = {(group, plural, verb, "") for verb in ("get", "list", "watch", "patch")}
     reports = {(group, f"{plural}/status", "patch", "")}
     crd = {("apiextensions.k8s.io", "customresourcedefinitions", "get", f"{plural}.{group}")}
-    original = {("coordination.k8s.io", "leases", "list", "")}
+    original = {("coordination.k8s.io", "leases", "list", "dd9fe84d.2v.pm")}
     assert rules("{fishysecret: {}}") == RULE_12 | reads | reports | crd | original
     assert rules("{fishysecret: {takeover: true}}") == RULE_12 | reads | reports | crd
     assert granted_by(own_rules(parse("vocabularies: {fishysecret: {}}", "test"))) == OWN
+
+
+def test_only_the_leases_of_originals_are_listed() -> None:
+    leases = {
+        name for group, resource, _, name in rules("{resource-distribution: {}, accurate: {}}") if resource == "leases"
+    }
+    assert leases == {"kruise-manager", "accurate"}
 
 
 def test_a_vocabulary_that_is_not_served_needs_no_rights() -> None:
@@ -131,7 +138,7 @@ def token(stage: Stage, shell: Shell) -> Iterator[Path]:
     only = stage.folder / "secret-copy.yaml"
     only.write_text("vocabularies: {secret-copy: {}}")
     manifests = samara("rbac", "-n", "samara-system", f"--config={only}").out
-    # The fixture's own roles go by the same names; they are for another user.
+    # The roles of the fixture have the same names and are bound to another user.
     stage.cluster.kubectl("delete", "clusterrole,clusterrolebinding", "samara", "--ignore-not-found")
     stage.cluster.kubectl("apply", "-f", "-", input=manifests)
     yield stage.cluster.kubeconfig_with_token(stage.cluster.service_account_token("samara-system", "samara"))

@@ -42,11 +42,11 @@ PROMISED: dict[str, dict[tuple[str, ...], list[str]]] = {
         ("object",): WHERE,
         ("answers",): ["vocabulary", "source", "wanted", "rule", "decision", "blocked"],
     },
-    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours"]},
+    "orphans": {(): ["orphans"], ("orphans",): [*WHERE, "vocabulary", "origin", "ours", "reason"]},
     "lint": {(): ["findings"], ("findings",): ["file", "line", "key", "found", "expected"]},
     "rbac": {(): ["rules"], ("rules",): ["role", "apiGroups", "resources", "verbs", "why"]},
 }
-"""What is promised of the commands, by the way that leads there."""
+"""The promised fields of the commands, by path."""
 
 
 def at(command: str, way: tuple[str, ...]) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def test_rules_are_those_of_the_program() -> None:
 
 
 def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
-    declared = {"LimitExceeded", "PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError"}
+    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError", "LimitExceeded"}
     assert declared == declared_reasons(VOCABULARIES).keys()
-    of_faults = {"limit-exceeded", "path-not-allowed", "token-error", "connection-error", "fetch-error"}
+    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error", "limit-exceeded"}
     reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
     assert set(reasons) == {*get_args(Reason), *of_faults}
     assert set(ADVICE) == set(reasons)

@@ -9,7 +9,7 @@ from tests.cli.conftest import Shell
 from tests.cluster.support.stage import OWN, Stage
 
 from samara.assembly import served_source_types
-from samara.cli.deploy.removal import custom_resources
+from samara.cli.deploy.removal import cluster_rights, guarded_resources
 from samara.settings import Settings
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
@@ -22,7 +22,12 @@ def test_every_finalizer_of_ours_is_of_the_domain_of_the_resource_that_carries_i
     assert {source_type.name for source_type in guarding} == {"accurate:sub", "fishysecret"}
     for source_type in guarding:
         assert {source_type.finalizer.split("/")[0]} == {source_type.resource.group if source_type.resource else ""}
-    assert {kind.name for kind in custom_resources()} >= {"SubNamespace", "ResourceDistribution"}
+    assert {kind.name for kind in guarded_resources()} == {"SubNamespace", "FishySecret"}
+
+
+def test_the_uninstall_job_may_change_only_custom_resources_that_carry_a_finalizer_of_ours() -> None:
+    patched = {rule.kind.name for rule in cluster_rights() if "patch" in rule.verbs}
+    assert patched == {"CustomResourceDefinition", "SubNamespace", "FishySecret"}
 
 
 def hook(stage: Stage, name: str, webhook: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.program import environment, samara_inside
+from tests.cli.program import Terminal, environment, samara_inside
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 
@@ -22,12 +22,12 @@ from samara.cli.watch import MIN_PAUSE, PAUSE_FACTOR, show_changes
 from samara.kube.errors import SamaraError, Unreachable
 
 
-class Ended(Exception):  # noqa: N818 - the script is over
+class Ended(Exception):  # noqa: N818 - it ends the script and is not an error
     pass
 
 
 class Script:
-    """What looks bring, one after the other."""
+    """Returns scripted answers, one for each look."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers: Iterator[Any] = iter(answers)
@@ -80,12 +80,7 @@ def test_watch_with_exit_code_is_wrong_usage() -> None:
     assert samara_inside("plan", "--watch", "--exit-code").code == 2
 
 
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("stream", "shown"), [(Screen(), True), (io.StringIO(), False)])
+@pytest.mark.parametrize(("stream", "shown"), [(Terminal(), True), (io.StringIO(), False)])
 def test_progress_is_shown_on_terminals_only_and_cleared(
     stream: io.StringIO, shown: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +92,7 @@ def test_progress_is_shown_on_terminals_only_and_cleared(
 
 
 def test_watch_shows_progress_in_the_first_round_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, looks = Screen(), []
+    screen, looks = Terminal(), []
 
     async def look() -> str:
         before = screen.getvalue()
@@ -142,7 +137,7 @@ def test_watch_prints_every_change_and_an_interrupt_exits_0(command: str, stage:
 
 
 def blocks(file: Path) -> list[Any]:
-    """The JSON documents of a stream, as far as they are whole."""
+    """The complete JSON documents of a stream."""
     text, documents, decoder = file.read_text().lstrip(), [], json.JSONDecoder()
     while text:
         try:

@@ -192,6 +192,24 @@ def test_why_with_no_rights_at_all_still_says_what_it_could_not_read(stage: Stag
 # status
 
 
+def test_status_is_filtered_by_vocabulary_namespace_and_reason(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a")
+    stage.source("taken", "a")
+    stage.foreign("a", "taken")
+    synced = {"name": "own", "annotations": {"openkruise.io/sync-to": "namespaces"}}
+    stage.api.create("/api/v1/namespaces/b/secrets", {"metadata": synced})
+
+    def names(*flags: str) -> list[str]:
+        return [source["name"] for source in shell("status", "-o", "json", *flags).json["sources"]]
+
+    assert names() == ["db", "taken", "own"]
+    assert names("-n", "b") == names("--vocabulary", "sync-to") == ["own"]
+    assert names("--reason", "conflict") == ["taken"]
+    assert names("--reason", "conflict", "--reason", "invalid") == ["taken", "own"]
+    assert names("-n", "b", "--reason", "conflict") == []
+
+
 def test_status_has_the_promised_shape(stage: Stage, shell: Shell) -> None:
     stage.namespace("a", "b")
     stage.source("db", "a,b,later")
@@ -246,7 +264,7 @@ def test_held_deletions_are_listed_and_released(stage: Stage, shell: Shell) -> N
     assert (held["key"], held["count"]) == ("secret-copy/Secret/admin/db", 7)
     assert held["since"] < held["until"]
     assert "secret-copy/Secret/admin/db" in shell("status").out
-    for where in ((), ("-n", "n1")):  # as the operator holds it, whatever we would do and wherever our manifests go
+    for where in ((), ("-n", "n1")):  # the hold of the operator counts, whatever flags the command has
         assert shell("plan", "-o", "json", *where).json["summary"]["delete"] == 0
     done = shell("release", "secret-copy/Secret/admin/db")
     assert (done.code, "7 held removals" in done.out) == (0, True)

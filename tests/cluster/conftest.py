@@ -1,4 +1,4 @@
-"""One control plane for all cluster tests. Each test starts with an empty cluster and is checked by oracles O1–O5.
+"""One control plane for all cluster tests. Each test starts with an empty cluster and is checked by the oracles.
 
 A test opts out of an oracle by name and with a reason: `@pytest.mark.oracle_off("O5", reason="…")`.
 A module that needs a control plane of its own overrides the fixture `cluster`.

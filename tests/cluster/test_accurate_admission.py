@@ -46,7 +46,7 @@ POLICY = {"namingPolicies": [{"root": "^(?P<team>strict)", "match": "^${team}-"}
 
 @pytest.fixture
 def unregistered(trees: Trees) -> Iterator[None]:
-    """Nothing is left of an operator that was killed."""
+    """Removes the webhooks that a killed operator has left."""
     yield
     for operator in trees.stage.operators:
         operator.kill()
@@ -57,7 +57,7 @@ def unregistered(trees: Trees) -> Iterator[None]:
 
 
 def guard(trees: Trees, *flags: str, in_force: bool = True, **more: Any) -> Operator:
-    """An operator that judges, when the server has begun to ask it."""
+    """An operator with admission, started; returns when the server calls it."""
     port = free_port()
     address = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
     if in_force:
@@ -72,7 +72,7 @@ def until_in_force(trees: Trees) -> None:
     """True once the server calls the webhooks of both configurations and the conversion."""
     eventually(
         lambda: (
-            CIRCULAR in said(trees, "new", {PARENT: "new"})
+            CIRCULAR in refusal_of(trees, "new", {PARENT: "new"})
             and is_converted(trees)
             and finalizers(trees, "ready") == [FINALIZER]
         )
@@ -80,7 +80,7 @@ def until_in_force(trees: Trees) -> None:
 
 
 def finalizers(trees: Trees, holder: str) -> list[str] | None:
-    """Those that a new SubNamespace would have, None where it would be refused; nothing is stored."""
+    """The finalizers of a new SubNamespace, by a dry run; None if it is refused."""
     try:
         made = trees.api.create(trees.path("subnamespaces", holder), a_sub("new", holder), dryRun="All")
     except ApiFault:
@@ -97,7 +97,7 @@ def is_converted(trees: Trees) -> bool:
     return strategy == "Webhook"
 
 
-def said(trees: Trees, name: str, labels: Labels) -> str:
+def refusal_of(trees: Trees, name: str, labels: Labels) -> str:
     """The refusal of a dry-run create of a namespace, or an empty text."""
     try:
         trees.api.create(SPACES, {"metadata": {"name": name, "labels": labels}}, dryRun="All")
@@ -165,7 +165,7 @@ def test_a_namespace_is_validated_when_it_is_created(trees: Trees) -> None:
         assert error.endswith(f'admission webhook "namespaces.samara.dev" denied the request: {message}'), labels
     for labels in ({"parent": "web"}, {"template": "gold"}, {"type": "root", "template": "gold"}, {"type": "odd"}, {}):
         assert refusal(trees, "create", "-f", "-", body=a_namespace("new", **labels)) == "", labels
-    assert said(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
+    assert refusal_of(trees, "new", {PARENT: "nowhere"}).startswith("403 ")
 
 
 def test_a_namespace_is_validated_when_its_labels_change(trees: Trees) -> None:
@@ -386,7 +386,7 @@ def test_7_the_plugin_creates_moves_cuts_and_grafts_under_admission(trees: Trees
 def test_without_an_operator_only_writes_to_objects_with_our_labels_fail(trees: Trees) -> None:
     landscape(trees)
     guard(trees).kill()
-    assert "failed calling webhook" in said(trees, "new", {TYPE: "root"})
+    assert "failed calling webhook" in refusal_of(trees, "new", {TYPE: "root"})
     assert "failed calling webhook" in relabel(trees, "web", {"team": "a"})
     assert "failed calling webhook" in refusal(trees, "create", "-f", "-", body=a_sub("sub", "root"))
     trees.space("other", {"team": "a"})
@@ -405,7 +405,7 @@ def test_the_operator_removes_its_webhooks_at_the_stop_and_works_without_them(
     operator.stop()
     assert [trees.api.find(path) for path in HOOKS] == [None, None]
     assert trees.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
-    eventually(lambda: said(trees, "new", {PARENT: "new"}) == "" and finalizers(trees, "root") == [])
+    eventually(lambda: refusal_of(trees, "new", {PARENT: "new"}) == "" and finalizers(trees, "root") == [])
     trees.ask("web", "root", finalizers=[FINALIZER])
     trees.api.delete(trees.path("subnamespaces", "root", "web"))
     trees.serve()
@@ -423,7 +423,7 @@ def test_with_two_replicas_the_other_keeps_validating_when_the_leader_ends(trees
         first.stop()
     else:
         first.kill()
-    trees.space("other", {"team": "a"})  # at every moment
+    trees.space("other", {"team": "a"})  # at any time
     eventually(lambda: second.leads)
     until_in_force(trees)
     assert f"denied the request: {CHILDREN}" in refusal(trees, "delete", "namespace", "root")
@@ -431,12 +431,12 @@ def test_with_two_replicas_the_other_keeps_validating_when_the_leader_ends(trees
     trees.until_well("late", "root")
 
 
-# Versions of long ago
+# Old versions
 
 
 @pytest.fixture
 def stored_in_v1(trees: Trees) -> None:
-    """A SubNamespace as an early release has stored it, below the definition of today."""
+    """A SubNamespace stored in the first version, under the present CRD."""
     definition = trees.api.get(f"{DEFINITIONS}/{DEFINITION}")
     for version in definition["spec"]["versions"]:
         version["served"] = version["storage"] = version["name"] == "v1"

@@ -62,7 +62,7 @@ def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Tre
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("labelKey: [a]", 'unknown field "labelKey"'),
         ("labelKeys: ['[']", "invalid configurations: malformed pattern for labelKeys [: syntax error in pattern"),
@@ -79,14 +79,14 @@ def test_the_configuration_file_of_the_original_is_accepted_unchanged(trees: Tre
     ],
 )
 def test_an_invalid_configuration_stops_the_start_with_the_message_of_the_original(
-    trees: Trees, stage: Stage, text: str, told: str
+    trees: Trees, stage: Stage, text: str, message: str
 ) -> None:
     config = {"vocabularies": {"accurate": {"configFile": str(written(stage, text))}}}
     operator = stage.operator(config=config, wait="started")
     assert operator.wait() == 1
-    (line,) = [line for line in operator.log.splitlines() if told in line]
+    (line,) = [line for line in operator.log.splitlines() if message in line]
     assert "Traceback" not in operator.log
-    if "missing" in told:
+    if "missing" in message:
         assert "missing permission to delete apps/v1, Resource=deployments" in line
         assert "patch" not in line
 
@@ -182,7 +182,7 @@ def test_status_counts_each_source_and_reports_what_blocks_it(trees: Trees, stag
     trees.until_copied("db", "root", "web")
     eventually(lambda: trees.reason("taken", "root") == "Conflict")
     sources = trees.samara("status", f"--config={trees.settings()}", "-o", "json").json["sources"]
-    by_name = {(each["kind"], each["namespace"], each["name"]): each for each in sources}
+    by_name = {(source["kind"], source["namespace"], source["name"]): source for source in sources}
     db = by_name["v1/Secret", "root", "db"]
     assert (db["vocabulary"], db["wanted"], db["right"], db["blocked"]) == ("accurate", 2, 1, 1)
     assert db["reasons"] == [{"reason": "conflict", "count": 1, "sample": ["full"]}]
@@ -224,7 +224,7 @@ def test_a_copy_created_once_is_no_orphan_in_any_configuration(trees: Trees, wit
     file = trees.stage.folder / "fewer.yaml"
     file.write_text(yaml.safe_dump({"vocabularies": fewer}))
     orphans = trees.samara("orphans", f"--config={file}", "-o", "json").json["orphans"]
-    assert [each["name"] for each in orphans if each["kind"] == "v1/ResourceQuota"] == ["kept"]
+    assert [orphan["name"] for orphan in orphans if orphan["kind"] == "v1/ResourceQuota"] == ["kept"]
     assert trees.samara("orphans", f"--config={file}", "--delete", "--yes").code == 0
     assert trees.get("resourcequotas", "web", "kept") is None
     assert trees.get("resourcequotas", "web", "seed") is not None
@@ -232,7 +232,7 @@ def test_a_copy_created_once_is_no_orphan_in_any_configuration(trees: Trees, wit
 
 def test_rbac_prints_no_rights_to_grant_rights(trees: Trees) -> None:
     printed = list(yaml.safe_load_all(trees.samara("rbac", f"--config={trees.settings()}").out))
-    rules = [rule for each in printed for rule in each.get("rules", ())]
+    rules = [rule for document in printed for rule in document.get("rules", ())]
     assert not {verb for rule in rules for verb in rule["verbs"]} & {"bind", "escalate", "*", "impersonate"}
     granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted >= {("namespaces", verb) for verb in ("list", "watch", "create", "patch", "delete")}
@@ -244,7 +244,7 @@ def test_rbac_prints_no_rights_to_grant_rights(trees: Trees) -> None:
 
 def test_crds_prints_the_definition(trees: Trees) -> None:
     printed = list(yaml.safe_load_all(trees.samara("crds", f"--config={trees.settings()}").out))
-    assert [each["metadata"]["name"] for each in printed] == [f"subnamespaces.{GROUP}"]
+    assert [document["metadata"]["name"] for document in printed] == [f"subnamespaces.{GROUP}"]
     trees.kubectl("apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(printed[0]))
 
 
@@ -294,11 +294,11 @@ def test_metrics_count_the_three_parts_of_the_vocabulary_together(trees: Trees) 
     trees.until_copied("db", "root", "web")
     trees.until_copied("db", "root", "sub")
 
-    def told(name: str) -> float | None:
+    def metric(name: str) -> float | None:
         return operator.metrics().get(name)
 
     # the copies of db in web and sub, and the namespace sub
-    eventually(lambda: told('samara_copies{state="right",vocabulary="accurate"}') == 3)
-    assert told('samara_copies{state="blocked",vocabulary="accurate"}') == 0
-    assert told('samara_copies{state="pending",vocabulary="accurate"}') == 0
-    assert told('samara_orphans{vocabulary="accurate"}') == 0
+    eventually(lambda: metric('samara_copies{state="right",vocabulary="accurate"}') == 3)
+    assert metric('samara_copies{state="blocked",vocabulary="accurate"}') == 0
+    assert metric('samara_copies{state="pending",vocabulary="accurate"}') == 0
+    assert metric('samara_orphans{vocabulary="accurate"}') == 0

@@ -141,19 +141,19 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
     trees.until_copied("db", "root", "web", "deep")
     trees.until_copied("db", "root", "api")
     eventually(lambda: stage.until_event("Copied", "root", "db")["count"] == 3)
-    assert told(stage, "Copied").startswith("copied in ")
+    assert event_message(stage, "Copied").startswith("copied in ")
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
-    assert told(stage, "Updated").startswith("put right in ")
+    assert event_message(stage, "Updated").startswith("put right in ")
     trees.until_copied("db", "root", "web", "deep")
     trees.mode("root", "db", None)
     trees.until_gone("db", "web", "deep", "api")
-    assert told(stage, "Removed").startswith("removed in ")
+    assert event_message(stage, "Removed").startswith("removed in ")
     assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
     assert {event["type"] for event in stage.events("root", about="db")} == {"Normal"}
     assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
 
 
-def told(stage: Stage, reason: str) -> str:
+def event_message(stage: Stage, reason: str) -> str:
     """The Event on the first source, which names namespaces of its entire tree."""
     message: str = stage.until_event(reason, "root", "db")["message"]
     assert any(name in message for name in ("web", "api", "deep"))
@@ -238,7 +238,7 @@ def test_4_1_a_key_that_leaves_the_parent_stays_where_another_field_manager_owns
         trees.hang(name, "root")
     trees.serve()
     for name in ("web", "api"):
-        eventually(lambda each=name: trees.labels(each).get("team") == "a")  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get("team") == "a")  # type: ignore[misc]
     theirs = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web", "labels": {"team": "a"}}}
     trees.api.request("PATCH", f"{SPACES}/web", theirs, query={"fieldManager": "gitops"}, content_type=APPLY)
     mark = trees.stage.audit.mark()
@@ -313,7 +313,7 @@ def test_2_6_while_an_admission_policy_refuses_the_deletion_the_finalizer_stays_
         assert (condition["type"], NO in condition["message"]) == ("Stalled", True)
         assert FINALIZER in (trees.sub_namespace("web", "root") or {})["metadata"]["finalizers"]
         assert trees.there("web") is not None
-    trees.note("web", {"touched": "1"})  # by itself it would wait longer
+    trees.note("web", {"touched": "1"})  # the backoff alone would wait longer
     eventually(lambda: trees.there("web") is None and trees.sub_namespace("web", "root") is None)
 
 
@@ -358,7 +358,7 @@ def test_2_6_a_sub_namespace_whose_namespace_is_already_deleted_is_deleted_too(t
     eventually(lambda: trees.sub_namespace("fleeting", "root") is None)
     assert rule.hits == 1
     deleted = [event for event in trees.writes(mark) if (event.verb, event.resource) == ("delete", "namespaces")]
-    assert [each.code for each in deleted] == [404]
+    assert [answer.code for answer in deleted] == [404]
     assert trees.there("fleeting") is None
 
 
@@ -374,3 +374,16 @@ def test_2_4_two_sub_namespaces_of_one_name_leave_one_namespace_and_one_conflict
     trees.label("web", {PARENT: "other", TYPE: None})
     trees.until_well("web", "other")
     eventually(lambda: trees.reason("web", "root") == "Conflict")
+
+
+def test_a_create_copy_that_its_team_turned_to_update_is_neither_overwritten_nor_deleted(trees: Trees) -> None:
+    rooted(trees, "root", "web", "deep")
+    trees.put("root", "db", "create")
+    trees.serve()
+    trees.until_copied("db", "root", "web", "deep")
+    trees.not_ours.add(("web", "db"))
+    theirs = {"metadata": {"annotations": {PROPAGATE: "update"}}, "data": encoded({"k": "mine"})}
+    trees.edit("web", "db", theirs)
+    trees.until_copied("db", "web", "deep")
+    trees.api.delete(trees.path("secrets", "root", "db"))
+    never(lambda: trees.data("web", "db") != {"k": "mine"} or trees.data("deep", "db") is None, SETTLED)

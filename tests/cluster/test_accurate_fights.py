@@ -1,4 +1,4 @@
-"""Labels that a namespace inherits, and that another tool changes back again and again."""
+"""Inherited labels that another tool keeps changing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEW_VALUE = 2
 
 
 class Tool(threading.Thread):
-    """Keeps a label of one namespace as it wants it: another value, or none."""
+    """Keeps setting a label of one namespace to another value, or removing it."""
 
     def __init__(self, trees: Trees, namespace: str, wanted: str | None) -> None:
         super().__init__(daemon=True)

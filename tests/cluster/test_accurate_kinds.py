@@ -1,4 +1,4 @@
-"""Watched kinds whose objects have something of their own: service accounts, services and claims."""
+"""Watched kinds with fields that belong to each object: service accounts, services and claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def put(trees: Trees, plural: str, **body: Any) -> None:
 
 
 def copy(trees: Trees, plural: str, namespace: str) -> Json:
-    """The copy there, once it is there."""
+    """Waits for the copy and returns it."""
     above = {"web": "root", "deep": "web"}[namespace]
     live = eventually(lambda: trees.api.find(path(plural, namespace))) or {}
     assert metadata_of(live)[FROM] == above
@@ -69,7 +69,7 @@ def test_5_1_a_service_account_is_propagated_with_its_pull_secrets_and_without_i
 
 
 def test_5_1_a_copied_service_account_gets_secrets_of_its_own(trees: Trees) -> None:
-    """Another controller adds them. They are no difference, and an update keeps them."""
+    """Another controller adds fields. They are not drift, and an update keeps them."""
     put(trees, "serviceaccounts", imagePullSecrets=[{"name": "registry"}])
     for name in ("web", "deep"):
         copy(trees, "serviceaccounts", name)

@@ -71,15 +71,13 @@ def test_a_sub_namespace_creates_its_namespace_and_is_current_for_kstatus(trees:
 
 
 def test_kubectl_explains_every_field(trees: Trees) -> None:
-    trees.kubectl("api-resources", f"--api-group={GROUP}")  # the cache of kubectl may be older
-
     def explained(path: str) -> str:
         return trees.stage.explained(path, f"{GROUP}/v2")
 
-    assert "makes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
-    assert "They win over inherited ones" in explained("subnamespaces.spec.labels")
-    assert "They win over inherited ones" in explained("subnamespaces.spec.annotations")
-    assert "What became of it" in explained("subnamespaces.status")
+    assert "describes a namespace of the same name below the namespace that it is in" in explained("subnamespace")
+    assert "They override inherited ones" in explained("subnamespaces.spec.labels")
+    assert "They override inherited ones" in explained("subnamespaces.spec.annotations")
+    assert "The observed state" in explained("subnamespaces.status")
 
 
 def test_labels_and_annotations_of_a_sub_namespace_are_applied_if_the_settings_allow_their_keys(trees: Trees) -> None:
@@ -259,7 +257,7 @@ def test_2_6_a_namespace_whose_labels_the_server_refuses_is_deleted_at_once(tree
     trees.serve(timers={"backoffMost": "15m"})
     trees.ask("odd", "root", labels={"app": "a b"})
     assert "a valid label must be" in trees.stage.until_event("Refused", OWN, "odd")["message"]
-    eventually(lambda: len(patches(trees, "odd")) >= 4, 30.0)  # the next try is far away
+    eventually(lambda: len(patches(trees, "odd")) >= 4, 30.0)  # the next retry is minutes away
     tried = patches(trees, "odd")
     mark = trees.stage.audit.mark()
     let_go(trees, "odd", "root")
@@ -407,7 +405,7 @@ def test_the_fourth_deleted_namespace_within_ten_minutes_is_held_until_it_is_rel
         trees.until_well(name, "root")
     for name in names[:3]:
         let_go(trees, name, "root")
-        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+        eventually(lambda name=name: trees.there(name) is None)  # type: ignore[misc]
     let_go(trees, "web3", "root")
     (key,) = eventually(lambda: list(held(stage)))
     assert key == "accurate/SubNamespace/root/web3"
@@ -436,7 +434,7 @@ def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Tre
         trees.until_well(name, "root")
     for name in names[:3]:
         let_go(trees, name, "root")
-        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+        eventually(lambda name=name: trees.there(name) is None)  # type: ignore[misc]
     operator.kill()
     operator.start().synced()
     let_go(trees, "web3", "root")
@@ -498,7 +496,7 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
     trees.serve()
     for name in names:
         trees.until_well(name, "root")
-        eventually(lambda each=name: trees.labels(each).get("app") == "mine")  # type: ignore[misc]
+        eventually(lambda name=name: trees.labels(name).get("app") == "mine")  # type: ignore[misc]
     mark = stage.audit.mark()
     stage.api.delete(f"{DEFINITIONS}/{DEFINITION}")
     try:
@@ -506,11 +504,13 @@ def test_a_deleted_definition_deletes_no_namespace_and_a_restored_one_is_served_
         never(lambda: deletions(trees, mark), SETTLED)
         assert [trees.labels(name).get("app") for name in names] == ["mine", "mine"]  # the labels are unchanged
     finally:
-        undefine(stage.cluster, stage.api, DEFINITION)  # one that is still going would take the new one with it
+        undefine(
+            stage.cluster, stage.api, DEFINITION
+        )  # while the old CRD terminates, the new object would be deleted with it
         define(stage.cluster, stage.api)
     first, *others = names
     trees.ask(first, "root", labels={"app": "mine"})
-    trees.until_well(first, "root")  # so the definition is known to be back
+    trees.until_well(first, "root")  # this shows that the operator has seen the new CRD
     never(lambda: [name for name in names if trees.labels(name).get("app") != "mine"], SETTLED)
     for name in others:
         trees.ask(name, "root", labels={"app": "mine"})

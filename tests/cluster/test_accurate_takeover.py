@@ -45,7 +45,7 @@ class Original:
         labels = {CREATED_BY: "accurate", PARENT: parent}
         self.api.create(SPACES, {"metadata": {"name": name, "labels": labels}})
 
-    def lay(self, name: str, labels: Json, annotations: Json | None = None) -> None:
+    def apply_inherited(self, name: str, labels: Json, annotations: Json | None = None) -> None:
         """The inherited labels and annotations of a namespace."""
         meta = {"name": name, "labels": labels, "annotations": annotations or {}}
         self._apply(f"{SPACES}/{name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
@@ -95,11 +95,11 @@ def settled(trees: Trees, original: Original) -> None:
         trees.ask(name, above, finalizers=[FINALIZER], labels={"app": name})
         original.make(name, above)
         inherited = {CREATED_BY: "accurate", PARENT: above, "team": "a", "app": name}
-        original.lay(name, inherited, {"note": "hi"})
+        original.apply_inherited(name, inherited, {"note": "hi"})
         original.report(name, above, {"observedGeneration": 1})
     trees.space("gold", {TYPE: "template", "team": "g"})
     trees.space("inst", {TEMPLATE: "gold"})
-    original.lay("inst", {"team": "g"})
+    original.apply_inherited("inst", {"team": "g"})
     trees.put("root", "db", labels={"l": "1", "app.kubernetes.io/name": "x"}, data=encoded({"k": "1", "old": "1"}))
     trees.put("root", "seed", "create")
     trees.put("root", "settings", plural="configmaps")
@@ -124,7 +124,7 @@ def test_taking_over_writes_nothing_and_then_removals_reach_every_depth(trees: T
     trees.note("root", {"note": None})
     for name, above in (("web", "root"), ("deep", "web")):
         wanted = {CREATED_BY: "accurate", PARENT: above, "app": name}
-        eventually(lambda each=name, now=wanted: trees.labels(each) == now)  # type: ignore[misc]
+        eventually(lambda name=name, now=wanted: trees.labels(name) == now)  # type: ignore[misc]
     eventually(lambda: metadata_of(trees.there("deep") or {}) == {})
     trees.edit("root", "db", {"data": {"old": None}, "metadata": {"labels": {"l": None}}})
     trees.until_copied("db", *TREE)
@@ -178,7 +178,7 @@ def test_a_conflict_and_a_moved_sub_namespace_stay_as_the_original_left_them(tre
     trees.root()
     trees.root("other")
     trees.hang("web", "other")
-    original.lay("web", {CREATED_BY: "accurate", PARENT: "other"})
+    original.apply_inherited("web", {CREATED_BY: "accurate", PARENT: "other"})
     trees.ask("web", "root", finalizers=[FINALIZER])
     stalled = {
         "type": "Stalled",

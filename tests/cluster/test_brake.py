@@ -1,4 +1,4 @@
-"""The brake against mass deletion, specs/operator.md §5, and row 44 of the catalogue as far as a selector can cause it.
+"""The brake against mass deletion, and row 44 of the fault catalogue as far as a selector can cause it.
 
 The limits in these tests: more than 5 deletes and more than 30 % of the copies of a source.
 """
@@ -54,7 +54,7 @@ def samara(stage: Stage, *words: str) -> str:
 
 
 def shrink(stage: Stage) -> None:
-    """Seven of eight copies are no longer wanted: more than the brake lets pass."""
+    """Seven of eight copies are no longer wanted, which is over the limit of the brake."""
     stage.retarget("db", EIGHT[0])
     stage.expect.kept = {(namespace, "db") for namespace in EIGHT[1:]}
     eventually(lambda: held(stage).get(KEY, {}).get("count") == 7)
@@ -107,12 +107,12 @@ def test_creates_and_updates_continue_while_removals_are_held(stage: Stage) -> N
 
 def test_restoring_the_selector_ends_the_hold_with_nothing_lost(stage: Stage) -> None:
     filled(stage)
-    uids = {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT}
+    uids = {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in EIGHT}
     shrink(stage)
     stage.expect.kept = set()
     stage.retarget("db", ",".join(EIGHT))
     eventually(lambda: not held(stage))
-    assert {each: (stage.secret(each, "db") or {})["metadata"]["uid"] for each in EIGHT} == uids
+    assert {namespace: (stage.secret(namespace, "db") or {})["metadata"]["uid"] for namespace in EIGHT} == uids
     assert stage.operators[0].metrics()["samara_mass_delete_held"] == 0
 
 
@@ -143,7 +143,7 @@ def test_a_release_executes_the_held_removals(stage: Stage) -> None:
 
 
 def test_a_release_applies_only_to_the_removals_held_at_that_time(stage: Stage) -> None:
-    """Released while the operator was away; meanwhile the last name is taken off the list too."""
+    """The hold is released while the operator is down, and the last name is removed from the list meanwhile."""
     filled(stage)
     shrink(stage)
     stage.operators[0].kill()
@@ -230,7 +230,7 @@ def test_the_sum_over_all_sources_of_a_namespace_is_braked_too(stage: Stage) -> 
 
 
 def test_copies_in_terminating_namespaces_do_not_count(stage: Stage) -> None:
-    """Eight namespaces end and one copy is taken away: nothing is held."""
+    """Eight namespaces terminate and one copy is no longer wanted: nothing is held."""
     filled(stage)
     stage.namespace("a", "b")
     stage.source("other", ",".join(("a", "b", *EIGHT)))

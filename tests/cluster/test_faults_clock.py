@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.cluster.support.askew import Clock
 from tests.cluster.support.audit import Event, until_recorded
+from tests.cluster.support.clocks import Clock
 from tests.cluster.support.fishy import Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.operators import LEASE as LASTS
@@ -29,7 +29,7 @@ Clocks = Callable[..., Clock]
 
 @pytest.fixture
 def clocks(stage: Stage) -> Clocks:
-    """Makes clocks, each with its own idea of the time."""
+    """Makes clocks that show different times."""
 
     def made(offset: float = 0.0, rate: float = 1.0) -> Clock:
         return Clock(stage.folder / f"clock-{len(list(stage.folder.glob('clock-*')))}", offset, rate)
@@ -38,15 +38,15 @@ def clocks(stage: Stage) -> Clocks:
 
 
 def stamp_is_off_by(stage: Stage) -> float:
-    """How far the time that the leader wrote into its Lease is from the right one."""
+    """The difference between the renewTime of the Lease and the real time."""
     renewed = datetime.fromisoformat(stage.api.get(LEASE)["spec"]["renewTime"])
     return (renewed - datetime.now(UTC)).total_seconds()
 
 
 def renewals(stage: Stage, user: str) -> list[Event]:
-    """The writes to the lease that were done."""
+    """The successful writes to the Lease."""
     written = [event for event in stage.audit.ours() if event.resource == "leases" and event.mutating and event.done]
-    return [each for each in written if each.user == user]
+    return [event for event in written if event.user == user]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_fault_36_a_secret_manager_is_read_and_reported_at_its_interval_for_any_
 
 
 class Renewing(threading.Thread):
-    """The original: it renews its Lease by a clock that is right."""
+    """The original controller, which renews its Lease with a right clock."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(daemon=True)

@@ -51,7 +51,7 @@ HOT = 10
 @pytest.fixture(scope="module", autouse=True)
 def _rights(cluster: Devcluster) -> Iterator[None]:
     """Grants the users of the operator the rights for the kinds of these tests."""
-    rules = [{"apiGroups": [each], "resources": names, "verbs": VERBS} for each, names in RESOURCES.items()]
+    rules = [{"apiGroups": [group], "resources": names, "verbs": VERBS} for group, names in RESOURCES.items()]
     with granted(cluster, "fault-kinds", rules, USER, SECOND):
         yield
 
@@ -63,7 +63,7 @@ def distribution(cluster: Devcluster) -> Iterator[None]:
 
 
 def is_served(api: Api, path: str) -> bool:
-    """A new kind is not there at first, and then not ready."""
+    """Retries while the server does not serve the new kind yet."""
     try:
         api.get(path)
     except ApiFault as fault:
@@ -74,7 +74,7 @@ def is_served(api: Api, path: str) -> bool:
 
 
 class Scene:
-    """Objects in the namespace `team` that ask to be copied to `a` and `b`."""
+    """Sources in the namespace `team` that request copies in `a` and `b`."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -87,7 +87,7 @@ class Scene:
         return f"{api}/namespaces/{namespace}/{what}{f'/{name}' if name else ''}"
 
     def make(self, plural: str, name: str, body: Json, **annotations: str) -> Json:
-        """A source; its copies go with the test, since a stage sweeps Secrets only."""
+        """Creates a source, and registers its copies for removal: the stage removes only Secrets."""
         for namespace in ("team", "a", "b"):
             self.stage.also_remove(self.path(plural, namespace, name))
         all_annotations = {ASK: "namespaces", LIST: "a;b", **annotations}
@@ -99,7 +99,7 @@ class Scene:
         return self.api.find(self.path(plural, namespace, name))
 
     def has(self, plural: str, name: str, field: str, value: object, *namespaces: str) -> bool:
-        """True where all copies carry the mark and hold this."""
+        """True if all copies have the mark and this content."""
         copies = [self.find(plural, namespace, name) for namespace in namespaces or ("a", "b")]
         return all(copy is not None and copy.get(field) == value and FROM in metadata_of(copy) for copy in copies)
 
@@ -123,7 +123,7 @@ class Scene:
         ]
 
     def wrote(self, mark: int = 0) -> dict[str, list[str]]:
-        """By namespace: the verbs of the writes there."""
+        """The verbs of the writes, by namespace."""
         verbs: dict[str, list[str]] = {}
         for event in self.writes(mark):
             verbs.setdefault(event.namespace, []).append(event.verb)
@@ -150,20 +150,12 @@ def a_widget(size: int, version: str) -> Json:
     return {"apiVersion": f"{version}/v1", "kind": "Widget", "spec": {"size": size}}
 
 
-def waiting(operator: Operator) -> dict[str, str]:
-    """The kinds under `waiting` of /readyz. The rest is served, so the status is 200."""
-    status, body = operator.answer("/readyz")
-    assert status == 200, body
-    answer: dict[str, str] = json.loads(body)["waiting"]
-    return answer
-
-
 def until_waiting(operator: Operator, kind: str) -> None:
-    eventually(lambda: kind in waiting(operator))
+    eventually(lambda: kind in operator.waiting())
 
 
 def until_served(operator: Operator, kind: str) -> None:
-    eventually(lambda: kind not in waiting(operator))
+    eventually(lambda: kind not in operator.waiting())
 
 
 # 11
@@ -171,7 +163,7 @@ def until_served(operator: Operator, kind: str) -> None:
 
 def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_all_the_time(scene: Scene) -> None:
     operator = scene.operator(f"{LATE}/v1/Widget", **SHORT)
-    assert f"{LATE}/v1/Widget" in waiting(operator)
+    assert f"{LATE}/v1/Widget" in operator.waiting()
     scene.make(CONFIG_MAPS, "early", {"data": {"n": "1"}})
     scene.until(CONFIG_MAPS, "early", "data", {"n": "1"})
     define(scene, LATE)
@@ -224,8 +216,8 @@ def test_fault_11_a_version_that_is_no_longer_served_deletes_nothing_and_is_reco
 def serve(scene: Scene, group: str, version: str, *, served: bool) -> None:
     path = f"{DEFINITIONS}/widgets.{group}"
     live = scene.api.get(path)
-    for each in live["spec"]["versions"]:
-        each["served"] = served or each["name"] != version
+    for entry in live["spec"]["versions"]:
+        entry["served"] = served or entry["name"] != version
     scene.api.patch(path, {"spec": {"versions": live["spec"]["versions"]}})
 
 
@@ -247,7 +239,7 @@ def test_fault_12_an_aggregated_api_that_is_down_waits_and_leaves_the_others_alo
     eventually(lambda: _is_down(scene.api.get(f"{services}/v1.{DOWN}")))
     scene.make(CONFIG_MAPS, "x", {"data": {"n": "1"}})
     operator = scene.operator(f"{DOWN}/v1/Widget", "networking.k8s.io/v1/NetworkPolicy")
-    assert "503" in waiting(operator)[f"{DOWN}/v1/Widget"]
+    assert "503" in operator.waiting()[f"{DOWN}/v1/Widget"]
     scene.make(POLICIES, "deny", {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
     scene.until(CONFIG_MAPS, "x", "data", {"n": "1"})
     scene.until(POLICIES, "deny", "spec", {"podSelector": {}, "policyTypes": ["Ingress"]})
@@ -402,7 +394,7 @@ def distribute(scene: Scene, name: str, resource: Json, targets: Json) -> None:
 
 
 def problem(scene: Scene, name: str, kind: str) -> Json | None:
-    """A condition that is true, if it is."""
+    """The condition of this type if it is true, else None."""
     status = scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}
     return next(
         (
@@ -424,7 +416,7 @@ def test_fault_42_a_flapping_label_does_not_create_and_delete_copies_repeatedly(
     targets = {"namespaceLabelSelector": {"matchLabels": {"team": "red"}}}
     distribute(scene, "flap", a_map("flap", {"key": "one"}), targets)
     eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is not None)
-    for _ in range(2):  # so often it may be meant
+    for _ in range(2):  # two removals may be intended
         label(scene, "a", "blue")
         eventually(lambda: scene.find(CONFIG_MAPS, "a", "flap") is None)
         label(scene, "a", "red")
@@ -449,7 +441,7 @@ def desired(scene: Scene, name: str) -> int:
     return int((scene.api.get(f"{DISTRIBUTIONS}/{name}").get("status") or {}).get("desired", -1))
 
 
-# Kinds of which the server keeps something of its own in every object
+# Kinds in which the server sets fields of its own
 
 
 def test_a_service_and_a_network_policy_are_copied_and_never_written_again(scene: Scene) -> None:

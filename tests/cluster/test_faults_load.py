@@ -27,8 +27,8 @@ def p99(seconds: list[float]) -> float:
     return sorted(seconds)[int(len(seconds) * 0.99)]
 
 
-def many(letter: str, number: int) -> list[str]:
-    return [f"{letter}{each:04}" for each in range(number)]
+def many(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number:04}" for number in range(count)]
 
 
 # 39
@@ -90,8 +90,8 @@ def test_fault_40_a_burst_of_deleted_namespaces_causes_few_errors_and_the_queue_
     mark, lines = stage.audit.mark(), operator.log.count("\n")
     began = time.monotonic()
     in_parallel(lambda name: stage.api.delete(f"/api/v1/namespaces/{name}"), names)
-    stage.until_seen()  # each kind comes over a watch of its own: the bump must not overtake the deletions
-    stage.bump("all")  # there is work meanwhile, and it is not delayed
+    stage.until_seen()  # each kind has its own watch, and the change must not overtake the deletions
+    stage.bump("all")  # other work meanwhile is not delayed
     stage.until_copied("all", "stays")
     eventually(lambda: not left_of(stage, names), 200, every=0.5)
     measured("seconds until all 500 namespaces were gone:", time.monotonic() - began)
@@ -197,8 +197,8 @@ def test_fault_43_small_sources_are_served_beside_a_noisy_one(stage: Stage, meas
 def noisy_before(stage: Stage, mark: int, name: str) -> int:
     """How many writes of the noisy source were sent between the change of a small one and the write of its copy."""
     of_small = [event for event in stage.audit.since(mark) if event.name == name and event.verb in ("patch", "update")]
-    changed = next(each.answered for each in of_small if not each.ours)
-    copied = next(each.received for each in of_small if each.ours)
+    changed = next(write.answered for write in of_small if not write.ours)
+    copied = next(write.received for write in of_small if write.ours)
     return len(
         [event for event in stage.audit.writes(mark) if changed < event.received < copied and event.name == "noisy"]
     )

@@ -1,4 +1,4 @@
-"""Rows 31–35 and 37 of the fault catalogue: our own process dies, sleeps, is doubled, stands still, or starts large."""
+"""Rows 31–35 and 37 of the fault catalogue: the operator is killed, suspended, duplicated, blocked, or starts large."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CRASHED = 137
 
 
 def before_the_crash(stage: Stage) -> None:
-    """Copies of every sort, and then, with no operator about, a change for each: eight writes are due."""
+    """Copies in all states, and a change for each while no operator runs: eight writes are due."""
     stage.expect.on_source_gone = "delete"
     stage.namespace("a", "b", "c")
     mine = {"username": "u", "password": "p"}
@@ -111,7 +111,7 @@ def test_fault_31_a_crash_at_every_pair_of_writes_leaves_nothing_wrong(stage: St
 
 
 def test_fault_31_sigkill_in_the_middle_of_a_fan_out_loses_nothing(stage: Stage) -> None:
-    """Sixteen writes in flight, killed from outside, three times in a row."""
+    """Kills an operator with sixteen writes in flight, three times in a row."""
     names = [f"t{number:02}" for number in range(60)]
     stage.namespace(*names)
     stage.source("db", "")
@@ -183,7 +183,7 @@ def test_fault_32_sigkill_during_the_release_of_the_lease(stage: Stage) -> None:
 
 
 def pair(stage: Stage, proxy: Proxy, config: Json | None = None) -> tuple[Operator, Operator]:
-    """A leader behind the proxy, and a standby under another name, which does not wait long for its end."""
+    """A leader behind the proxy, and a standby with another user. The Lease is short."""
     lasting = {**SHORT, **(config or {})}
     leader = stage.operator("--leader-elect", through=proxy, config=lasting)
     eventually(lambda: leader.leads)
@@ -192,7 +192,7 @@ def pair(stage: Stage, proxy: Proxy, config: Json | None = None) -> tuple[Operat
 
 
 def test_fault_33_a_leader_that_was_suspended_beyond_its_lease_makes_no_stale_write_and_ends(stage: Stage) -> None:
-    """It is stopped in the middle of a fan-out, with updates planned and some on the wire."""
+    """The leader is stopped during a fan-out, with planned updates and some in flight."""
     names = [f"t{number:02}" for number in range(40)]
     stage.namespace(*names)
     stage.source("db", "")
@@ -202,7 +202,7 @@ def test_fault_33_a_leader_that_was_suspended_beyond_its_lease_makes_no_stale_wr
     slow = proxy.on_request(is_copy, delayed(0.3))
     stage.bump("db")
     eventually(lambda: slow.hits >= 4)
-    proxy.freeze("secrets")  # when it wakes its cache is old too: only its own clock can tell it to send nothing
+    proxy.freeze("secrets")  # after SIGCONT its cache is stale too: only its own clock prevents writes
     leader.pause()
     eventually(lambda: standby.leads)
     stage.bump("db")
@@ -255,7 +255,7 @@ def test_fault_34_when_only_renewals_hang_the_leader_ends_before_another_writes(
     stage.until_copied("db", "a", "b")
     proxy.on_request(lambda seen: seen.plural == "leases", stalled)
     began = time.monotonic()
-    while leader.running:  # its source changes all the time, so that it would write if it could
+    while leader.running:  # its source keeps changing, so that it would write if it could
         stage.bump("db")
         assert time.monotonic() - began < 20, "the leader did not end"
     assert leader.exit_code not in (0, None)
@@ -286,7 +286,7 @@ def test_fault_35_a_blocked_event_loop_is_ended_by_the_watchdog_and_a_standby_ta
 
 
 def unrelated(stage: Stage, many: int, size: int) -> None:
-    """Secrets that are nothing to us, put straight into etcd: through the server it would take minutes."""
+    """Unrelated Secrets, written directly to etcd, because the API server would take minutes."""
     value = base64.b64encode(b"x" * size).decode()
     names = [f"unrelated-{number:06}" for number in range(many)]
     for first in range(0, many, 100):
@@ -323,5 +323,5 @@ def test_fault_37_a_start_among_many_large_unrelated_objects_streams_them_and_ke
     assert grown < 24 * 2**20, f"the peak grew by {grown / 2**20:.1f} MiB"
     stage.bump("db")
     stage.until_copied("db", "a")
-    stage.forget("secrets/bulk/")  # the oracles list all Secrets, again and again
+    stage.forget("secrets/bulk/")  # the oracles would list all these Secrets repeatedly
     eventually(lambda: not stage.api.items("/api/v1/namespaces/bulk/secrets", limit="1"))

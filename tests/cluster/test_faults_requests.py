@@ -1,4 +1,4 @@
-"""Rows 13–18 of the fault catalogue: requests that are refused, lost, slow, or no longer believed."""
+"""Rows 13–18 of the fault catalogue: requests that are refused, lost, slow or unauthenticated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import yaml
 from aiohttp import web
 from tests.cluster.support.api import Api, ApiFault
 from tests.cluster.support.audit import Event, until_recorded
-from tests.cluster.support.faults import answer_lost, answered, body, delayed, stalled, stalled_after
+from tests.cluster.support.faults import answer_lost, answered, body, delayed, every_nth, stalled, stalled_after
 from tests.cluster.support.operators import LEASE as LASTS
 from tests.cluster.support.operators import SHORT
 from tests.cluster.support.proxy import Exchange, Fault, Proxy, Seen, When, client_context
@@ -50,18 +50,6 @@ def to(namespace: str) -> When:
     return lambda seen: is_write(seen) and seen.namespace == namespace
 
 
-def every(k: int, when: When) -> When:
-    met = 0
-
-    def nth(seen: Seen) -> bool:
-        nonlocal met
-        matches = when(seen)
-        met += matches
-        return matches and met % k == 0
-
-    return nth
-
-
 def address(seen: Seen) -> Address:
     return seen.namespace, seen.name or str(json.loads(seen.body)["metadata"]["name"])
 
@@ -85,7 +73,7 @@ def test_fault_13_after_a_conflict_the_copy_is_read_again_planned_again_and_writ
     names = [f"n{number}" for number in range(12)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    rule = proxy.on_request(every(3, is_write), answered(409, "Conflict"))
+    rule = proxy.on_request(every_nth(3, is_write), answered(409, "Conflict"))
     stage.operator(through=proxy)
     stage.source("db", ",".join(names))
     stage.until_copied("db", *names)
@@ -144,7 +132,7 @@ def test_fault_14_a_429_stops_all_writes_for_retry_after_while_the_lease_is_rene
     early = [seen for seen in rained if seen.at - first < 1.0]
     assert len(early) <= 4 + 1, "what two are told holds for all: four were on their way, and one came after the first"
     renewed = len(proxy.requests(is_renewal))
-    eventually(lambda: len(proxy.requests(is_renewal)) >= renewed + 2)  # while it rains
+    eventually(lambda: len(proxy.requests(is_renewal)) >= renewed + 2)  # during the burst of errors
     assert operator.leads
     proxy.clear()
     stage.until_copied("db", *names)
@@ -176,7 +164,7 @@ def _seconds(events: list[Event]) -> float:
 
 
 def _give_one_seat(stage: Stage) -> None:
-    """The operator's writes to Secrets, and only they, get a priority level where one request runs at a time."""
+    """Puts only the operator's writes to Secrets into a priority level in which one request runs at a time."""
     seats = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
     rule = {
         "subjects": [{"kind": "User", "user": {"name": USER}}],
@@ -200,7 +188,7 @@ def _give_one_seat(stage: Stage) -> None:
 
 @contextmanager
 def _seat_taken(stage: Stage) -> Iterator[None]:
-    """Occupies the only seat with a request whose body never ends. Retries until the server knows the level."""
+    """Occupies the only seat with a request whose body never ends. Retries until the priority level is in force."""
     path = "/api/v1/namespaces/default/secrets?dryRun=All"
     context = client_context(stage.kubeconfig(), stage.folder)
     probe = Api(stage.cluster.url, context)
@@ -267,7 +255,7 @@ def test_fault_15_writes_during_a_burst_of_5xx_are_retried_without_a_hot_loop(st
     eventually(lambda: proxy.requests(is_write)[-1].at - first > 3.0)
     seconds = proxy.requests(is_write)[-1].at - first
     tries = Counter(seen.namespace for seen in proxy.requests(is_write))
-    # 0.2 s, then twice as long each time up to the second of `backoffMost`, give or take a fifth
+    # 0.2 s, doubling up to `backoffMost` of one second, with 20 % jitter
     assert max(tries.values()) <= 4 + seconds / 0.8
     proxy.clear()
     stage.until_copied("db", *names)
@@ -381,7 +369,7 @@ def test_fault_16_already_exists_for_a_foreign_object_is_a_conflict(stage: Stage
 
 
 class Flights:
-    """A slow server: every write takes its time, and two at once for one address are noted."""
+    """Delays every write, and records concurrent writes to one address."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -471,7 +459,7 @@ def test_fault_18_a_rotated_token_is_read_again_after_a_401_without_a_restart(st
     file.write_text(token)
     operator = stage.operator(kubeconfig=_kubeconfig(stage, file))
     stage.until_copied("db", "a")
-    stage.api.delete(_ACCOUNT)  # the token was bound to this account: the server no longer takes it
+    stage.api.delete(_ACCOUNT)  # the token was bound to this account, so the server refuses it now
     new = _service_account(stage)
     eventually(lambda: _is_refused(stage, token))
     stage.bump("db")
@@ -524,7 +512,7 @@ _ACCOUNT = f"/api/v1/namespaces/{OWN}/serviceaccounts/samara"
 
 
 def _service_account(stage: Stage) -> str:
-    """Makes the operator's account, with its rights; returns a token bound to it."""
+    """Creates an account with the operator's rights, and returns a token bound to it."""
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     stage.api.create(f"/api/v1/namespaces/{OWN}/serviceaccounts", {"metadata": {"name": "samara"}})
     stage.also_remove(_ACCOUNT)
@@ -544,7 +532,7 @@ def _service_account(stage: Stage) -> str:
 
 
 def _kubeconfig(stage: Stage, token: Path, through: Proxy | None = None, ca: Path | None = None) -> Path:
-    """A kubeconfig whose token, and whose authority if one is given, are in files that others rewrite."""
+    """A kubeconfig with the token, and possibly the authority, in files that the test rewrites."""
     cluster: Json = {"server": through.url if through is not None else stage.cluster.url}
     cluster["certificate-authority"] = str(ca or stage.cluster.ca_file)
     if through is not None and ca is None:
@@ -563,7 +551,7 @@ def _kubeconfig(stage: Stage, token: Path, through: Proxy | None = None, ca: Pat
 
 
 def _is_refused(stage: Stage, token: str) -> bool:
-    """The server remembers for some seconds that a token was good."""
+    """The server caches the authentication of a token for some seconds."""
     connection = http.client.HTTPSConnection(
         urlsplit(stage.cluster.url).netloc, context=ssl.create_default_context(cafile=str(stage.cluster.ca_file))
     )

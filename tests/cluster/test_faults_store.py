@@ -87,7 +87,7 @@ def test_fault_19_while_the_store_is_full_writes_pause_and_are_made_up_later(sta
     stage.until_copied("db", *names)
     with full(stage.cluster):
         mark = stage.audit.mark()
-        in_parallel(lambda name: stage.api.delete(stage.path(name, "db")), names)  # which etcd still takes
+        in_parallel(lambda name: stage.api.delete(stage.path(name, "db")), names)  # etcd still accepts deletes
         eventually(lambda: "writes" in waiting(operator))
         assert "database space exceeded" in waiting(operator)["writes"]
         assert "defragmented" in waiting(operator)["writes"]

@@ -19,7 +19,7 @@ SETTLED = 0.5
 
 
 def quota(stage: Stage, namespace: str) -> str:
-    """Not one Secret more; returns once the server enforces it."""
+    """Creates a quota that allows no further Secret, and waits until the server enforces it."""
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
     stage.api.create(path, {"metadata": {"name": "few"}, "spec": {"hard": {"count/secrets": "0"}}})
     eventually(lambda: is_full(stage, namespace))
@@ -129,7 +129,7 @@ def test_fault_21_a_change_of_the_source_or_of_the_namespace_retries_at_once(sta
     changed = stage.audit.mark()
     stage.bump("db")
     assert until_recorded(lambda: attempts(stage, "full", changed), 1)[0].received < due_again(tried)
-    tried = until_recorded(lambda: attempts(stage, "full", changed), 3)  # as if it were the first time
+    tried = until_recorded(lambda: attempts(stage, "full", changed), 3)  # with the first waits again
     noted = stage.audit.mark()
     stage.annotate("/api/v1/namespaces/full", {"note": "anything"})
     assert until_recorded(lambda: attempts(stage, "full", noted), 1)[0].received < due_again(tried)
@@ -356,7 +356,7 @@ class Mutator(threading.Thread):
         while not self.over.wait(0.02):
             live = self._api.find(self._path)
             if live is not None and live["data"] != wanted:
-                with contextlib.suppress(ApiFault):  # Samara was faster; then once more
+                with contextlib.suppress(ApiFault):  # the operator restored the copy first, so the edit is repeated
                     self._api.replace(self._path, {**live, "data": wanted}, fieldManager="gitops")
                     self.edits += 1
         self._api.close()
@@ -396,7 +396,7 @@ def test_fault_27_a_changed_source_reaches_a_copy_that_was_fought_over_at_once(s
     operator = stage.operator()
     for number in range(6):
         stage.until_copied("db", "a")
-        eventually(lambda: operator.copies("right") == 1)  # before it has its answer, a change counts as its own
+        eventually(lambda: operator.copies("right") == 1)  # until it has its answer, it takes an edit for its own write
         stage.api.patch(stage.path("a", "db"), {"data": encoded({"theirs": str(number)})})
     stage.until_event("Fought", about="db")
     stage.bump("db")

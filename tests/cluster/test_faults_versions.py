@@ -1,4 +1,4 @@
-"""Row 38 of the fault catalogue: an upgrade and the way back, with both versions alive for a while."""
+"""Row 38 of the fault catalogue: an upgrade and a downgrade, with both versions running for a while."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARKS = Edit(
     "annotations={ORIGIN: secret.ref.path}",
     f'annotations={{ORIGIN: secret.ref.path, "{MARK}": "{NEXT}"}}',
 )
-"""A mark that the version of now does not know."""
+"""A mark that the present version does not know."""
 SAYS = (
     Edit("vocabularies/fishysecret/status.py", "Secret successfully synced", "in order"),
     Edit(
@@ -126,7 +126,7 @@ def test_fault_38_without_the_lease_two_running_versions_settle_and_do_not_alter
 
 @pytest.mark.usefixtures("copied")
 def test_fault_38_versions_with_different_desired_states_give_up_soon_and_report_it(stage: Stage) -> None:
-    """Without the lease, and with a mark whose value both know and each has its own idea of."""
+    """Without the lease, and with a mark for which the two versions want different values."""
     other = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "1"}')
     third = Edit(MARKS.file, MARKS.ours, 'annotations={ORIGIN: secret.ref.path, "team/a": "2"}')
     one, two = (
@@ -137,9 +137,8 @@ def test_fault_38_versions_with_different_desired_states_give_up_soon_and_report
     stage.operator(env=two, program=STARTED, kubeconfig=stage.kubeconfig(SECOND), wait="started")
     stage.until_event("Fought", about="db")
     stage.expect.blocked |= {(name, "db") for name in NAMES}
-    tries = (
-        len(NAMES) * 2 * (1 + 5 + 1)
-    )  # by each: written once and put back five times, and one that both sent at once
+    # Each version writes once and reverts five times, and one more write of each may be concurrent.
+    tries = len(NAMES) * 2 * (1 + 5 + 1)
     never(lambda: len([event for event in stage.audit.writes(mark) if event.done]) > tries, 4.0, every=0.2)
     for operator in stage.operators:
         operator.kill()
@@ -151,7 +150,7 @@ def conditions(fishy: Fishy) -> dict[str, str]:
 
 @pytest.fixture
 def wider(fishy: Fishy, stage: Stage) -> None:
-    """The definition of the next version, which has one field more; of the test's own module, so it may stay."""
+    """Installs the CRD of the next version, with one more field. It stays until the end of the module."""
     path = f"{DEFINITIONS}/{DEFINITION}"
     live = stage.api.get(path)
     for version in live["spec"]["versions"]:
@@ -166,7 +165,7 @@ def test_fault_38_versions_with_different_messages_do_not_alternate_and_keep_unk
     fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark = stage.audit.mark()
     env = other_version(stage.folder, *SAYS)
-    config = {"vocabularies": {"fishysecret": {"refreshInterval": SELDOM}}}
+    config = {"vocabularies": {"fishysecret": {"refreshInterval": SELDOM, "minRefreshInterval": "1s"}}}
     new = later(stage, env, config=config)
     eventually(lambda: fishy.status("db").get("reads") == 1)
     never(lambda: len(fishy.reports(mark)) > 2 * 5 + 2, 4.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.cluster.support.faults import (
     asking,
     body,
     error_event,
+    every_nth,
     held,
     held_back,
     late,
@@ -121,7 +122,7 @@ def test_fault_02_a_watch_cut_within_an_object_resumes_from_the_last_resource_ve
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
     stage.until_copied("db", "a")
-    for size in (1, 60, 1_000_000):  # the last one lacks no more than the end of the line
+    for size in (1, 60, 1_000_000):  # the last one lacks only the newline
         last = int((stage.secret("a", "db") or {})["metadata"]["resourceVersion"])
         rule = proxy.on_event(tells_of("admin", "db"), truncated(size), times=1)
         before = len(proxy.requests(is_watch()))
@@ -167,8 +168,8 @@ def test_fault_03_liveness_reports_watches_without_a_response_until_there_is_one
     stage.until_copied("db", "a")
 
 
-def test_fault_03_a_silent_watch_is_no_failure_and_is_reopened_without_backoff(stage: Stage) -> None:
-    """A kind without events is silent for ever: were that a failure, its watch would be closed half the time."""
+def test_fault_03_a_silent_watch_is_reopened_without_backoff(stage: Stage) -> None:
+    """A kind without events is always silent. If that were a failure, its watch would be in backoff half the time."""
     proxy = stage.proxy()
     operator = stage.operator(config={"timers": {"silence": "1s"}}, through=proxy)
     eventually(lambda: restarts(operator, "silent", "v1/ResourceQuota") >= 5)
@@ -192,7 +193,7 @@ def test_fault_04_a_410_after_compaction_is_followed_by_a_list_that_finds_missed
     stage.bump("db")
     stage.retarget("db", "a")
     stage.cluster.compact()
-    stage.cluster.restart_apiserver()  # its watch cache is empty now, and etcd has forgotten
+    stage.cluster.restart_apiserver()  # its watch cache is empty now, and etcd is compacted
     proxy.clear()
     stage.until_gone("a", "old")
     stage.until_gone("b", "db")
@@ -346,7 +347,7 @@ def test_fault_06_a_new_object_of_the_same_name_inherits_nothing_from_the_old_on
 
 @pytest.fixture
 def lagging(cluster: Devcluster) -> Iterator[tuple[str, Link]]:
-    """A second server on the same etcd that can be kept from hearing of it."""
+    """A second API server on the same etcd, whose connection to etcd can be stalled."""
     with Link(cluster.etcd_url) as link:
         url = cluster.start_second_apiserver(etcd_url=link.url)
         yield url, link
@@ -387,7 +388,7 @@ def test_fault_07_after_a_restart_a_lagging_server_causes_no_stale_write(
 
 
 def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
-    """The number in a Secret as a server's cache has it, however old that is."""
+    """The number in a Secret as the cache of this API server has it."""
     other = stage.api.at(url)
     try:
         items = other.items("/api/v1/secrets", resourceVersion="0")
@@ -400,7 +401,7 @@ def _value_at(stage: Stage, url: str, namespace: str, name: str) -> str | None:
 # 8
 
 UNKNOWN = {"type": "RENAMED", "object": {"kind": "Secret", "metadata": {"name": "x", "resourceVersion": "1"}}}
-TOLD = {
+STREAM_FAULTS = {
     "an error 500": replaced(error_event(500, "InternalError")),
     "an error 429": replaced(error_event(429, "TooManyRequests")),
     "an error without a code": replaced({"type": "ERROR", "object": {"kind": "Status"}}),
@@ -416,9 +417,9 @@ def test_fault_08_errors_and_invalid_data_in_the_stream_lose_no_event_and_end_no
     stage.source("db", "a")
     proxy = stage.proxy()
     operator = stage.operator(through=proxy)
-    for what, told in TOLD.items():
+    for what, fault in STREAM_FAULTS.items():
         stage.until_copied("db", "a")
-        rule = proxy.on_event(tells_of("admin", "db"), told, times=1)
+        rule = proxy.on_event(tells_of("admin", "db"), fault, times=1)
         stage.bump("db")
         stage.until_copied("db", "a")
         assert rule.hits == 1, what
@@ -489,7 +490,7 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     names = [f"n{number}" for number in range(20)]
     stage.namespace(*names)
     proxy = stage.proxy()
-    rule = proxy.on_request(_every(3, lambda seen: not seen.watch), recycled)
+    rule = proxy.on_request(every_nth(3, lambda seen: not seen.watch), recycled)
     operator = stage.operator("--watch-seconds=1", "--leader-elect", through=proxy)
     stage.source("db", ",".join(names))
     for _ in range(3):
@@ -501,18 +502,6 @@ def test_fault_09_connections_closed_after_every_few_requests_cause_no_error(sta
     assert {event.code for event in stage.audit.writes()} == {200, 201}
     metrics = operator.metrics()
     assert not [name for name in metrics if name.startswith("samara_writes_total") and 'result="done"' not in name]
-
-
-def _every(k: int, when: When) -> Callable[[Seen], bool]:
-    met = 0
-
-    def nth(seen: Seen) -> bool:
-        nonlocal met
-        matches = when(seen)
-        met += matches
-        return matches and met % k == 0
-
-    return nth
 
 
 # 10

@@ -1,4 +1,4 @@
-"""FishySecrets, paths, values and configurations that cannot be meant: each has its refusal or its condition."""
+"""Invalid FishySecrets, paths, values and configurations are refused or reported in a condition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def spec(**changes: Any) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (None, "spec"),
         ({}, "spec"),
@@ -49,10 +49,10 @@ def spec(**changes: Any) -> Json:
         (spec(refreshInterval="0s"), "refreshInterval"),
         (spec(suspend="maybe"), "suspend"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, told: str) -> None:
-    with pytest.raises(ApiFault, match=told) as refused:
+def test_an_invalid_spec_is_refused_on_write(fishy: Fishy, wrong: Json | None, message: str) -> None:
+    with pytest.raises(ApiFault, match=message) as refused:
         fishy.api.create(fishy.path(), manifest("db", wrong))
     assert refused.value.status == 422
 
@@ -118,7 +118,7 @@ def test_fault_50_values_that_are_too_large_together_are_reported_and_the_last_g
 ) -> None:
     fishy.served({"A": "a", "B": "b"})
     before = fishy.version("db")
-    fishy.put("b", b"x" * MIB)  # as much as one may have, if it is alone
+    fishy.put("b", b"x" * MIB)  # the maximum size of one value
     assert "1,048,576 bytes together" in fishy.until("db", "Invalid")
     assert fishy.version("db") == before
     fishy.put("b", "small")
@@ -167,7 +167,7 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("gopher://host:70/x", "gopher"),
         ("fishykeys://secrets.example.com:8090", "in plain text"),
@@ -184,13 +184,13 @@ def test_a_fishysecret_whose_target_namespace_is_deleted_can_be_deleted(fishy: F
     ],
     ids=lambda secret: "",
 )
-def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, told: str) -> None:
+def test_an_invalid_url_is_reported_without_its_credentials(fishy: Fishy, url: str, message: str) -> None:
     fishy.configure(url, token=f"{CANARY}-token")
     operator = fishy.serve(refreshInterval=SELDOM)
     fishy.ask("db", {"A": "a"})
     eventually(lambda: fishy.reason("db"))
-    assert fishy.reason("db") == ("ConnectionError" if told else "TokenError")
-    assert told in fishy.ready("db")["message"]
+    assert fishy.reason("db") == ("ConnectionError" if message else "TokenError")
+    assert message in fishy.ready("db")["message"]
     assert CANARY not in fishy.ready("db")["message"]
     assert fishy.data("db") is None
     assert operator.answer("/readyz")[0] == 200  # others are served meanwhile

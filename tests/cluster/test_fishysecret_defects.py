@@ -32,7 +32,7 @@ Json = dict[str, Any]
 THEIRS = "example.com/held"
 SYNC_TO = "openkruise.io/sync-to"
 LONG = "a-name-of-many-words-" * 12 + "z"
-"""As long as a name can be: 253 characters."""
+"""A name of the maximum length, 253 characters."""
 
 
 def test_defect_01_a_foreign_secret_is_never_overwritten_and_the_conflict_ends_when_it_is_deleted(
@@ -59,7 +59,7 @@ def test_defect_02_a_foreign_secret_is_never_deleted(fishy: Fishy, stage: Stage,
         fishy.put("a", f"{CANARY}-1")
     fishy.configure()
     fishy.serve()
-    fishy.ask("db", {"A": "a"})  # where the labels are right, it is not there, so that nothing is ever written
+    fishy.ask("db", {"A": "a"})  # with forged labels the path has no value, so that nothing is written
     fishy.until("db", "FetchError" if labels else "Conflict")
     before = fishy.version("db")
     fishy.let_go("db")
@@ -162,7 +162,7 @@ def test_defect_05_an_older_fishysecret_that_gets_the_target_of_another_wins_and
     after = stage.secret(TARGET, "younger")
     assert before is not None
     assert after is not None
-    assert before["metadata"]["uid"] == after["metadata"]["uid"]  # it was never away
+    assert before["metadata"]["uid"] == after["metadata"]["uid"]  # it was never deleted
     eventually(lambda: stage.secret(TARGET, "older") is None)
 
 
@@ -250,7 +250,7 @@ def test_defect_08_with_an_interval_of_one_second_the_status_is_still_written_ev
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM)
     mark, began = fishy.stage.audit.mark(), fishy.calls(operator)
     fishy.change("db", refreshInterval="1s")
-    reports = until_recorded(lambda: fishy.reports(mark), 3)  # the first is of the new generation
+    reports = until_recorded(lambda: fishy.reports(mark), 3)  # the first status is of the new generation
     times = [datetime.fromisoformat(event.request["status"]["lastSyncedTime"]) for event in reports]
     assert all(after - before >= timedelta(seconds=5) for before, after in itertools.pairwise(times))
     assert fishy.calls(operator) >= began + 4
@@ -278,7 +278,7 @@ def test_an_event_has_the_message_of_the_condition(fishy: Fishy, stage: Stage) -
 
 def test_defect_09_without_our_finalizer_a_deletion_deletes_nothing(fishy: Fishy, stage: Stage) -> None:
     operator = fishy.served({"A": "a"}, refreshInterval=SELDOM, lastSynced="change")
-    operator.stop()  # else it would put its finalizer back first
+    operator.stop()  # otherwise it would add its finalizer again first
     fishy.api.patch(fishy.path("db"), {"metadata": {"finalizers": [THEIRS]}})
     fishy.let_go("db")
     mark = stage.audit.mark()

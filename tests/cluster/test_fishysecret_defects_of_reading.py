@@ -16,7 +16,7 @@ from tests.cluster.support.waiting import eventually
 Json = dict[str, Any]
 THEIRS = "example.com/held"
 LONG = "a-name-of-many-words-" * 12 + "z"
-"""As long as a name can be: 253 characters."""
+"""A name of the maximum length, 253 characters."""
 
 
 def test_defect_10_plain_text_goes_to_loopback_only(fishy: Fishy) -> None:
@@ -43,7 +43,7 @@ def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fi
 
 def times(vault: Vault, document: str) -> list[float]:
     """The times of the requests for a document."""
-    return [at for at, each in vault.requests if each == document]
+    return [at for at, path in vault.requests if path == document]
 
 
 def test_defect_12_a_forbidden_path_is_read_with_backoff_and_delays_no_other(fishy: Fishy) -> None:
@@ -134,7 +134,7 @@ def test_defect_17_a_long_interval_of_one_reader_does_not_delay_the_omission_of_
     fishy.until("db")
     assert fishy.data("db") == {"A": f"{CANARY}-a"}
     before = fishy.calls(operator, "absent")
-    eventually(lambda: fishy.calls(operator, "absent") >= before + 6)  # one a second, and not ever more seldom
+    eventually(lambda: fishy.calls(operator, "absent") >= before + 6)  # once a second, without backoff
     fishy.put("b", f"{CANARY}-b")
     fishy.until_data("db", {"A": f"{CANARY}-a", "B": f"{CANARY}-b"})
 

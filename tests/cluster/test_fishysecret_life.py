@@ -123,7 +123,6 @@ def test_promise_25_kubectl_shows_the_status(fishy: Fishy) -> None:
 
 
 def test_promise_26_kubectl_explains_every_field(fishy: Fishy, stage: Stage) -> None:
-    fishy.kubectl("api-resources", f"--api-group={GROUP}")
     fields = ("target.name", "target.namespace", "target.type", "data.secretPath", "data.secretKeyName")
     more = ("data.optional", "refreshInterval", "suspend")
     for path in ("", "spec", *(f"spec.{field}" for field in (*fields, *more)), "status.lastSyncedTime"):
@@ -213,7 +212,7 @@ def test_a_path_rule_allows_some_namespaces_some_paths_and_no_other_path_is_read
     fishy.until("fine")
     calls = fishy.calls(operator)
     fishy.ask("mixed", {"A": "/team/a", "R": "root"})
-    fishy.ask("bare", {"A": "team/a"})  # to some managers another one
+    fishy.ask("bare", {"A": "team/a"})  # some secret managers would read another path
     fishy.ask("stranger", {"A": "/team/a"}, namespace="other")
     assert "root" in fishy.until("mixed", "PathNotAllowed")
     fishy.until("bare", "PathNotAllowed")

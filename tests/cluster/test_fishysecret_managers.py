@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPSConnection
+from urllib.parse import urlsplit
 
 import pytest
 from tests.cli.lint.test_fishysecret import GOOD as SAMPLE
-from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, Fishy
+from tests.cluster.support.fishy import CONFIG, SELDOM, TARGET, TEAM, Fishy
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.stage import OWN, Stage, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -87,6 +91,31 @@ def test_secrets_of_a_namespace_can_be_the_manager(fishy: Fishy, stage: Stage) -
     stage.api.delete(stage.path("vault", "app"))
     fishy.until("db", "FetchError")
     assert fishy.data("db") == {"U": "somebody", "P": f"{CANARY}-2"}
+
+
+def test_a_configuration_in_a_tenants_namespace_cannot_name_the_clusters_secrets(fishy: Fishy, stage: Stage) -> None:
+    stage.namespace("vault")
+    stage.foreign("vault", "app", {"pass": CANARY})
+    stage.foreign(TEAM, CONFIG, {"url": "kube://vault"})
+    fishy.serve(namespace=TEAM)
+    fishy.ask("db", {"P": "app/pass"})
+    assert f"only a configuration in the operator's namespace {OWN} may name it" in fishy.until("db", "ConnectionError")
+    assert fishy.data("db") is None
+
+
+@pytest.mark.parametrize(
+    ("audience", "status"), [((), HTTPStatus.OK), (("--audience=vault",), HTTPStatus.UNAUTHORIZED)]
+)
+def test_the_api_server_refuses_the_token_for_logins(stage: Stage, audience: tuple[str, ...], status: int) -> None:
+    """Whoever writes the configuration chooses who receives that token."""
+    cluster = stage.cluster
+    token = cluster.kubectl("create", "token", "default", "--namespace=default", *audience).strip()
+    server = urlsplit(cluster.url)
+    tls = ssl.create_default_context(cafile=cluster.ca_file)
+    connection = HTTPSConnection(str(server.hostname), server.port, context=tls, timeout=10)
+    connection.request("GET", "/api/v1", headers={"Authorization": f"Bearer {token}"})
+    assert connection.getresponse().status == status
+    connection.close()
 
 
 def test_the_configuration_itself_is_never_read_as_a_value(fishy: Fishy) -> None:

@@ -1,4 +1,4 @@
-"""FishySecrets that an older definition let in, and that the one of now would refuse."""
+"""FishySecrets that an older CRD accepted and that the present one would refuse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORED = [
 
 @pytest.fixture
 def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
-    """The definition as an older one may have been, which lets everything in."""
+    """A CRD that validates nothing, as an older one may."""
     live = stage.api.get(f"{DEFINITIONS}/{DEFINITION}")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     live["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
@@ -45,7 +45,7 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (None, "spec"),
         ({"target": {}, "data": []}, "spec.target.name"),
@@ -56,23 +56,23 @@ def loose(fishy: Fishy, stage: Stage) -> Iterator[None]:
         (spec(target={"name": "Upper", "namespace": TARGET}), "spec.target.name"),
         (spec(refreshInterval="0s"), "refreshInterval"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_invalid_object_that_an_older_definition_accepted_is_reported_and_not_read(
-    fishy: Fishy, loose: None, wrong: Json | None, told: str
+    fishy: Fishy, loose: None, wrong: Json | None, message: str
 ) -> None:
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
     operator = fishy.serve()
     fishy.api.create(fishy.path(), manifest("db", wrong))
-    assert told in fishy.until("db", "Invalid")
+    assert message in fishy.until("db", "Invalid")
     assert fishy.data("db") is None
     assert not [name for name in operator.metrics() if name.startswith("samara_provider_calls_total{")]
     fishy.let_go("db")
     fishy.until_gone("db")
 
 
-@pytest.mark.parametrize("stored", STORED, ids=lambda each: "")
+@pytest.mark.parametrize("stored", STORED, ids=lambda value: "")
 def test_an_object_that_the_present_definition_would_refuse_is_reported_and_can_be_deleted(
     fishy: Fishy, stage: Stage, loose: None, stored: Json
 ) -> None:

@@ -132,7 +132,7 @@ def test_promise_07_a_deletion_deletes_the_secret_then_removes_the_finalizer_and
     def written() -> list[Event]:
         """A delete planned before the edit is refused and planned again."""
         sent = [event for event in fishy.writes(mark) if event.subresource != "status" and event.verb != "update"]
-        return [each for each in sent if not each.overtaken]
+        return [request for request in sent if not request.overtaken]
 
     deleted, released = until_recorded(written, 2)
     assert [short(deleted), short(released)] == [f"delete secrets {TARGET}/db", f"patch fishysecrets {TEAM}/db"]

@@ -1,4 +1,4 @@
-"""The promises of specs/operator.md: the guarantees of §4, the controls of §2 and §6, and the output of §3."""
+"""Guarantees of the operator, its control annotations and settings, and its Events, metrics and logs."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_guarantee_6_a_change_of_settings_deletes_nothing(stage: Stage, changed:
     assert stage.secret("a", "db") is not None
 
 
-# §2, §6: controls
+# Control annotations and settings
 
 
 def test_an_ignored_namespace_is_not_a_target_of_all_and_its_copies_stay(stage: Stage) -> None:
@@ -267,7 +267,7 @@ def test_writes_per_second_is_a_cap_and_is_reached(stage: Stage) -> None:
     assert fastest >= 30, "in no second as many as half of what is allowed"
 
 
-# §3: Events, metrics and log
+# Events, metrics and log
 
 
 def test_events_are_merged_one_per_source_and_reason_with_a_count_and_a_sample(stage: Stage) -> None:
@@ -345,7 +345,7 @@ def test_a_kind_that_cannot_be_listed_is_named_under_waiting_and_served_once_it_
 
 
 def test_no_value_of_a_secret_appears_anywhere_at_log_level_debug(stage: Stage) -> None:
-    """Canaries through every way a copy can take: copied, changed, refused, in conflict, recreated, held, removed."""
+    """Copies with canaries are created, updated, refused, in conflict, recreated, held and removed."""
     canaries = [f"canary-{word}-7f3a9" for word in ("one", "two", "three", "key")]
     forms = [form for canary in canaries for form in (canary, base64.b64encode(canary.encode()).decode()[:-4])]
     names = [f"t{number}" for number in range(8)]

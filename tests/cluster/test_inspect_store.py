@@ -35,14 +35,15 @@ def ask(stage: Stage, command: str, *args: str | Path) -> Done:
 
 def inspected(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
     """The JSON output and the lines on standard error."""
-    done = ask(stage, command, *args, "-n", OWN, "-o", "json")
+    where = ("-n", OWN) if command == "plan" else ()  # in `status` it would leave out the sources elsewhere
+    done = ask(stage, command, *args, *where, "-o", "json")
     check(command, done.json)
     return done.json, done.err.splitlines()
 
 
 @contextmanager
 def out_of_reach(fishy: Fishy) -> Iterator[None]:
-    """The operator is elsewhere; here is no such folder."""
+    """The folder exists only on the machine of the operator."""
     fishy.folder.go_down()
     try:
         yield

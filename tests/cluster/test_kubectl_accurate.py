@@ -322,7 +322,7 @@ def test_move_can_leave_the_original(forest: Trees) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("plain", "s"), "plain is not a sub-namespace"),
         (("nobody", "s"), "namespace nobody not found"),
@@ -333,9 +333,9 @@ def test_move_can_leave_the_original(forest: Trees) -> None:
     ],
 )
 def test_an_impossible_move_is_refused_before_anything_is_written(
-    forest: Trees, args: tuple[str, str], told: str
+    forest: Trees, args: tuple[str, str], message: str
 ) -> None:
-    assert forest("sub", "move", *args).fault.startswith(told)
+    assert forest("sub", "move", *args).fault.startswith(message)
     assert forest.writes() == []
 
 
@@ -498,7 +498,7 @@ def test_graft_uses_the_subnamespace_that_waits_in_conflict(forest: Trees) -> No
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("a", "s"), "a is a sub-namespace of r already"),
         (("nobody", "s"), "namespace nobody not found"),
@@ -509,9 +509,9 @@ def test_graft_uses_the_subnamespace_that_waits_in_conflict(forest: Trees) -> No
     ],
 )
 def test_an_impossible_graft_is_refused_before_anything_is_written(
-    forest: Trees, args: tuple[str, str], told: str
+    forest: Trees, args: tuple[str, str], message: str
 ) -> None:
-    assert forest("sub", "graft", *args).fault.startswith(told)
+    assert forest("sub", "graft", *args).fault.startswith(message)
     assert forest.writes() == []
 
 
@@ -557,7 +557,7 @@ def test_a_running_operator_neither_deletes_nor_creates_a_namespace_during_moves
 
 
 def settled(trees: Trees) -> set[str]:
-    """The SubNamespaces that are there and are right: seen by the operator, without a condition."""
+    """The SubNamespaces that the operator has reconciled without a condition."""
     subs_of_cluster = trees.api.items(f"/apis/{KEY}/v2/subnamespaces")
     return {
         f"{sub['metadata']['namespace']}/{sub['metadata']['name']}"

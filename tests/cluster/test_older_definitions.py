@@ -62,13 +62,13 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 @pytest.fixture
 def install(stage: Stage) -> Iterator[Install]:
-    """Installs a definition, the first of its name from nothing; all of them go with the test."""
+    """Installs CRDs, after removing older ones of the same name. They are removed after the test."""
     names: set[str] = set()
 
     def installed(definition: Json) -> None:
         name = definition["metadata"]["name"]
         if name not in names:
-            undefine(stage.cluster, stage.api, name)  # a test before may have left one behind
+            undefine(stage.cluster, stage.api, name)  # an earlier test may have left one
         names.add(name)
         stage.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=json.dumps(definition))
         spec = definition["spec"]
@@ -90,7 +90,7 @@ def ours(name: str) -> Json:
 def only(name: str, version: str) -> Json:
     """Our definition as it was when it had only this version."""
     older = ours(name)
-    older["spec"]["versions"] = [each for each in older["spec"]["versions"] if each["name"] == version]
+    older["spec"]["versions"] = [entry for entry in older["spec"]["versions"] if entry["name"] == version]
     older["spec"]["versions"][0] |= {"served": True, "storage": True}
     return older
 
@@ -112,13 +112,6 @@ def serve(stage: Stage, *names: str) -> Operator:
     return stage.operator(config={"vocabularies": {name: ALL[name] for name in ("secret-copy", *names)}})
 
 
-def waiting(operator: Operator) -> dict[str, str]:
-    status, body = operator.answer("/readyz")
-    assert status == 200, body
-    answer: dict[str, str] = json.loads(body)["waiting"]
-    return answer
-
-
 def others_work(stage: Stage) -> None:
     stage.namespace("a")
     stage.source("db", "a")
@@ -132,8 +125,8 @@ def written(stage: Stage, resource: str, mark: int = 0) -> list[str]:
 def needs(operator: Operator, kind: str, have: str, version: str) -> None:
     """Both the page and the log state the installed version, the required one and the remedy."""
     message = f"only in {have}, and {version} is needed"
-    eventually(lambda: message in waiting(operator)[kind])  # first the error of the server, then its explanation
-    assert "samara crds" in waiting(operator)[kind]
+    eventually(lambda: message in operator.waiting()[kind])  # first the error of the server, then its explanation
+    assert "samara crds" in operator.waiting()[kind]
     eventually(lambda: message in operator.log)
     assert operator.log.count("watch.failed") == 1, "told once"
 
@@ -154,7 +147,7 @@ def test_sub_namespaces_of_the_first_version_wait_untouched_until_the_second_is_
     never(lambda: written(stage, "subnamespaces") + written(stage, "namespaces"), 1.0)
     assert stage.api.get(f"{path}/web")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     install(ours(SUB))
-    eventually(lambda: not waiting(operator), 30)
+    eventually(lambda: not operator.waiting(), 30)
     eventually(lambda: stage.api.find("/api/v1/namespaces/web"))
 
 
@@ -173,15 +166,15 @@ def test_distributions_of_the_first_version_wait_untouched_until_the_second_is_s
     never(lambda: written(stage, "resourcedistributions") + written(stage, "configmaps"), 1.0)
     assert stage.api.get(f"{path}/old")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     install(ours(DISTRIBUTION))
-    eventually(lambda: not waiting(operator), 30)
+    eventually(lambda: not operator.waiting(), 30)
     eventually(lambda: stage.api.find("/api/v1/namespaces/b/configmaps/cm"))
 
 
 def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage) -> None:
     operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
-    kinds = {each.rpartition("/")[2] for each in waiting(operator)}
+    kinds = {kind.rpartition("/")[2] for kind in operator.waiting()}
     assert kinds == {"SubNamespace", "ResourceDistribution", "FishySecret"}
-    assert all("404" in why for why in waiting(operator).values())
+    assert all("404" in why for why in operator.waiting().values())
     others_work(stage)
 
 
@@ -205,9 +198,9 @@ def test_a_fishysecret_definition_without_our_fields_is_reported_at_the_start_an
     operator = serve(stage, "fishysecret")
     (line,) = [line for line in operator.log.splitlines() if "definition.older" in line]
     assert " warning " in line
-    for told in ("spec.refreshInterval", "spec.suspend", "status.lastSyncedTime", "samara crds"):
-        assert told in line
-    assert waiting(operator) == {}
+    for hint in ("spec.refreshInterval", "spec.suspend", "status.lastSyncedTime", "samara crds"):
+        assert hint in line
+    assert operator.waiting() == {}
     eventually(lambda: stage.data(TEAM, "fishy") == {"A": CANARY})
     others_work(stage)
     mark = stage.audit.mark()
@@ -220,7 +213,7 @@ def test_a_distribution_definition_without_a_status_field_is_reported_and_not_wr
     install(without(DISTRIBUTION, "status.succeeded", "status.conditions.[].failedNamespaces"))
     operator = serve(stage, "resource-distribution")
     assert "status.succeeded" in operator.log
-    assert waiting(operator) == {}
+    assert operator.waiting() == {}
     stage.namespace("b")
     spec = {"resource": a_map("cm", {"k": "1"}), "targets": {"includedNamespaces": listed("b", "nowhere")}}
     head = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
@@ -236,5 +229,5 @@ def test_our_own_definitions_are_not_reported_as_older(stage: Stage, install: In
     for name in crds.shipped():
         install(ours(name))
     operator = serve(stage, "accurate", "resource-distribution", "fishysecret")
-    assert waiting(operator) == {}
+    assert operator.waiting() == {}
     assert "definition.older" not in operator.log

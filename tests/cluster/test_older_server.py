@@ -25,7 +25,7 @@ REFUSED = (
 STREAMING = ("sendInitialEvents", "resourceVersionMatch")
 VERSION = b'{"major": "1", "minor": "30", "gitVersion": "v1.30.14", "platform": "linux/amd64"}'
 SHORT = "--watch-seconds=5"
-"""A server sends a bookmark a little before it ends a watch, and else about once a minute."""
+"""A server sends a bookmark shortly before it ends a watch, and otherwise about once a minute."""
 
 
 def streams(seen: Seen) -> bool:
@@ -43,7 +43,7 @@ async def unaware(exchange: Exchange) -> web.StreamResponse:
 
 
 def as_old(stage: Stage) -> Proxy:
-    """Between the operator and the server, which is made to look older."""
+    """A proxy that makes the server look older to the operator."""
     proxy = stage.proxy()
     proxy.on_request(lambda seen: seen.path == "/version", body(VERSION))
     return proxy
@@ -106,7 +106,7 @@ def test_a_refusal_with_the_message_of_1_30_is_understood(stage: Stage) -> None:
 
 
 def test_a_server_that_ignores_the_request_to_stream_is_detected(stage: Stage, unstreamed: str) -> None:
-    """By a bookmark that ends no list; where a kind has no events there is none, and the watch ends without one."""
+    """By a bookmark that does not end a list or, for a kind without events, by the end of the watch."""
     proxy = as_old(stage)
     proxy.upstream = unstreamed
     passed_over = proxy.on_request(streams, unaware)

@@ -55,7 +55,7 @@ def registering(cluster: Devcluster, definition: None) -> Iterator[None]:
 
 @pytest.fixture
 def unregistered(stage: Stage) -> Iterator[None]:
-    """Nothing is left of an operator that was killed."""
+    """Removes the webhooks that a killed operator has left."""
     yield
     for operator in stage.operators:
         operator.kill()
@@ -66,13 +66,13 @@ def unregistered(stage: Stage) -> Iterator[None]:
 
 
 def guard(stage: Stage, through: Proxy | None = None) -> Operator:
-    """An operator that judges, when the server has begun to ask it."""
+    """An operator with admission, started; returns when the server calls it."""
     port = free_port()
     flags = (f"--webhook-address=127.0.0.1:{port}", f"--webhook-url=https://127.0.0.1:{port}")
     config: Json = {"vocabularies": {"resource-distribution": {}, "sync-to": {}}}
     operator = stage.operator(*flags, config=config, through=through)
-    eventually(lambda: "spec.targets" in said(stage, a_distribution(targets=included("Not_Good"))))
-    eventually(lambda: "accepted are" in said(stage, asking("probe", {ASK: "everywhere"})))
+    eventually(lambda: "spec.targets" in refusal_of(stage, a_distribution(targets=included("Not_Good"))))
+    eventually(lambda: "accepted are" in refusal_of(stage, asking("probe", {ASK: "everywhere"})))
     path = f"{DEFINITIONS}/{DEFINITION}"
     eventually(lambda: stage.api.get(path)["spec"]["conversion"]["strategy"] == "Webhook")
     eventually(lambda: stage.api.serves(f"{GROUP}/v1alpha1/resourcedistributions"))
@@ -90,7 +90,7 @@ def asking(name: str, annotations: dict[str, str]) -> Json:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
 
 
-def said(stage: Stage, body: Json) -> str:
+def refusal_of(stage: Stage, body: Json) -> str:
     """The error of kubectl in a dry run, or an empty text."""
     try:
         stage.cluster.kubectl("apply", "--dry-run=server", "-f", "-", input=json.dumps(body))
@@ -117,14 +117,14 @@ def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
         "namespaceLabelSelector": {"matchExpressions": [{"key": "team", "operator": "In"}]},
     }
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "db"}}
-    refusal = said(stage, a_distribution(version=version, resource=account, targets=targets))
-    for each in (
+    refusal = refusal_of(stage, a_distribution(version=version, resource=account, targets=targets))
+    for fault in (
         "spec.targets.namespaceLabelSelector.matchExpressions[0].values",
         "'v1/ServiceAccount'",
         "'Not_Good'",
         "in includedNamespaces and in excludedNamespaces, where the latter counts: both",
     ):
-        assert each in refusal
+        assert fault in refusal
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_a_resource_that_a_dry_run_refuses_is_refused_without_its_values(
 ) -> None:
     guard(stage)
     body = a_distribution(resource=resource)
-    with pytest.raises(DevclusterError) as told:
+    with pytest.raises(DevclusterError) as refusal:
         stage.cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(body))
-    assert words in str(told.value)
-    assert "not base64!" not in str(told.value)
+    assert words in str(refusal.value)
+    assert "not base64!" not in str(refusal.value)
 
 
 def test_an_existing_resource_of_the_same_name_in_the_operators_namespace_is_no_fault(
@@ -154,7 +154,7 @@ def test_an_existing_resource_of_the_same_name_in_the_operators_namespace_is_no_
     stage.foreign("default", "db")
     stage.also_remove("/api/v1/namespaces/default/secrets/db")
     guard(stage)
-    assert said(stage, a_distribution()) == ""
+    assert refusal_of(stage, a_distribution()) == ""
 
 
 def test_on_update_only_api_version_kind_and_name_of_the_resource_are_immutable(
@@ -164,10 +164,10 @@ def test_on_update_only_api_version_kind_and_name_of_the_resource_are_immutable(
     distributor.create("db", included("a"))
     guard(stage)
     distributor.until("db", "a")
-    assert "spec.resource.metadata.name cannot be changed: 'db' was expected, found 'other'" in said(
+    assert "spec.resource.metadata.name cannot be changed: 'db' was expected, found 'other'" in refusal_of(
         stage, a_distribution(resource=a_secret("other"))
     )
-    assert "spec.resource.kind cannot be changed: 'Secret' was expected, found 'ConfigMap'" in said(
+    assert "spec.resource.kind cannot be changed: 'Secret' was expected, found 'ConfigMap'" in refusal_of(
         stage, a_distribution(resource=a_map("db"))
     )
     new = a_secret(stringData={"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
@@ -189,7 +189,9 @@ def test_the_namespaces_of_a_condition_are_readable_in_both_versions(stage: Stag
             "reason": "NoNamespace",
             field: ["zz"],
         }
-        assert {frozenset(each) for each in fine} == {frozenset({"type", "status", "reason", "lastTransitionTime"})}
+        assert {frozenset(condition) for condition in fine} == {
+            frozenset({"type", "status", "reason", "lastTransitionTime"})
+        }
 
 
 @pytest.mark.parametrize(
@@ -206,11 +208,11 @@ def test_an_invalid_sync_to_is_refused_with_the_key_the_value_and_the_accepted_v
     stage: Stage, annotations: dict[str, str], words: tuple[str, ...]
 ) -> None:
     guard(stage)
-    refusal = said(stage, asking("db", annotations))
-    for each in words:
-        assert each in refusal
+    refusal = refusal_of(stage, asking("db", annotations))
+    for word in words:
+        assert word in refusal
     for good in ({ASK: "cluster"}, {ASK: "namespace", LIST: "a"}, {ASK: "namespaces", LIST: "a;b,c d"}):
-        assert said(stage, asking("db", good)) == ""
+        assert refusal_of(stage, asking("db", good)) == ""
 
 
 def test_a_stopped_operator_leaves_no_webhook_and_no_conversion(stage: Stage, distributor: Distributor) -> None:
@@ -218,7 +220,7 @@ def test_a_stopped_operator_leaves_no_webhook_and_no_conversion(stage: Stage, di
     operator.stop()
     assert stage.api.find(HOOKS) is None
     assert stage.api.get(f"{DEFINITIONS}/{DEFINITION}")["spec"]["conversion"] == {"strategy": "None"}
-    eventually(lambda: said(stage, a_distribution(targets=included("Not_Good"))) == "")
+    eventually(lambda: refusal_of(stage, a_distribution(targets=included("Not_Good"))) == "")
 
 
 def test_no_write_begins_after_the_signal_while_the_webhooks_are_being_removed(

@@ -1,4 +1,4 @@
-"""Every numbered rule of specs/secret-copy.md against the real server; each name quotes its rule."""
+"""The rules of Secret copy on a real server. The number in a name is that of the rule in the specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
 SETTLED = 0.5
-"""How long something that must not happen is given to happen, in seconds."""
+"""For how many seconds a test watches for something that must not happen."""
 
 
 def config(**own: Any) -> Json:
@@ -151,7 +151,7 @@ def test_rule_03_a_name_of_253_characters_gets_a_legal_label_that_ends_in_a_dige
     assert len(set(tokens)) == 3
     assert all(re.fullmatch(r"admin-[-.a-z0-9]+-[0-9a-f]{10}", token) and len(token) <= 63 for token in tokens)
     selected = stage.api.items("/api/v1/secrets", labelSelector=f"{FROM}={tokens[0]}")
-    assert [each["metadata"]["name"] for each in selected] == [names[0]]
+    assert [item["metadata"]["name"] for item in selected] == [names[0]]
 
 
 def test_rule_03_a_source_without_data_and_one_with_binary_data_are_copied_exactly(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Signals, the lease and the standby: specs/operator.md §1."""
+"""Signals, the Lease and the standby."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from samara.app import DRAIN
 Json = dict[str, Any]
 GATE = "the answers to writes"
 POLL = 1.0
-"""How often a standby looks at a lease of 5 s or more."""
+"""The interval at which a standby reads a Lease of 5 s or more."""
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases/samara"
 
 
@@ -49,6 +49,7 @@ def test_a_signal_stops_it_with_exit_code_0_and_the_lease_is_released(stage: Sta
     operator = stage.operator("--leader-elect", program=STARTED)
     stage.until_copied("db", "a")
     assert holder(stage)
+    assert operator.largest_core_dump == 0
     operator.signal(number)
     assert operator.wait() == 0
     assert holder(stage) == ""
@@ -132,7 +133,7 @@ def test_a_standby_takes_over_within_the_lease_time_after_sigkill(stage: Stage) 
 
 
 def looks(stage: Stage) -> list[Event]:
-    """Whenever the standby read the lease."""
+    """The times at which the standby read the Lease."""
     return [event for event in of_lease(stage, SECOND) if event.verb == "get"]
 
 
@@ -141,7 +142,7 @@ def takeovers(stage: Stage) -> list[Event]:
 
 
 def renewals(stage: Stage, user: str) -> list[Event]:
-    """The writes to the lease that were done."""
+    """The successful writes to the Lease."""
     return [event for event in of_lease(stage, user) if event.mutating and event.done]
 
 
@@ -150,7 +151,7 @@ def of_lease(stage: Stage, user: str) -> list[Event]:
 
 
 def late(stage: Stage, until: Event) -> float:
-    """By how much the standby looked later than it meant to, at the worst: a machine that stands still, not a rule."""
+    """The largest delay of a read of the Lease by the standby. A busy machine causes it, and no rule limits it."""
     times = [event.received for event in looks(stage) if event.received <= until.received]
     return max(after - before for before, after in itertools.pairwise(times)) - POLL
 

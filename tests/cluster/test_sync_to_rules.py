@@ -1,4 +1,4 @@
-"""Every numbered rule of the sync-to vocabulary against the real server, for Secrets and for ConfigMaps."""
+"""The rules of sync-to on a real server, for Secrets and ConfigMaps, by their numbers in the specification."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ ASK = "openkruise.io/sync-to"
 LIST = "openkruise.io/sync-to-namespaces"
 FROM = "openkruise.io/synced-from"
 ACCEPT = "samara.dev/accept-from"
+PAUSED = "samara.dev/paused"
 SETTLED = 0.5
-"""How long something that must not happen is given to happen, in seconds."""
+"""For how many seconds a test watches for something that must not happen."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"]
 USED = frozenset({"secrets", "configmaps", "namespaces", "resourcequotas", "events"})
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -58,7 +59,7 @@ def _rights(cluster: Devcluster) -> Iterator[None]:
 
 
 def _left(api: Api) -> list[str]:
-    """The ConfigMaps that a test made or had made: a stage sweeps Secrets only."""
+    """Removes the ConfigMaps of a test, because the stage removes only Secrets."""
     metadata = [config_map["metadata"] for config_map in api.items("/api/v1/configmaps")]
     mine = [meta for meta in metadata if FROM in (meta.get("labels") or {}) or meta["namespace"] not in SYSTEM]
     return [f"{meta['namespace']}/{meta['name']}" for meta in mine if meta["name"] != "kube-root-ca.crt"]
@@ -85,20 +86,20 @@ class Scene:
         self,
         namespace: str = "team",
         name: str = "db",
-        asked: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
         metadata: Json | None = None,
         **fields: Any,
     ) -> Json:
         meta = {"name": name, **(metadata or {})}
-        meta["annotations"] = {**(meta.get("annotations") or {}), **(asked or {})}
+        meta["annotations"] = {**(meta.get("annotations") or {}), **(annotations or {})}
         body = {"metadata": meta, **self.data(value="1"), **fields}
         return self.stage.api.create(f"/api/v1/namespaces/{namespace}/{self.plural}", body)
 
     def edit(self, namespace: str, body: Json, name: str = "db") -> Json:
         return self.stage.api.patch(self.path(namespace, name), body)
 
-    def ask(self, asked: Mapping[str, str | None]) -> None:
-        self.stage.annotate(self.path("team"), {ASK: None, LIST: None, **asked})
+    def ask(self, annotations: Mapping[str, str | None]) -> None:
+        self.stage.annotate(self.path("team"), {ASK: None, LIST: None, **annotations})
 
     def delete(self, namespace: str, name: str = "db") -> None:
         self.stage.api.delete(self.path(namespace, name))
@@ -125,7 +126,7 @@ class Scene:
         for namespace in namespaces:
             eventually(lambda where=namespace: self.get(where, name) is None)  # type: ignore[misc]
 
-    def until_told(self, reason: str, namespace: str = "team") -> str:
+    def until_reported(self, reason: str, namespace: str = "team") -> str:
         event = self.stage.until_event(reason, namespace, "db")
         assert event["involvedObject"]["kind"] == self.kind
         return str(event["message"])
@@ -151,7 +152,7 @@ def _content(obj: Json) -> Json:
 
 @pytest.fixture(autouse=True)
 def _ready(stage: Stage) -> None:
-    stage.expect.home = "nobody"  # the oracles know Secret copy, which has no part in this
+    stage.expect.home = "nobody"  # the oracles know only Secret copy
     stage.forget(*(f"configmaps/{path}" for path in _left(stage.api)), exact=True)
     stage.namespace("team")
 
@@ -197,7 +198,7 @@ def test_rule_1_an_object_becomes_a_source_when_the_annotation_is_added(scene: S
 
 def test_rule_1_a_copy_with_sync_to_is_not_a_source(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     mark = scene.stage.audit.mark()
@@ -208,7 +209,7 @@ def test_rule_1_a_copy_with_sync_to_is_not_a_source(scene: Scene) -> None:
 def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene, config_maps: Scene) -> None:
     secrets.stage.namespace("a")
     for scene in (secrets, config_maps):
-        scene.make(asked=to("a"))
+        scene.make(annotations=to("a"))
     secrets.operator(kinds=["v1/ConfigMap"])
     config_maps.until_copied("a")
     assert secrets.get("a") is None
@@ -219,7 +220,7 @@ def test_rule_1_the_served_kinds_are_a_setting(secrets: Scene, config_maps: Scen
 
 def test_rule_2_cluster_is_every_namespace_except_its_own_and_the_protected(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=EVERY)
+    scene.make(annotations=EVERY)
     operator = scene.operator()
     scene.until_copied("a", "b", "default", "admin")
     assert {event.namespace for event in scene.writes()} == {"a", "b", "default", "admin"}
@@ -232,7 +233,7 @@ def test_rule_2_semicolons_commas_and_spaces_separate_duplicates_are_merged_and_
     config_maps: Scene, word: str, listed: str
 ) -> None:
     config_maps.stage.namespace("a", "b", "c")
-    config_maps.make(asked={ASK: word, LIST: listed})
+    config_maps.make(annotations={ASK: word, LIST: listed})
     operator = config_maps.operator()
     config_maps.until_copied("a", "b")
     assert config_maps.copies(operator, "blocked") == 0
@@ -240,7 +241,7 @@ def test_rule_2_semicolons_commas_and_spaces_separate_duplicates_are_merged_and_
 
 
 def test_rule_2_a_listed_namespace_that_does_not_exist_yet_is_waited_for(scene: Scene) -> None:
-    scene.make(asked=to("late"))
+    scene.make(annotations=to("late"))
     operator = scene.operator()
     assert scene.copies(operator, "blocked") == 1
     scene.stage.namespace("late")
@@ -250,17 +251,17 @@ def test_rule_2_a_listed_namespace_that_does_not_exist_yet_is_waited_for(scene: 
 
 def test_rule_2_a_protected_namespace_is_refused_even_when_listed_by_name_and_reported(scene: Scene) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a", "kube-system"))
+    scene.make(annotations=to("a", "kube-system"))
     scene.operator()
     scene.until_copied("a")
-    message = scene.until_told("Refused")
+    message = scene.until_reported("Refused")
     assert "kube-system" in message
     assert "protected" in message
     assert scene.get("kube-system") is None
 
 
 def test_rule_2_a_namespace_removed_from_the_protected_ones_in_the_settings_is_served(scene: Scene) -> None:
-    scene.make(asked=to("kube-system"))
+    scene.make(annotations=to("kube-system"))
     scene.operator({"protectedNamespaces": ["kube-public"]})
     scene.until_copied("kube-system")
     scene.stage.also_remove(scene.path("kube-system"))
@@ -281,7 +282,7 @@ def test_rule_3_a_copy_has_the_content_and_the_copyable_labels_and_annotations(s
     annotations = {**stays, "kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "any value, even / this"}
     metadata = {"labels": {**stays, "team": "red"}, "annotations": annotations}
     more = {"type": "example.com/own"} if scene.plural == "secrets" else {"binaryData": {"b": "AP/+/w=="}}
-    scene.make(asked=to("a"), metadata=metadata, **more)
+    scene.make(annotations=to("a"), metadata=metadata, **more)
     scene.operator()
     scene.until_copied("a")
     copy = scene.get("a") or {}
@@ -293,7 +294,7 @@ def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_t
     scene: Scene,
 ) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a"), metadata={"labels": {"team": "red", "old": "1"}})
+    scene.make(annotations=to("a"), metadata={"labels": {"team": "red", "old": "1"}})
     scene.operator()
     scene.until_copied("a")
     scene.edit("a", {"metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}}})
@@ -303,14 +304,14 @@ def test_rule_3_a_label_removed_from_the_source_is_removed_from_the_copies_and_t
     assert metadata_of(scene.get("a") or {})["theirs"] == "y"
 
 
-def test_rule_3_under_strict_tenancy_no_labels_are_copied_and_consent_is_needed(scene: Scene) -> None:
+def test_rule_3_under_strict_tenancy_no_metadata_is_copied_and_consent_is_needed(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "team"})
-    scene.make(asked=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
+    scene.make(annotations=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
     scene.operator({"tenancy": "strict"})
     scene.until_copied("a")
     copy = scene.get("a") or {}
-    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {"note": "n", FROM: "team/db"})
+    assert (metadata_of(copy, "labels"), metadata_of(copy)) == ({FROM: "team-db"}, {FROM: "team/db"})
     assert scene.get("b") is None
 
 
@@ -326,7 +327,7 @@ def test_rule_3_a_name_of_253_characters_gets_a_legal_label_by_which_copies_are_
     assert len(set(tokens)) == 2
     assert all(re.fullmatch(r"team-x+-[0-9a-f]{10}", token) for token in tokens)
     selected = scene.stage.api.items(f"/api/v1/{scene.plural}", labelSelector=f"{FROM}={tokens[0]}")
-    assert [each["metadata"]["name"] for each in selected] == [names[0]]
+    assert [item["metadata"]["name"] for item in selected] == [names[0]]
 
 
 # 4. Consent, and invalid values
@@ -336,10 +337,10 @@ def test_rule_4_a_namespace_is_written_only_if_it_accepts_and_gets_the_copy_with
     scene.stage.namespace("a", "b", "c")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: "other, team"})
     scene.stage.annotate("/api/v1/namespaces/c", {ACCEPT: f"team:{scene.kind}/other"})
-    scene.make(asked=to("a", "b", "c"))
+    scene.make(annotations=to("a", "b", "c"))
     scene.operator(crossNamespace="consent")
     scene.until_copied("a")
-    assert "does not accept team/db" in scene.until_told("NotAccepted")
+    assert "does not accept team/db" in scene.until_reported("NotAccepted")
     assert (scene.get("b"), scene.get("c")) == (None, None)
     scene.stage.annotate("/api/v1/namespaces/b", {ACCEPT: f"team:{scene.kind}/db"})
     scene.until_copied("b")
@@ -349,7 +350,7 @@ def test_rule_4_withdrawn_consent_deletes_the_copy(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     for namespace in ("a", "b"):
         scene.stage.annotate(f"/api/v1/namespaces/{namespace}", {ACCEPT: "*"})
-    scene.make(asked=to("a", "b"))
+    scene.make(annotations=to("a", "b"))
     scene.operator(crossNamespace="consent")
     scene.until_copied("a", "b")
     scene.stage.annotate("/api/v1/namespaces/a", {ACCEPT: None})
@@ -360,11 +361,11 @@ def test_rule_4_withdrawn_consent_deletes_the_copy(scene: Scene) -> None:
 def test_rule_4_withdrawn_consent_deletes_the_copy_even_while_the_value_is_invalid(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     _accept(scene, "team", "a", "b")
-    scene.make(asked=to("a", "b"))
+    scene.make(annotations=to("a", "b"))
     scene.operator(crossNamespace="consent")
     scene.until_copied("a", "b")
     scene.ask({ASK: "everywhere"})
-    scene.until_told("Invalid")
+    scene.until_reported("Invalid")
     _accept(scene, None, "a")
     scene.until_gone("a")
     assert scene.is_copy("b")
@@ -381,12 +382,12 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
     eight = tuple(f"t{number}" for number in range(8))
     secrets.stage.namespace(*eight)
     _accept(secrets, "*", *eight)
-    secrets.make(asked=to(*eight))
+    secrets.make(annotations=to(*eight))
     operator = secrets.operator(crossNamespace="consent")
     secrets.until_copied(*eight)
     _accept(secrets, None, *eight)
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # the brake allows five of eight
-    assert "3 removals are held" in secrets.until_told("Held")
+    assert "3 removals are held" in secrets.until_reported("Held")
     _accept(secrets, "*", *eight)
     secrets.until_copied(*eight)
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
@@ -399,7 +400,7 @@ def test_sources_beyond_the_limits_are_reported_and_served_when_there_is_room(se
     secrets.operator({"limits": {"listedNames": 3, "listedNamesPerNamespace": 4}})
     secrets.until_copied("a", "b", "c", name="aaa-first")
     secrets.make(asked=to("a", "b"))
-    assert "limits.listedNamesPerNamespace" in secrets.until_told("LimitExceeded")
+    assert "limits.listedNamesPerNamespace" in secrets.until_reported("LimitExceeded")
     secrets.make(asked=to(*names), name="many")
     event = secrets.stage.until_event("LimitExceeded", "team", "many")
     assert "has more than 3 names" in event["message"]
@@ -416,19 +417,19 @@ def test_sources_beyond_the_limits_are_reported_and_served_when_there_is_room(se
 
 def test_rule_8_events_about_copies_appear_on_their_source_even_if_it_is_no_longer_a_source(scene: Scene) -> None:
     scene.stage.namespace("a")
-    source = scene.make(asked=to("a"))
+    source = scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
-    assert "copied" in scene.until_told("Copied")
+    assert "copied" in scene.until_reported("Copied")
     scene.ask({})
     scene.until_gone("a")
-    assert "removed in 1 namespace: a" in scene.until_told("Removed")
+    assert "removed in 1 namespace: a" in scene.until_reported("Removed")
     event = scene.stage.until_event("Removed", "team", "db")
     assert event["involvedObject"]["uid"] == source["metadata"]["uid"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("annotations", "message"),
     [
         ({ASK: "everywhere"}, f"{ASK} is 'everywhere'; accepted are 'cluster' and 'namespaces'"),
         ({ASK: ""}, f"{ASK} is ''; accepted are 'cluster' and 'namespaces'"),
@@ -438,28 +439,30 @@ def test_rule_8_events_about_copies_appear_on_their_source_even_if_it_is_no_long
     ],
 )
 def test_rule_4_an_invalid_value_is_an_event_and_no_change_to_existing_copies(
-    scene: Scene, asked: dict[str, str], told: str
+    scene: Scene, annotations: dict[str, str], message: str
 ) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=to("a", "b"))
+    scene.make(annotations=to("a", "b"))
     scene.operator()
     scene.until_copied("a", "b")
     mark = scene.stage.audit.mark()
-    scene.ask(asked)
-    assert told in scene.until_told("Invalid")
+    scene.ask(annotations)
+    assert message in scene.until_reported("Invalid")
     never(lambda: scene.writes(mark), SETTLED)
 
 
 def test_rule_4_the_copy_of_a_source_with_an_invalid_value_is_not_taken_over_by_a_younger_one(scene: Scene) -> None:
     scene.stage.namespace("a", "younger")
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     scene.ask({ASK: "everywhere"})
-    scene.until_told("Invalid")
+    scene.until_reported("Invalid")
     mark = scene.stage.audit.mark()
-    scene.make("younger", asked=to("a"), **scene.data(value="2"))  # of one second, the first by name comes first
-    assert "sync-to/" in scene.until_told("Conflict", "younger")
+    scene.make(
+        "younger", annotations=to("a"), **scene.data(value="2")
+    )  # for equal creation times the first by name wins
+    assert "sync-to/" in scene.until_reported("Conflict", "younger")
     assert scene.writes(mark) == []
     scene.ask({})
     scene.until_copied("a", source="younger")
@@ -468,10 +471,10 @@ def test_rule_4_the_copy_of_a_source_with_an_invalid_value_is_not_taken_over_by_
 def test_rule_4_ten_good_names_and_a_bad_one_serve_the_ten_and_report_the_one(scene: Scene) -> None:
     good = [f"good-{number}" for number in range(10)]
     scene.stage.namespace(*good)
-    scene.make(asked=to(*good[:5], "No/Name", *good[5:]))
+    scene.make(annotations=to(*good[:5], "No/Name", *good[5:]))
     scene.operator()
     scene.until_copied(*good)
-    assert "'No/Name'" in scene.until_told("Invalid")
+    assert "'No/Name'" in scene.until_reported("Invalid")
 
 
 # 5. Annotation cleared or changed, source deleted
@@ -483,7 +486,7 @@ def test_rule_5_all_copies_are_deleted_with_their_source_even_if_it_was_deleted_
     scene: Scene, how: str, when: str
 ) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=to("a", "b"))
+    scene.make(annotations=to("a", "b"))
     operator = scene.operator()
     scene.until_copied("a", "b")
     if when == "down":
@@ -497,7 +500,7 @@ def test_rule_5_all_copies_are_deleted_with_their_source_even_if_it_was_deleted_
 @pytest.mark.oracle_off("O4", reason="it takes the mark that somebody adds for that of Secret copy")
 def test_rule_5_an_unwanted_copy_is_deleted_despite_a_forged_mark_of_another_vocabulary(secrets: Scene) -> None:
     secrets.stage.namespace("a", "b")
-    secrets.make(asked=to("a", "b"))
+    secrets.make(annotations=to("a", "b"))
     secrets.operator()
     secrets.until_copied("a", "b")
     secrets.edit("a", {"metadata": {"annotations": {"secret-copy/origin": "admin/db"}}})
@@ -507,7 +510,7 @@ def test_rule_5_an_unwanted_copy_is_deleted_despite_a_forged_mark_of_another_voc
 
 def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: Scene) -> None:
     secrets.stage.namespace("a", "b")
-    secrets.make(asked=EVERY)
+    secrets.make(annotations=EVERY)
     secrets.operator()
     secrets.until_copied("a", "b", "default", "admin")
     mark = secrets.stage.audit.mark()
@@ -520,7 +523,7 @@ def test_rule_5_copies_no_longer_wanted_are_deleted_by_uid_and_version(secrets: 
 
 def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     copy = scene.get("a") or {}
@@ -533,18 +536,18 @@ def test_rule_5_a_pasted_copy_at_an_unwanted_address_is_never_deleted(scene: Sce
 
 def test_rule_5_no_finalizer_is_added_to_a_source(scene: Scene) -> None:
     scene.stage.namespace("a")
-    before = scene.make(asked=to("a"))
+    before = scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     assert scene.get("team") == before
 
 
-# 6. Namespaces come, go and come again
+# 6. Namespaces are created, deleted and recreated
 
 
 def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(scene: Scene) -> None:
-    for name, asked in (("all-1", EVERY), ("all-2", EVERY), ("named", to("late")), ("elsewhere", to("other"))):
-        scene.make("team", name, asked)
+    for name, request in (("all-1", EVERY), ("all-2", EVERY), ("named", to("late")), ("elsewhere", to("other"))):
+        scene.make("team", name, request)
     scene.operator()
     scene.stage.namespace("late")
     for name in ("all-1", "all-2", "named"):
@@ -554,7 +557,7 @@ def test_rule_6_a_new_namespace_gets_all_cluster_sources_and_those_that_list_it(
 
 def test_rule_6_a_recreated_namespace_gets_its_copies_again(scene: Scene) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     scene.stage.api.delete("/api/v1/namespaces/a")
@@ -568,7 +571,7 @@ def test_rule_6_a_namespace_deleted_during_a_fan_out_delays_no_other(scene: Scen
     scene.stage.namespace(*names)
     scene.stage.api.patch("/api/v1/namespaces/n-7", {"metadata": {"finalizers": ["tests.samara.dev/wait"]}})
     scene.operator()
-    scene.make(asked=EVERY)
+    scene.make(annotations=EVERY)
     scene.stage.api.delete("/api/v1/namespaces/n-7")
     scene.until_copied(*(name for name in names if name != "n-7"))
     scene.stage.namespace("later")
@@ -584,10 +587,10 @@ def test_rule_6_a_namespace_deleted_during_a_fan_out_delays_no_other(scene: Scen
 def test_rule_7_a_different_object_is_left_alone_reported_and_replaced_when_it_is_deleted(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     theirs = scene.make("b", **scene.data(value="theirs"))
-    scene.make(asked=to("a", "b"))
+    scene.make(annotations=to("a", "b"))
     scene.operator()
     scene.until_copied("a")
-    assert "b" in scene.until_told("Conflict").split()
+    assert "b" in scene.until_reported("Conflict").split()
     assert scene.get("b") == theirs
     scene.delete("b")
     scene.until_copied("b")
@@ -597,7 +600,7 @@ def test_rule_7_a_different_object_is_left_alone_reported_and_replaced_when_it_i
 def test_rule_7_an_identical_object_is_adopted_and_loses_only_the_marks_when_no_longer_wanted(scene: Scene) -> None:
     scene.stage.namespace("a")
     theirs = scene.make("a", metadata={"labels": {"theirs": "x"}})
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     assert metadata_of(scene.get("a") or {})["samara.dev/adopted"] == "true"
@@ -614,7 +617,7 @@ def test_rule_7_conflicts_overwrite_takes_a_different_object_over(scene: Scene, 
     scene.stage.expect.overwrite = True
     scene.stage.namespace("a")
     scene.make("a", **scene.data(value="theirs"))
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator({"conflicts": "overwrite"}) if where == "general" else scene.operator(conflicts="overwrite")
     scene.until_copied("a")
 
@@ -623,32 +626,32 @@ def test_rule_7_the_older_of_two_sources_wins_and_the_other_is_reported_until_th
     scene: Scene,
 ) -> None:
     scene.stage.namespace("a", "early")
-    first = scene.make(asked=to("a"), **scene.data(value="older"))["metadata"]["creationTimestamp"]
+    first = scene.make(annotations=to("a"), **scene.data(value="older"))["metadata"]["creationTimestamp"]
     annotations = to("a", "early")
 
     def is_younger() -> bool:
         """Creation times have whole seconds: recreates the object until its second is a later one."""
         scene.stage.api.gone(scene.path("early"))
         return bool(
-            scene.make("early", asked=annotations, **scene.data(value="other"))["metadata"]["creationTimestamp"]
+            scene.make("early", annotations=annotations, **scene.data(value="other"))["metadata"]["creationTimestamp"]
             != first
         )
 
     eventually(is_younger, every=0.2)
     scene.operator()
     scene.until_copied("a")
-    assert "team/db" in scene.until_told("Conflict", "early")
+    assert "team/db" in scene.until_reported("Conflict", "early")
     scene.delete("team")
     scene.until_copied("a", source="early")
 
 
 def test_rule_7_two_sources_that_name_each_others_namespace_leave_each_other_alone(scene: Scene) -> None:
     scene.stage.namespace("other")
-    mine = scene.make(asked=to("other"), **scene.data(value="mine"))
-    theirs = scene.make("other", asked=to("team"), **scene.data(value="theirs"))
+    mine = scene.make(annotations=to("other"), **scene.data(value="mine"))
+    theirs = scene.make("other", annotations=to("team"), **scene.data(value="theirs"))
     scene.operator()
-    scene.until_told("Conflict", "team")
-    scene.until_told("Conflict", "other")
+    scene.until_reported("Conflict", "team")
+    scene.until_reported("Conflict", "other")
     assert (scene.get("team"), scene.get("other")) == (mine, theirs)
 
 
@@ -669,7 +672,7 @@ def test_rule_7_two_sources_that_name_each_others_namespace_leave_each_other_alo
 )
 def test_rule_8_an_edited_copy_is_repaired_at_once_with_one_request(scene: Scene, edit: Json) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a"), metadata={"labels": {"team": "red"}})
+    scene.make(annotations=to("a"), metadata={"labels": {"team": "red"}})
     scene.operator()
     scene.until_copied("a")
     mark = scene.stage.audit.mark()
@@ -681,7 +684,7 @@ def test_rule_8_an_edited_copy_is_repaired_at_once_with_one_request(scene: Scene
 
 def test_rule_8_a_deleted_copy_is_recreated_at_once(scene: Scene) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a"))
+    scene.make(annotations=to("a"))
     scene.operator()
     scene.until_copied("a")
     scene.delete("a")
@@ -690,7 +693,7 @@ def test_rule_8_a_deleted_copy_is_recreated_at_once(scene: Scene) -> None:
 
 def test_rule_8_a_changed_source_updates_every_copy_including_removed_keys(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=to("a", "b"), **scene.data(value="1", old="1"))
+    scene.make(annotations=to("a", "b"), **scene.data(value="1", old="1"))
     scene.operator()
     scene.until_copied("a", "b")
     scene.edit("team", {"data": {**scene.data(value="2")["data"], "old": None}})
@@ -701,13 +704,13 @@ def test_rule_8_a_changed_source_updates_every_copy_including_removed_keys(scene
 
 def test_rule_8_a_changed_immutable_object_is_recreated_with_a_delete_by_uid_and_a_create(scene: Scene) -> None:
     scene.stage.namespace("a")
-    scene.make(asked=to("a"), immutable=True)
+    scene.make(annotations=to("a"), immutable=True)
     scene.operator()
     scene.until_copied("a")
     assert (scene.get("a") or {})["immutable"] is True
     uid, mark = (scene.get("a") or {})["metadata"]["uid"], scene.stage.audit.mark()
     scene.delete("team")
-    scene.make(asked=to("a"), immutable=True, **scene.data(value="2"))
+    scene.make(annotations=to("a"), immutable=True, **scene.data(value="2"))
     scene.until_copied("a")
     assert (scene.get("a") or {})["metadata"]["uid"] != uid
     assert [event.verb for event in until_recorded(lambda: scene.writes(mark), 2)] == ["delete", "create"]
@@ -716,12 +719,12 @@ def test_rule_8_a_changed_immutable_object_is_recreated_with_a_delete_by_uid_and
 def test_rule_8_a_changed_secret_type_is_recreated_with_a_delete_by_uid_and_a_create(secrets: Scene) -> None:
     secrets.stage.namespace("a")
     fields = {**secrets.data(username="u", password="p")}
-    secrets.make(asked=to("a"), **fields)
+    secrets.make(annotations=to("a"), **fields)
     secrets.operator()
     secrets.until_copied("a")
     uid, mark = (secrets.get("a") or {})["metadata"]["uid"], secrets.stage.audit.mark()
     secrets.delete("team")
-    secrets.make(asked=to("a"), type="kubernetes.io/basic-auth", **fields)
+    secrets.make(annotations=to("a"), type="kubernetes.io/basic-auth", **fields)
     secrets.until_copied("a")
     writes = until_recorded(lambda: secrets.writes(mark), 2)
     assert [event.verb for event in writes] == ["delete", "create"]
@@ -730,13 +733,13 @@ def test_rule_8_a_changed_secret_type_is_recreated_with_a_delete_by_uid_and_a_cr
 
 def test_rule_8_with_recreate_refuse_an_immutable_copy_stays_and_is_reported(config_maps: Scene) -> None:
     config_maps.stage.namespace("a")
-    config_maps.make(asked=to("a"), immutable=True)
+    config_maps.make(annotations=to("a"), immutable=True)
     config_maps.operator({"recreate": "refuse"})
     config_maps.until_copied("a")
     before = config_maps.get("a")
     config_maps.delete("team")
-    config_maps.make(asked=to("a"), immutable=True, **config_maps.data(value="2"))
-    assert "immutable" in config_maps.until_told("Refused")
+    config_maps.make(annotations=to("a"), immutable=True, **config_maps.data(value="2"))
+    assert "immutable" in config_maps.until_reported("Refused")
     assert config_maps.get("a") == before
 
 
@@ -744,7 +747,7 @@ def test_rule_8_a_copy_in_sync_causes_no_write_at_the_start_at_a_resync_or_when_
     scene: Scene,
 ) -> None:
     scene.stage.namespace("a", "b")
-    scene.make(asked=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
+    scene.make(annotations=EVERY, metadata={"labels": {"team": "red"}, "annotations": {"note": "n"}})
     first = scene.operator()
     scene.until_copied("a", "b", "default", "admin")
     first.stop()
@@ -760,7 +763,7 @@ def test_rule_8_a_copy_in_sync_causes_no_write_at_the_start_at_a_resync_or_when_
 
 def test_rule_9_type_generic_is_stored_literally_and_copied_literally(secrets: Scene) -> None:
     secrets.stage.namespace("a")
-    secrets.make(asked=to("a"), type="generic", stringData={"username": "admin"})
+    secrets.make(annotations=to("a"), type="generic", stringData={"username": "admin"})
     secrets.operator()
     secrets.until_copied("a")
     assert (secrets.get("a") or {})["type"] == "generic"
@@ -771,13 +774,13 @@ def test_rule_9_type_generic_is_stored_literally_and_copied_literally(secrets: S
 
 def test_the_key_of_the_proposal_is_refused_by_the_server_itself(scene: Scene) -> None:
     with pytest.raises(ApiFault, match="422"):
-        scene.make(asked={ASK: "namespaces", "openkruise.io/sync-to/namespaces": "a"})
+        scene.make(annotations={ASK: "namespaces", "openkruise.io/sync-to/namespaces": "a"})
 
 
 def test_an_object_of_just_under_one_mebibyte_is_copied_and_kept_in_sync(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     big = "x" * (2**20 - 64)
-    scene.make(asked=to("a", "b"), **scene.data(big=big))
+    scene.make(annotations=to("a", "b"), **scene.data(big=big))
     scene.operator()
     scene.until_copied("a", "b")
     scene.edit("a", {"data": {"big": base64.b64encode(b"0").decode()}})
@@ -788,9 +791,9 @@ def test_an_object_of_just_under_one_mebibyte_is_copied_and_kept_in_sync(scene: 
 def test_tokens_and_helm_releases_are_never_copied_but_reported(secrets: Scene, type_: str) -> None:
     secrets.stage.namespace("a")
     account = {"annotations": {"kubernetes.io/service-account.name": "default"}}
-    secrets.make(asked=EVERY, metadata=account, type=type_)
+    secrets.make(annotations=EVERY, metadata=account, type=type_)
     secrets.operator()
-    assert type_ in secrets.until_told("Refused")
+    assert type_ in secrets.until_reported("Refused")
     assert secrets.writes() == []
 
 
@@ -808,7 +811,7 @@ def test_the_certificates_that_the_cluster_keeps_in_every_namespace_are_never_ov
 def test_a_paused_source_is_not_served_and_a_namespace_that_ignores_gets_nothing_by_cluster(scene: Scene) -> None:
     scene.stage.namespace("a")
     scene.stage.namespace("b", samara_ignore="true")
-    scene.make(asked={**EVERY, "samara.dev/paused": "true"})
+    scene.make(annotations={**EVERY, "samara.dev/paused": "true"})
     scene.operator()
     assert scene.writes() == []
     scene.edit("team", {"metadata": {"annotations": {"samara.dev/paused": None}}})
@@ -819,11 +822,11 @@ def test_a_paused_source_is_not_served_and_a_namespace_that_ignores_gets_nothing
 def test_many_removals_at_once_are_held_and_reported_on_the_source(scene: Scene) -> None:
     names = [f"n-{number}" for number in range(12)]
     scene.stage.namespace(*names)
-    scene.make(asked=to(*names))
+    scene.make(annotations=to(*names))
     scene.operator()
     scene.until_copied(*names)
     scene.ask(to("n-0"))
-    assert "held by the brake" in scene.until_told("Held")
+    assert "held by the brake" in scene.until_reported("Held")
     assert sum(scene.get(name) is not None for name in names) >= len(names) - 5
     scene.ask(to(*names))
     scene.until_copied(*names)
@@ -832,7 +835,7 @@ def test_many_removals_at_once_are_held_and_reported_on_the_source(scene: Scene)
 def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene: Scene) -> None:
     scene.stage.namespace("a", "b")
     scene.make("b", **scene.data(value="theirs"))
-    scene.make(asked=EVERY)
+    scene.make(annotations=EVERY)
     scene.operator()
     scene.until_copied("a")
     scene.edit("a", {"data": None})
@@ -841,3 +844,18 @@ def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene:
     scene.until_gone("a")
     refused = [event for event in scene.stage.audit.ours() if event.code in (401, 403)]
     assert not [str(event) for event in refused if event.resource in USED]
+
+
+# Pauses
+
+
+def test_copies_of_a_request_that_ended_during_a_pause_are_deleted_when_the_pause_ends(secrets: Scene) -> None:
+    secrets.stage.namespace("a", "b")
+    secrets.make(asked=to("a", "b"))
+    secrets.operator(config={"resync": "0s"})
+    secrets.until_copied("a", "b")
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: "true"})
+    secrets.ask({})
+    never(lambda: secrets.get("a") is None, SETTLED)
+    secrets.stage.annotate(secrets.path("team"), {PAUSED: None})
+    secrets.until_gone("a", "b")

@@ -80,7 +80,7 @@ def is_served(stage: Stage) -> bool:
 
 @pytest.fixture
 def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
-    """A registered admission, and nothing of it afterwards."""
+    """A registered admission, which is removed afterwards."""
     a_namespace(stage, "ready", {TYPE: "root"})
     running = Webhooks(stage, registry=a_registry(), crds=(CRD_NAME,))
     try:
@@ -188,7 +188,7 @@ def test_removing_the_finalizer_is_allowed_and_it_is_not_added_again(stage: Stag
 
 
 def test_kubectl_explains_what_a_sub_namespace_is(stage: Stage, hooks: Webhooks) -> None:
-    assert "They win over inherited ones" in stage.explained("subnamespaces.spec.labels", "accurate.cybozu.com/v2")
+    assert "They override inherited ones" in stage.explained("subnamespaces.spec.labels", "accurate.cybozu.com/v2")
     meta = {"name": "lost", "labels": {PARENT: "nowhere"}}
     manifest = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     with pytest.raises(DevclusterError, match="namespace does not exist: nowhere"):
@@ -218,15 +218,15 @@ def test_without_a_webhook_server_a_namespace_that_has_gains_or_loses_our_label_
     a_namespace(stage, "p", {TYPE: "root"})
     a_namespace(stage, "worded", {word: value})
     hooks.kill()
-    deeds: list[Callable[[], Any]] = [
+    requests: list[Callable[[], Any]] = [
         lambda: a_namespace(stage, "new", {word: value}),
         lambda: label(stage, "plain", {word: value}),
         lambda: label(stage, "worded", {"team": "a"}),
         lambda: label(stage, "worded", {word: None}),
         lambda: stage.api.delete(f"{NAMESPACES}/worded"),
     ]
-    for deed in deeds:
-        assert 'failed calling webhook "namespaces.samara.dev"' in refused(stage, deed)
+    for request in requests:
+        assert 'failed calling webhook "namespaces.samara.dev"' in refused(stage, request)
 
 
 def test_without_a_webhook_server_a_terminating_object_can_be_finished(stage: Stage, hooks: Webhooks) -> None:
@@ -267,7 +267,7 @@ def of_version(version: str, name: str = "") -> str:
 
 
 def serve_every_version(stage: Stage) -> None:
-    """As a definition does that an earlier release has left."""
+    """The CRD of an earlier release does the same."""
     definition = stage.api.get(CRD_PATH)
     for version in definition["spec"]["versions"]:
         version["served"] = True

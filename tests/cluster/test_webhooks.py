@@ -113,7 +113,7 @@ AT_HOME = [
         "verbs": ["get", "watch", "update", "delete"],
     },
 ]
-"""All that admission needs: besides its own Secret, trials create in the operator's namespace, by dry runs."""
+"""The rights of admission: its own Secret, and dry-run creates in the operator's namespace."""
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ class Webhooks:
         self._registry = registry or a_registry()
         self._crds = crds
         self._codec = Codec(self._registry.managers)
-        self._cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
+        self._cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
         self.port = port or free_port()
         self.clock = Clock()
         self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)
@@ -167,7 +167,7 @@ class Webhooks:
         return self
 
     def sees(self, *namespaces: str) -> None:
-        """Shows it namespaces as they are now."""
+        """Puts the present namespaces into its cache."""
 
         async def put() -> None:
             for name in namespaces:
@@ -177,7 +177,7 @@ class Webhooks:
         self._in_loop(put())
 
     def close(self) -> None:
-        """Removes the webhooks, as a signal does first."""
+        """Removes the webhooks, as the operator does first after a signal."""
         assert self.admission is not None
         self._in_loop(self.admission.close())
 
@@ -189,8 +189,8 @@ class Webhooks:
             assert not self._thread.is_alive(), "the admission did not end"
             self._loop.close()
 
-    def _in_loop(self, deed: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(deed, self._loop).result(10)
+    def _in_loop(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
     async def _main(self) -> None:
         access = load(str(self.stage.kubeconfig(USER)), None, OWN, None, {}, Path("/"))
@@ -222,7 +222,7 @@ class Webhooks:
 
 @pytest.fixture
 def crd(stage: Stage) -> Iterator[None]:
-    """A kind of ours in two versions."""
+    """The CRD of a custom resource with two versions."""
     with defined(stage.cluster, json.dumps(CRD)):
         yield
 
@@ -237,7 +237,7 @@ def served(stage: Stage, version: str) -> bool:
 
 @pytest.fixture
 def hooks(stage: Stage, crd: None) -> Iterator[Webhooks]:
-    """A registered admission, and nothing of it afterwards."""
+    """A registered admission, which is removed afterwards."""
     stage.namespace("a")
     with registered(stage) as running:
         yield running
@@ -283,10 +283,10 @@ def a_thing(stage: Stage, version: str = "v1", name: str = "one", word: str = ""
     return stage.api.create(THINGS.replace("v1", version), body)
 
 
-def refused(stage: Stage, deed: Callable[[], Any]) -> str:
-    """The message of the refusal, empty where there was none."""
+def refused(stage: Stage, request: Callable[[], Any]) -> str:
+    """The message of the refusal, or an empty text."""
     try:
-        deed()
+        request()
     except ApiFault as fault:
         return f"{fault.status} {fault.body.get('reason')} {fault.body.get('message')}"
     return ""
@@ -370,7 +370,7 @@ def test_a_custom_resource_is_readable_and_validated_in_both_versions(stage: Sta
 
 def test_a_registered_webhook_is_not_written_again_and_is_restored_when_changed(stage: Stage, hooks: Webhooks) -> None:
     before = {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in (CONFIG, TLS)}
-    generation = stage.api.get(CRD_PATH)["metadata"]["generation"]  # its status is the server's to write
+    generation = stage.api.get(CRD_PATH)["metadata"]["generation"]  # only the server may write its status
     looked = len(stage.audit.events())
     eventually(lambda: len(stage.audit.events()) > looked + 12)
     assert {path: stage.api.get(path)["metadata"]["resourceVersion"] for path in before} == before
@@ -406,7 +406,7 @@ def test_a_rotation_of_all_certificates_causes_no_refused_call(stage: Stage, crd
         running.clock.ahead = 0
         eventually(lambda: stage.api.get(TLS)["data"]["tls.crt"] != first["tls.crt"])
         assert all_refused(stage)
-        running.kill()  # and all connections with it: the next ones meet the new certificate
+        running.kill()  # all connections are closed too, so new ones get the new certificate
         running = Webhooks(stage, port=running.port).start()
         assert all_refused(stage)
         assert stage.api.get(TLS)["data"]["ca.key"] != first["ca.key"]

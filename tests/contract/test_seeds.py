@@ -12,8 +12,8 @@ CODE = TESTS.parent / "src" / "samara"
 
 
 def test_every_fault_replaces_a_text_that_is_once_in_its_file() -> None:
-    found = {fault.title: (CODE / fault.path).read_text().count(fault.good) for fault in FAULTS}
-    assert {title: times for title, times in found.items() if times != 1} == {}
+    occurrences = {fault.title: (CODE / fault.path).read_text().count(fault.good) for fault in FAULTS}
+    assert {title: times for title, times in occurrences.items() if times != 1} == {}
 
 
 def test_every_fault_has_its_own_title_and_changes_something() -> None:

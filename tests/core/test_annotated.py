@@ -127,7 +127,7 @@ def test_every_served_kind_is_copied_as_that_kind_and_others_are_not_sources() -
     settle(world, RULES)
     assert at("a", "x", CONFIG_MAP) not in world.objects
     world.registry = Registry((TOY.source_type(),))
-    world.look([at("home", "x", CONFIG_MAP)])
+    world.fetch([at("home", "x", CONFIG_MAP)])
     settle(world, RULES)
     assert world.objects[at("a", "x", CONFIG_MAP)].content == config_map()
 

@@ -92,11 +92,11 @@ def test_exceptions_are_indexed_by_namespace() -> None:
     """Ten thousand slices must not look through ten thousand exceptions each."""
     other = at("a", "y")
     tally = counted(step(A, ReadFirst(A)), step(other, ReadFirst(other)), step(B, ReadFirst(B)), step(C, None))
-    assert {namespace: set(found) for namespace, found in tally.not_in_sync.items()} == {"a": {A, other}, "b": {B}}
+    assert {namespace: set(missing) for namespace, missing in tally.not_in_sync.items()} == {"a": {A, other}, "b": {B}}
     tally.mark_in_sync(A)
     tally.mark_in_sync(B)
     tally.mark_in_sync(C)
-    assert {namespace: set(found) for namespace, found in tally.not_in_sync.items()} == {"a": {other}}
+    assert {namespace: set(missing) for namespace, missing in tally.not_in_sync.items()} == {"a": {other}}
     assert figures(tally) == (4, 3, 1, 0)
 
 

@@ -1,4 +1,4 @@
-"""Special rules of a kind."""
+"""Rules of single kinds: which are denied, which fields are immutable, which belong to each object."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ DENIED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda each: str(each))
+@pytest.mark.parametrize(("kind", "denied"), DENIED, ids=lambda value: str(value))
 def test_kinds_that_grant_rights_are_denied(kind: Kind, denied: bool) -> None:
     assert is_refused(kind) is denied
 

@@ -10,8 +10,8 @@ from samara.core.selectors import Selector, parse_selector_json
 Json = dict[str, Any]
 
 
-def selector(found: Json | None) -> Selector:
-    made, faults = parse_selector_json(found)
+def selector(selector_json: Json | None) -> Selector:
+    made, faults = parse_selector_json(selector_json)
     assert faults == ()
     return made
 
@@ -42,15 +42,17 @@ MATCHES: list[tuple[Json | None, dict[str, str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "labels", "matched"), MATCHES)
-def test_all_requirements_must_hold(found: Json, labels: dict[str, str], matched: bool) -> None:
-    assert selector(found).matches(labels) is matched
+@pytest.mark.parametrize(("selector_json", "labels", "matched"), MATCHES)
+def test_all_requirements_must_hold(selector_json: Json, labels: dict[str, str], matched: bool) -> None:
+    assert selector(selector_json).matches(labels) is matched
 
 
-@pytest.mark.parametrize("found", [None, {}, {"matchLabels": {}}, {"matchLabels": None, "matchExpressions": []}])
-def test_a_selector_without_requirements_matches_everything(found: Json | None) -> None:
-    assert selector(found).requirements == ()
-    assert selector(found).matches({})
+@pytest.mark.parametrize(
+    "selector_json", [None, {}, {"matchLabels": {}}, {"matchLabels": None, "matchExpressions": []}]
+)
+def test_a_selector_without_requirements_matches_everything(selector_json: Json | None) -> None:
+    assert selector(selector_json).requirements == ()
+    assert selector(selector_json).matches({})
 
 
 WRONG: list[tuple[object, str]] = [
@@ -87,9 +89,9 @@ WRONG: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "fault"), WRONG)
-def test_a_fault_is_reported_with_its_field_path(found: object, fault: str) -> None:
-    assert [fault.message for fault in parse_selector_json(found).faults] == [fault]
+@pytest.mark.parametrize(("selector_json", "message"), WRONG)
+def test_a_fault_is_reported_with_its_field_path(selector_json: object, message: str) -> None:
+    assert [fault.message for fault in parse_selector_json(selector_json).faults] == [message]
 
 
 def test_all_faults_are_listed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support import toys
 from tests.support.settle import is_silent, plan_of, settle
-from tests.support.world import World, at, secret
+from tests.support.world import World, at, path, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ADOPTED, RELEASED
@@ -26,12 +26,12 @@ KEY = Key("secret-copy", SOURCE)
 MARKS: dict[str, Any] = {"labels": {FROM: "admin-x"}, "annotations": {ORIGIN: "admin/x"}}
 
 
-def a_world(asked: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
+def a_world(targets: str | None = "a", gone: str = "delete", registry: Registry | None = None) -> World:
     world = World(registry or toys.registry(gone))
     for name in ("admin", "a", "b", "c"):
         world.namespace(name)
-    if asked is not None:
-        world.put(SOURCE, secret("one"), annotations={TARGETS: asked})
+    if targets is not None:
+        world.put(SOURCE, secret("one"), annotations={TARGETS: targets})
     return world
 
 
@@ -42,7 +42,7 @@ def a_chain(world: World, value: str = "two", created: str = "2026") -> None:
 
 
 def a_fetch(world: World, namespace: str, created: str = "2026", into: str = "b") -> None:
-    world.outside["p"] = secret(f"from {namespace}")
+    world.outside[path("p")] = secret(f"from {namespace}")
     words = {toys.PATH: "p", toys.INTO: into}
     world.put(at(namespace, "x", toys.FETCH), annotations=words, created=created, finalizers=(toys.GUARD,))
     world.edit(world.namespace("b").ref, annotations={"samara.dev/accept-from": "*"})
@@ -84,7 +84,7 @@ def test_law_1_among_sources_of_the_same_age_the_first_by_namespace_wins() -> No
 def test_law_1_two_source_types_that_tie_in_everything_else_do_not_both_win() -> None:
     """Source types of one vocabulary have one rank."""
     for name in ("secret-copy:aaa", "secret-copy:zzz"):
-        twins = [replace(secret_copy.source_type(), name=each) for each in ("secret-copy:mmm", name)]
+        twins = [replace(secret_copy.source_type(), name=twin_name) for twin_name in ("secret-copy:mmm", name)]
         world = a_world("b", registry=Registry(tuple(twins)))
         keys = [Key(twin.name, SOURCE) for twin in twins]
         blocked = [bool(plan_of(key, world, RULES).blocked) for key in keys]
@@ -287,7 +287,7 @@ def test_a_source_without_content_does_not_keep_the_copy_of_a_deleted_source() -
     world = a_world("b")
     settle(world)
     a_fetch(world, "a")
-    world.outside["p"] = None
+    world.outside[path("p")] = None
     world.delete(SOURCE)
     settle(world)
     assert at("b", "x") not in world.objects
@@ -317,10 +317,28 @@ def test_kinds_and_metadata_keys_of_a_registry_are_those_of_its_source_types() -
     assert registry["chain"].kinds == (SECRET,)
 
 
-def test_a_kept_orphan_is_not_taken_over_by_a_vocabulary_that_comes_later() -> None:
+def test_a_kept_orphan_becomes_a_copy_of_the_next_source_and_goes_with_it() -> None:
+    """What Samara made is never adopted: without its source it would stay for good, like an object of people."""
     world = a_world("b", gone="keep")
     settle(world)
-    a_chain(world)
+    a_chain(world, "one")
     world.delete(SOURCE)
-    assert settle(world) == []
-    assert "one" in has(world, "b")
+    settle(world)
+    assert {ADOPTED, ORIGIN}.isdisjoint(world.objects[at("b", "x")].annotations)
+    world.delete(at("a", "x"))
+    settle(world)
+    assert at("b", "x") not in world.objects
+
+
+def test_an_adopted_object_that_had_to_be_recreated_is_deleted_with_its_source() -> None:
+    world = a_world("a")
+    world.put(at("a", "x"), secret("one"))
+    settle(world)
+    assert world.objects[at("a", "x")].annotations[ADOPTED] == "true"
+    world.delete(SOURCE)
+    world.put(SOURCE, secret("one", "kubernetes.io/tls"), annotations={TARGETS: "a"})
+    settle(world)
+    assert ADOPTED not in world.objects[at("a", "x")].annotations
+    world.delete(SOURCE)
+    settle(world)
+    assert at("a", "x") not in world.objects

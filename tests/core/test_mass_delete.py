@@ -1,10 +1,10 @@
-"""Are these too many deletes at once?"""
+"""When the mass-delete limit is exceeded."""
 
 import pytest
 
 from samara.core.mass_delete import MassDeleteLimit, exceeds_limit
 
-CASES = [
+LIMITS = [
     (0, 50, 100, False),  # not more than `most`
     (0, 51, 100, True),
     (0, 51, 1000, False),  # not more than `percent` of the total
@@ -18,9 +18,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("gone", "asked", "has", "held"), CASES)
-def test_deletes_are_held_beyond_both_limits(gone: int, asked: int, has: int, held: bool) -> None:
-    assert exceeds_limit(MassDeleteLimit(), gone, asked, has) is held
+@pytest.mark.parametrize(("gone", "requested", "has", "held"), LIMITS)
+def test_deletes_are_held_beyond_both_limits(gone: int, requested: int, has: int, held: bool) -> None:
+    assert exceeds_limit(MassDeleteLimit(), gone, requested, has) is held
 
 
 def test_deletes_of_single_slices_are_held_like_those_of_a_complete_plan() -> None:

@@ -16,7 +16,7 @@ OURS = OwnerReference("toys.dev/v1", "Maker", "m", "u", controller=True, block_o
 THEIRS = OwnerReference("v1", "Pod", "p", "u-pod")
 
 
-def test_a_recreated_copy_stays_adopted_and_keeps_the_metadata_of_others() -> None:
+def test_a_recreated_copy_is_no_longer_adopted_and_keeps_the_metadata_of_others() -> None:
     live = Object(
         at("a", "x"),
         "u",
@@ -27,7 +27,7 @@ def test_a_recreated_copy_stays_adopted_and_keeps_the_metadata_of_others() -> No
         managed_keys=frozenset({ManagedKey(FIELD_MANAGER, ANNOTATIONS, MARK)}),
     )
     template, foreign = split_foreign_metadata(Template(secret(), {}, {MARK: "home"}), live, OWNERSHIP)
-    assert template.annotations == {MARK: "home", ADOPTED: "true"}
+    assert template.annotations == {MARK: "home"}
     assert foreign == {LABELS: {"theirs": "1"}, ANNOTATIONS: {"note": "mine"}}
 
 

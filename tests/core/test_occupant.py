@@ -15,6 +15,7 @@ from samara.core.desired import Adopt, Copy, Desired, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, Key, Object, OwnerReference, Ref, namespace_ref
 from samara.core.occupant import Occupant, Target
+from samara.core.ownership import ByMark
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.rules import decide
@@ -73,7 +74,7 @@ def an_object(
         labels={**marked.get("labels", {}), **(labels or {})},
         annotations={**marked.get("annotations", {}), **(annotations or {})},
     )
-    world.look([PLACE])
+    world.fetch([PLACE])
     return live
 
 
@@ -103,6 +104,13 @@ def keep(world: World, key: Key) -> None:
 def ask_for_consent(world: World, key: Key) -> None:
     """Sources of this type need the consent of a namespace, and no namespace gives it."""
     change(world, key, policy=Policy(needs_consent=True))
+
+
+def replaces_original(world: World, key: Key) -> None:
+    """The copies that the field manager `original` marked count as Samara's."""
+    ownership = world.registry[key.source_type].ownership
+    assert isinstance(ownership, ByMark)
+    change(world, key, ownership=replace(ownership, managers=frozenset({FIELD_MANAGER, "original"})))
 
 
 def change(world: World, key: Key, **changes: Any) -> None:
@@ -209,8 +217,9 @@ def test_row_5_the_kept_orphan_of_a_lower_vocabulary_is_taken_over() -> None:
 
 def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
     world = a_world()
+    replaces_original(world, SYNC)
     later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
-    an_object(world, SYNCED)
+    an_object(world, SYNCED, "original")
     world.delete(SYNC.source)
     keep(world, SYNC)
     assert occupant(world, Key("sync-to", later.ref)) is Occupant.OURS
@@ -218,7 +227,8 @@ def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
 
 def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
     world = a_world()
-    an_object(world, COPIED)
+    replaces_original(world, COPY)
+    an_object(world, COPIED, "original")
     world.edit(COPY.source, finalizers=("somebody/else",), deleting=True)
     keep(world, COPY)
     assert target(world, SYNC).winner == COPY
@@ -228,11 +238,22 @@ def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])
-def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_left_alone(gone: str) -> None:
+def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_taken_over(gone: str) -> None:
     world = a_world(gone=gone)
     an_object(world, COPIED)
     world.delete(COPY.source)
-    assert occupant(world, SYNC) is (Occupant.FOREIGN if gone == "keep" else Occupant.OURS)
+    assert occupant(world, SYNC) is Occupant.OURS
+    assert rule(world, SYNC) == "drifted"
+
+
+@pytest.mark.parametrize("by", [FIELD_MANAGER, "original"])
+def test_row_5_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone(by: str) -> None:
+    """The original may still serve it: two controllers on one object fight."""
+    world = a_world()
+    replaces_original(world, COPY)
+    an_object(world, COPIED, by)
+    world.delete(COPY.source)
+    assert occupant(world, SYNC) is (Occupant.OURS if by == FIELD_MANAGER else Occupant.FOREIGN)
 
 
 def test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours() -> None:
@@ -274,28 +295,28 @@ def test_row_6_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution()
     assert rule(world, COPY) == "replaceable"
 
 
-def test_row_7_a_copy_of_a_source_that_comes_first_is_held() -> None:
+def test_row_7_a_copy_of_a_source_that_comes_first_stays_that_sources() -> None:
     world = a_world()
     an_object(world, DISTRIBUTED, owners=owned(world))
-    assert occupant(world, SYNC) is Occupant.HELD
+    assert occupant(world, SYNC) is Occupant.OF_ANOTHER_SOURCE
 
 
-def test_row_7_a_copy_of_a_paused_source_is_held() -> None:
+def test_row_7_a_copy_of_a_paused_source_stays_that_sources() -> None:
     world = a_world(paused=True, copied_to="b")
     an_object(world, SYNCED)
-    assert occupant(world, DISTRIBUTION) is Occupant.HELD
+    assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
     world.edit(DISTRIBUTION.source, annotations={})
-    assert rule(world, DISTRIBUTION) == "held"
+    assert rule(world, DISTRIBUTION) == "other-source"
 
 
-def test_row_7_an_adopted_object_is_held() -> None:
+def test_row_7_an_adopted_object_stays_that_of_its_source() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
-    assert occupant(world, DISTRIBUTION) is Occupant.HELD
-    assert rule(world, DISTRIBUTION) == "held"
+    assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
+    assert rule(world, DISTRIBUTION) == "other-source"
 
 
-def test_a_held_copy_is_reported_with_the_source_that_it_was_made_for() -> None:
+def test_a_copy_of_another_source_is_reported_with_the_source_that_it_was_made_for() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
     outcome, _ = decide(context(world, DISTRIBUTION), desired_copy())
@@ -355,9 +376,18 @@ def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
     assert occupant(world, key) is Occupant.FOREIGN
 
 
-def test_row_9_a_copy_that_another_field_manager_marked_is_not_a_source_although_its_chain_continues() -> None:
+def test_row_8_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source() -> None:
     world = a_world()
     an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
+    chained = Key(accurate.NAME, PLACE)
+    assert chained in world.registry.sources(world.objects[PLACE], world)
+    assert occupant(world, COPY) is Occupant.SOURCE
+    assert rule(world, COPY) == "is-a-source"
+
+
+def test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues() -> None:
+    world = a_world()
+    an_object(world, annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE, ADOPTED: "true"})
     chained = Key(accurate.NAME, PLACE)
     assert chained in world.registry.sources(world.objects[PLACE], world)
     assert occupant(world, COPY) is Occupant.FOREIGN
@@ -419,7 +449,7 @@ def test_an_object_that_is_no_longer_a_source_does_not_keep_its_copy() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.edit(COPY.source, annotations={})
-    world.look([COPY.source])
+    world.fetch([COPY.source])
     keep(world, COPY)
     assert target(world, SYNC).winner is None
 

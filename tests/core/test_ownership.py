@@ -1,4 +1,4 @@
-"""Where an owner reference names the source, nothing else makes an object ours; and how far each claim is believed."""
+"""Ownership by owner reference, and which proofs each ownership accepts."""
 
 from __future__ import annotations
 

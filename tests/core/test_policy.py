@@ -1,12 +1,15 @@
-"""May this source have a copy there?"""
+"""Whether the policy allows a source to have a copy at an address."""
+
+from typing import Any
 
 import pytest
+from tests.support import toys
 from tests.support.world import Words, World, at, secret
 
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, Object, namespace_ref
-from samara.core.policy import ClusterPolicy, accepts, paused_at, refusal
+from samara.core.policy import ClusterPolicy, accepts, control_faults, is_ignored, is_paused, paused_at, refusal
 from samara.core.registry import Registry
 from samara.core.source_type import Policy, Protected
 
@@ -78,9 +81,11 @@ def test_a_denied_kind_is_refused_unless_the_administrator_lists_kinds() -> None
     assert reason(wanted(kind=role), policy=Policy(any_kind=True)) == "allowed"
 
 
-def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten() -> None:
-    copy = Copy(at("a", "kube-root-ca.crt", CONFIG_MAP), Template(secret()), by_name=True)
+@pytest.mark.parametrize("name", ["kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.crt"])
+def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_overwritten(name: str) -> None:
+    copy = Copy(at("a", name, CONFIG_MAP), Template(secret()), by_name=True)
     assert reason(copy, policy=Policy(Protected.ALLOW, any_kind=True)) == "refused"
+    assert reason(copy._replace(ref=at("a", name)), policy=Policy(Protected.ALLOW)) == "allowed"
 
 
 def test_a_denied_type_is_refused_even_if_any_kind_is_allowed() -> None:
@@ -142,3 +147,33 @@ CONSENTS = [
 @pytest.mark.parametrize(("consent", "accepted"), CONSENTS)
 def test_consent_names_a_namespace_an_object_or_everything(consent: str, accepted: bool) -> None:
     assert accepts(consent, SOURCE) is accepted
+
+
+# Values of control keys
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    ("value", "pauses", "ignores"),
+    [("true", True, True), ("false", False, False), ("yes", True, False), ("", True, False), ("True", True, False)],
+)
+def test_an_unknown_value_pauses_and_does_not_ignore(where: str, value: str, pauses: bool, ignores: bool) -> None:
+    """A misspelt value must not fail to stop us."""
+    world = World(toys.registry())
+    namespace = world.namespace("a", **{where: {PAUSED: value, IGNORE: value}})
+    assert (is_paused(namespace), is_ignored(namespace)) == (pauses, ignores)
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_values_of_control_keys_other_than_true_and_false_are_faults(where: str) -> None:
+    world = World(toys.registry())
+    namespace = world.namespace("a", **{where: {PAUSED: "yes", IGNORE: "no"}})
+    assert [fault.message for fault in control_faults(namespace)] == [
+        "samara.dev/paused is 'yes', expected 'true' or 'false'; it pauses until then",
+        "samara.dev/ignore is 'no', expected 'true' or 'false'; it does not count",
+    ]
+    known = world.namespace("b", **{where: {PAUSED: "true", IGNORE: "false"}})
+    assert control_faults(known) == ()
+    words: dict[str, Any] = {where: {PAUSED: "yes", IGNORE: "no"}}
+    source = world.put(at("a", "x"), **words)
+    assert [fault.field for fault in control_faults(source)] == [PAUSED], "lint says that ignore does nothing there"

@@ -17,11 +17,11 @@ SOURCE = at("admin", "x")
 KEY = Key("secret-copy", SOURCE)
 
 
-def a_world(asked: str = "") -> World:
+def a_world(targets: str = "") -> World:
     world = World(toys.registry())
     for name in ("admin", "a", "b"):
         world.namespace(name)
-    world.put(SOURCE, secret(), annotations={TARGETS: asked})
+    world.put(SOURCE, secret(), annotations={TARGETS: targets})
     return world
 
 

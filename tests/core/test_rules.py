@@ -11,7 +11,7 @@ from tests.support import toys
 from tests.support.server import perform
 from tests.support.settle import plan_of
 from tests.support.toys import unaffected
-from tests.support.world import World, at, secret
+from tests.support.world import World, at, path, secret
 
 from samara.core import rules
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Mode, Overlay, Template, Unavailable
@@ -262,7 +262,7 @@ def test_a_different_object_is_a_conflict(adopt: Adopt) -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_never_adopts_no_object_even_if_identical() -> None:
+def test_with_adopt_never_an_identical_object_is_a_conflict() -> None:
     world = a_world(a_source_type(a_copy(adopt=Adopt.NEVER)))
     theirs(world)
     assert blocked_by(world) == "conflict"
@@ -525,11 +525,12 @@ def test_a_paused_source_gets_no_finalizer_and_keeps_an_existing_one() -> None:
 
 
 def test_a_missing_read_is_requested_and_nothing_else_is_planned() -> None:
-    world = a_world(a_source_type(desired=Desired(reads=("p", "q"))))
+    reads = (path("p"), path("q"))
+    world = a_world(a_source_type(desired=Desired(reads=reads)))
     ours(world)
-    world.values["p"] = "read"
-    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=("p", "q"))
-    world.values["q"] = "read"
+    world.values[path("p")] = "read"
+    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=reads)
+    world.values[path("q")] = "read"
     assert isinstance(write_of(world), Delete)
 
 
@@ -539,7 +540,7 @@ def test_a_released_object_is_treated_as_foreign() -> None:
     assert blocked_by(world) == "conflict"
 
 
-def test_no_value_is_shown() -> None:
+def test_no_secret_value_is_in_the_repr_of_a_plan() -> None:
     world = a_world()
     ours(world, secret("canary"), annotations={MARK: "home", "note": "canary"})
     planned = plan_of(KEY, world, RULES)
@@ -561,7 +562,8 @@ def test_every_blocked_address_is_still_desired() -> None:
 NAMES = [
     *("excluded", "paused", "no-namespace", "terminating", "namespace-paused", "refused", "outranked"),
     *("not-read-yet", "deleting", "create-only", "content-unavailable"),
-    *("missing", "in-sync", "drifted", "predecessor", "replaceable", "held"),
+    *("missing", "in-sync", "holder-unconfirmed", "definition-deleted"),
+    *("drifted", "predecessor", "replaceable", "other-source"),
     *("is-a-source", "identical", "overwrite", "foreign"),
 ]
 UNWANTED_NAMES = [
@@ -597,7 +599,7 @@ def rule_at(world: World, policy: ClusterPolicy = RULES, ref: Ref = A, key: Key 
 
 
 def read(world: World) -> None:
-    world.look([A])
+    world.fetch([A])
 
 
 def pause(world: World) -> None:
@@ -699,10 +701,10 @@ OCCUPIED: list[tuple[str, Adopt, Callable[[World], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "adopt", "deed"), OCCUPIED)
-def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, deed: Callable[[World], object]) -> None:
+@pytest.mark.parametrize(("name", "adopt", "prepare"), OCCUPIED)
+def test_each_occupant_leads_to_its_rule(name: str, adopt: Adopt, prepare: Callable[[World], object]) -> None:
     world = a_world(a_source_type(a_copy(adopt=adopt)))
-    deed(world)
+    prepare(world)
     read(world)
     assert rule_at(world) == name
 
@@ -766,3 +768,11 @@ def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
     world = a_world(replace(a_source_type(), ownership=trusting), replace(a_source_type(a_copy()), name="next"))
     world.put(A, secret(), "another-client", annotations={MARK: "home"})
     assert rule_at(world) == "not-desired"
+
+
+def test_a_source_with_an_unknown_value_of_paused_is_paused_and_says_so() -> None:
+    world = a_world()
+    world.edit(SOURCE, annotations={"toy/ask": "yes", PAUSED: "yes"})
+    planned = plan_of(KEY, world, RULES)
+    assert [blocked.reason for blocked in planned.blocked] == ["held"]
+    assert [(fault.reason, fault.field) for fault in planned.faults] == [("Invalid", PAUSED)]

@@ -131,6 +131,8 @@ PARSED = [
     ("a in (b)", (Requirement("a", "In", frozenset({"b"})),)),
     ("a notin (b,c)", (Requirement("a", "NotIn", frozenset({"b", "c"})),)),
     ("a notin(b)", (Requirement("a", "NotIn", frozenset({"b"})),)),
+    ("a>1", (Requirement("a", "Gt", frozenset({"1"})),)),
+    ("a < 10", (Requirement("a", "Lt", frozenset({"10"})),)),
     (
         "example.com/a=b,c!=d,e,!f,g in (h,i)",
         (
@@ -155,7 +157,35 @@ def test_a_selector_is_read_as_kubectl_writes_it(text: str, requirements: tuple[
     [
         *("a b", "a=b c", "a=b=c", "a===b", "=b", "!", "!!a", "!a=b", "-a", "a=-b", "Not_A_Prefix/x=y"),
         *("a in b", "a in (b", "a in (b,c", "a in b,c)", "a in (b)c", "a in (b) c", "a in (b))", "(a", "a in ((b))"),
+        *("a>b", "a>", ">1", "a>1 2", "a>=1", "a>1<2", "a>-1", "!a>1", "a>1=b"),
     ],
 )
 def test_an_invalid_selector_is_a_fault(text: str) -> None:
     assert parse_selector(text).faults
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a, b c", "a label key was expected, found 'b c'"),
+        ("a in (b, c d)", "a label value was expected, found 'c d'"),
+        ("a > high", "an integer was expected, found 'high'"),
+    ],
+)
+def test_a_fault_quotes_what_the_author_of_the_annotation_wrote(text: str, message: str) -> None:
+    (fault,) = parse_selector(text).faults
+    assert fault.message == message
+    below = fault.below("example.com/to")
+    assert (below.field, below.message) == ("example.com/to", f"example.com/to: {message}")
+    assert [mistake.field for mistake in below.mistakes] == ["example.com/to"]
+
+
+@pytest.mark.parametrize(
+    ("text", "matched"),
+    [("a>1", {"2", "10", "0003"}), ("a<10", {"1", "2", "0003"}), ("a>999", set()), ("a<1", set())],
+)
+def test_numbers_are_compared_as_numbers_and_other_labels_do_not_match(text: str, matched: set[str]) -> None:
+    selector = parse_selector(text).selector
+    values = ("1", "2", "10", "0003", "high", "", "1.5", "9" * 30)
+    assert {value for value in values if selector.matches({"a": value})} == matched
+    assert not selector.matches({})

@@ -86,7 +86,7 @@ def check_field_managers(write: Write, before: Object, after: Object) -> None:
 
 
 def check_purpose(world: World, write: Write, source_type: SourceType, after: Object) -> None:
-    """True if a plan after the write does not need it again."""
+    """Asserts that a plan after the write would not need it again."""
     match write:
         case Create(copy=copy) | Update(copy=copy) | Recreate(copy=copy):
             assert is_in_sync(copy.template, after, source_type.ownership, world)
@@ -111,7 +111,7 @@ def check_purpose(world: World, write: Write, source_type: SourceType, after: Ob
 def test_every_write_leads_to_its_planned_state_with_the_right_field_managers(
     world: World, rules: ClusterPolicy
 ) -> None:
-    world.meddled = ""
+    world.mutated = ""
     settle(world, rules, check=check)
 
 

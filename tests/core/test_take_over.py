@@ -476,7 +476,7 @@ def test_a_distribution_with_an_invalid_spec_keeps_its_copies(adopt: Adopt) -> N
 @pytest.mark.parametrize("finalizers", [(), (fishysecret.FINALIZER,)])
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_copy_is_kept_until_the_next_source_has_read_its_values(finalizers: tuple[str, ...], backwards: bool) -> None:
-    """Else the application would be without a Secret for a while, and the metadata that others set would be lost."""
+    """Otherwise the application would have no Secret for a while, and metadata of others would be lost."""
     world = a_world()
     world.outside[path("/p")] = SecretReading(b"one", "2026-11-15T10:00:00Z")
     spec = {"target": {"namespace": "b", "name": "x"}, "data": [{"secretPath": "/p", "secretKeyName": "key"}]}
@@ -495,3 +495,45 @@ def test_a_copy_is_deleted_if_the_next_source_cannot_read_its_values() -> None:
     left = world.put(at("b", "x"), secret(), "samara", annotations={toys.CHAINED: "a"})
     settle(world)
     assert left.ref not in world.objects
+
+
+def pause(world: World, key: Key, paused: bool = True) -> None:
+    source = world.objects[key.source]
+    rest = {name: value for name, value in source.annotations.items() if name != PAUSED}
+    world.edit(key.source, annotations={**rest, **({PAUSED: "true"} if paused else {})})
+
+
+def test_a_paused_source_without_a_copy_leaves_the_address_to_others() -> None:
+    world = a_world()
+    ask(world)
+    pause(world, SYNC)
+    ask(world, "c", created="2026")
+    settle(world)
+    assert holder(world) == LATER
+    pause(world, SYNC, paused=False)
+    settle(world)
+    assert holder(world) == SYNC
+
+
+def test_a_paused_source_keeps_the_copy_that_it_has() -> None:
+    world = a_world()
+    ask(world)
+    settle(world)
+    pause(world, SYNC)
+    ask(world, "c", created="2026")
+    settle(world)
+    assert holder(world) == SYNC
+    assert [blocked.reason for blocked in plan_of(LATER, world, RULES).blocked] == ["conflict"]
+
+
+def test_the_source_after_a_paused_one_inherits_a_copy() -> None:
+    world = a_world()
+    ask(world, created="2024")
+    settle(world)
+    ask(world, "admin", created="2025")
+    pause(world, Key("sync-to", at("admin", "x")))
+    ask(world, "c", created="2026")
+    made = world.objects[PLACE].uid
+    world.delete(SYNC.source)
+    settle(world, order=lambda keys: sorted(keys, key=lambda key: key.source != SYNC.source))
+    assert (holder(world), world.objects[PLACE].uid) == (LATER, made)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from tests.support import toys
 from tests.support.settle import plan_of, settle
-from tests.support.world import World, at, content, secret
+from tests.support.world import World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, IsGone
-from samara.core.writes import Delete, Plan, SetFinalizer, Write, WriteStatus
+from samara.core.writes import Delete, Plan, SetFinalizer, Update, Write, WriteStatus
 from samara.vocabularies import sync_to
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 
 RULES = ClusterPolicy()
 FETCH = at("a", "x", toys.FETCH)
 KEY = Key("fetch", FETCH)
-ASKED = CrdExists(toys.FETCH)
+DEFINITION_QUERY = CrdExists(toys.FETCH)
 COPIES = {at("a", "x"), at("b", "x")}
 
 
@@ -28,7 +28,7 @@ def a_world() -> World:
     world = World(toys.full_registry())
     for name in ("a", "b"):
         world.namespace(name, annotations={ACCEPT: "*"})
-    world.outside["p"] = secret("fetched")
+    world.outside[path("p")] = secret("fetched")
     world.put(FETCH, annotations={toys.PATH: "p", toys.INTO: "a,b"})
     settle(world)
     assert {ref for ref in world.objects if ref.kind == SECRET} == COPIES
@@ -43,13 +43,13 @@ def done(world: World) -> list[Write]:
 def test_the_definition_is_read_before_a_deleted_custom_resource_has_an_effect() -> None:
     world = a_world()
     world.delete(FETCH)
-    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
+    assert plan(KEY, world, world.registry, RULES) == Plan(ready=False, reads=(DEFINITION_QUERY,))
 
 
 def test_a_plan_of_one_namespace_reads_the_definition_too() -> None:
     world = a_world()
     world.delete(FETCH)
-    assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(ASKED,))
+    assert plan(KEY.in_namespace("a"), world, world.registry, RULES) == Plan(ready=False, reads=(DEFINITION_QUERY,))
 
 
 def test_an_existing_custom_resource_needs_no_read_of_its_definition() -> None:
@@ -126,3 +126,52 @@ def test_fault_44_a_source_missing_from_a_list_counts_as_deleted_only_if_a_read_
     world.values |= {CrdExists(kind): True, IsGone(source): absent}
     planned = plan(Key("resource-distribution", source), world, world.registry, RULES)
     assert [type(write) for write in planned.writes] == ([Delete] if absent else [])
+
+
+def with_a_rival(world: World, gone: bool = False) -> Key:
+    """A source of sync-to that wants the Secret `b/x` of the custom resource, which is being deleted or is gone."""
+    rival = world.put(at("c", "x"), secret("synced"), annotations={sync_to.SYNC_TO: "cluster"})
+    if gone:
+        del world.objects[FETCH]
+    else:
+        world.delete(FETCH)
+    return Key("sync-to", rival.ref)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["deleting", "gone"])
+def test_the_definition_is_read_before_another_source_takes_a_copy_of_a_deleted_custom_resource(gone: bool) -> None:
+    world = a_world()
+    key = with_a_rival(world, gone).in_namespace("b")
+    planned = plan(key, world, world.registry, RULES)
+    assert planned.writes == ()
+    assert planned.queries == ((DEFINITION_QUERY, IsGone(FETCH)) if gone else (DEFINITION_QUERY,))
+    world.values |= {DEFINITION_QUERY: True, IsGone(FETCH): True}
+    assert [type(write) for write in plan(key, world, world.registry, RULES).writes] == [Update]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["deleting", "gone"])
+def test_a_deleted_definition_hands_no_copy_to_another_source(gone: bool) -> None:
+    world = a_world()
+    world.revoked.add(toys.FETCH)
+    key = with_a_rival(world, gone)
+    before = {ref: world.objects[ref] for ref in COPIES}
+    settle(world)
+    assert {ref: world.objects[ref] for ref in COPIES} == before
+    (blocked,) = [blocked for blocked in plan_of(key, world, RULES).blocked if blocked.ref == at("b", "x")]
+    assert (blocked.reason, str(KEY) in blocked.message) == ("conflict", True)
+
+
+def test_a_custom_resource_that_only_a_list_missed_keeps_its_copies() -> None:
+    world = a_world()
+    key = with_a_rival(world, gone=True)
+    world.values |= {DEFINITION_QUERY: True, IsGone(FETCH): False}
+    assert [write.ref for write in plan(key.in_namespace("b"), world, world.registry, RULES).writes] == []
+
+
+def test_a_forged_mark_of_a_custom_resource_that_never_was_reads_nothing() -> None:
+    world = a_world()
+    world.delete(FETCH)
+    settle(world)
+    world.put(at("b", "x"), secret(), annotations={toys.FETCHED: "nobody"})
+    rival = world.put(at("c", "x"), secret("synced"), annotations={sync_to.SYNC_TO: "cluster"})
+    assert plan(Key("sync-to", rival.ref, "b"), world, world.registry, RULES).queries == ()

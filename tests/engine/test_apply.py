@@ -1,4 +1,4 @@
-"""What is sent for each write, in which order, and what each error means for it."""
+"""The requests of each write, in their order, and the result of each error."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_cache, a_copy, a_key, an_object, create
 from tests.kube.scripted import Answer, Seen, access, cuts, refuses, says, serving
 from tests.support import toys
+from tests.support.samples import a_cache, a_copy, a_key, an_object, create
 from tests.support.world import content, secret
 
 from samara.core.desired import Copy, Template
@@ -19,7 +19,7 @@ from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
-from samara.engine.apply import Applier, Outcome, Result
+from samara.engine.apply import Applier, Ending, Result
 from samara.engine.process import FaultPoints
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
@@ -57,7 +57,7 @@ NEW = Copy(HAVE.ref, Template(secret("new"), {"l": "1"}, dict(HAVE.annotations))
 def test_a_create_is_one_post_that_overwrites_nothing() -> None:
     result, (seen,), _ = performed(create("a"), says(STORED))
 
-    assert (result.outcome, result.version) == (Outcome.DONE, 50)
+    assert (result.ending, result.version) == (Ending.DONE, 50)
     assert (seen.method, seen.path) == ("POST", "/api/v1/namespaces/a/secrets")
     assert seen.query == OUR_WRITES
     assert "resourceVersion" not in seen.json["metadata"]
@@ -67,7 +67,7 @@ def test_an_update_requires_the_planned_version() -> None:
     theirs = replace(HAVE, labels={"theirs": "kept"})
     result, (seen,), _ = performed(Update(a_key(), HAVE.ref, NEW, theirs, "differs"), says(STORED))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (seen.method, seen.query) == ("PUT", OUR_WRITES)
     meta = seen.json["metadata"]
     assert (meta["uid"], meta["resourceVersion"]) == (HAVE.uid, "40")
@@ -85,7 +85,7 @@ def an_account(**fields: Any) -> dict[str, Any]:
 
 
 def replaced(read: dict[str, Any]) -> tuple[Result, list[Seen]]:
-    """Replaces a copy of a ServiceAccount that reads so at the moment."""
+    """Replaces a copy of a ServiceAccount that has these fields now."""
     have = an_object(Ref(SERVICE_ACCOUNT, "a", "web"), 40, uid="u")
     copy = Copy(have.ref, Template(content(imagePullSecrets=[{"name": "registry"}])))
 
@@ -103,7 +103,7 @@ def test_a_replaced_service_account_keeps_what_controllers_gave_it() -> None:
     given = {"name": "web-dockercfg-x7k2p"}
     result, (read, seen) = replaced(an_account(secrets=[given], imagePullSecrets=[given, {"name": "stale"}]))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (read.method, seen.method, seen.path) == ("GET", "PUT", read.path)
     assert seen.json["metadata"]["resourceVersion"] == "40"
     assert (seen.json["secrets"], seen.json["imagePullSecrets"]) == ([given], [{"name": "registry"}, given])
@@ -119,7 +119,7 @@ def test_a_replaced_service_account_gets_no_fields_that_it_lacked() -> None:
 def test_a_delete_names_uid_and_version_and_leaves_a_tombstone() -> None:
     result, (seen,), cache = performed(Delete(a_key(), HAVE.ref, HAVE), GONE)
 
-    assert (result.outcome, result.version) == (Outcome.DONE, None)
+    assert (result.ending, result.version) == (Ending.DONE, None)
     assert seen.method == "DELETE"
     assert seen.json["preconditions"] == {"uid": HAVE.uid, "resourceVersion": "40"}
     assert cache.put(replace(HAVE, resource_version=99)) is None
@@ -129,14 +129,14 @@ def test_a_delete_delayed_by_a_finalizer_leaves_a_terminating_object() -> None:
     held = {**STORED, "kind": "Secret", "metadata": {**STORED["metadata"], "deletionTimestamp": "2026-11-15T10:00:00Z"}}  # type: ignore[dict-item]
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), says(held))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert cache.put(replace(HAVE, resource_version=99)) is not None
 
 
 def test_deleting_a_missing_object_succeeds() -> None:
     result, _, cache = performed(Delete(a_key(), HAVE.ref, HAVE), refuses(404, "NotFound"))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert cache.get(HAVE.ref) is None
 
 
@@ -144,33 +144,33 @@ def test_a_recreate_deletes_only_after_a_dry_run_of_the_create() -> None:
     there = refuses(409, "AlreadyExists")
     result, seen, _ = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), there, GONE, says(STORED))
 
-    assert result.outcome is Outcome.DONE
-    assert [each.method for each in seen] == ["POST", "DELETE", "POST"]
-    assert [each.query.get("dryRun") for each in seen] == ["All", None, None]
+    assert result.ending is Ending.DONE
+    assert [request.method for request in seen] == ["POST", "DELETE", "POST"]
+    assert [request.query.get("dryRun") for request in seen] == ["All", None, None]
 
 
 @pytest.mark.parametrize("refusal", [refuses(403, "Forbidden"), refuses(422, "Invalid"), refuses(500), cuts])
 def test_a_recreate_that_would_be_refused_deletes_nothing(refusal: Answer) -> None:
     result, seen, cache = performed(Recreate(a_key(), HAVE.ref, NEW, HAVE), refusal, GONE)
 
-    assert result.outcome is not Outcome.DONE
-    assert [each.method for each in seen] == ["POST"]
-    found = cache.get(HAVE.ref)
-    assert found is not None
-    assert found.resource_version == HAVE.resource_version
+    assert result.ending is not Ending.DONE
+    assert [request.method for request in seen] == ["POST"]
+    cached = cache.get(HAVE.ref)
+    assert cached is not None
+    assert cached.resource_version == HAVE.resource_version
 
 
-def test_a_recreated_copy_keeps_foreign_metadata_and_its_adoption() -> None:
+def test_a_recreated_copy_keeps_foreign_metadata_and_is_no_longer_adopted() -> None:
     ours = HAVE.managed_keys | {ManagedKey(FIELD_MANAGER, "labels", "stale")}
     annotations = {**HAVE.annotations, ADOPTED: "true", "note": "theirs"}
     had = replace(HAVE, labels={"team": "red", "stale": "ours"}, annotations=annotations, managed_keys=ours)
     there = refuses(409, "AlreadyExists")
     sent = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), says(STORED))
-    asked, _, made, handed_on = sent[1]
+    dry_run, _, made, handed_on = sent[1]
 
-    for seen in (asked, made):
+    for seen in (dry_run, made):
         assert seen.json["metadata"]["labels"] == {"l": "1"}
-        assert seen.json["metadata"]["annotations"] == {**HAVE.annotations, ADOPTED: "true"}
+        assert seen.json["metadata"]["annotations"] == HAVE.annotations
         assert seen.json["data"] == {"key": "new"}
     assert (handed_on.method, handed_on.query["fieldManager"]) == ("PATCH", "samara-for-others")
     assert handed_on.json["metadata"].items() >= {"labels": {"team": "red"}, "annotations": {"note": "theirs"}}.items()
@@ -182,14 +182,14 @@ def test_a_recreated_copy_is_right_even_if_foreign_metadata_is_lost() -> None:
     there, refused = refuses(409, "AlreadyExists"), refuses(403, "Forbidden")
     result, seen, _ = performed(Recreate(a_key(), had.ref, NEW, had), there, GONE, says(STORED), refused)
 
-    assert (result.outcome, seen[-1].method, result.version) == (Outcome.DONE, "PATCH", 50)
+    assert (result.ending, seen[-1].method, result.version) == (Ending.DONE, "PATCH", 50)
 
 
 def test_a_released_copy_loses_our_marks_and_its_content_is_not_sent() -> None:
     theirs = replace(HAVE, labels={"team": "red"}, annotations={**HAVE.annotations, ADOPTED: "true", "note": "x"})
     result, (seen,), _ = performed(Release(a_key(), HAVE.ref, theirs), says(STORED))
 
-    assert result.outcome is Outcome.DONE
+    assert result.ending is Ending.DONE
     assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/merge-patch+json")
     assert seen.query == OUR_WRITES
     gone = dict.fromkeys((*HAVE.annotations, ADOPTED))
@@ -206,12 +206,12 @@ def test_a_released_copy_loses_our_marks_and_its_content_is_not_sent() -> None:
 def test_an_orphan_is_annotated_and_keeps_its_marks_and_content() -> None:
     _, (seen,), _ = performed(KeepAsOrphan(a_key(), HAVE.ref, HAVE), says(STORED))
 
-    said = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
-    assert seen.json == {"metadata": {**said, "uid": HAVE.uid, "resourceVersion": "40"}}
+    removed_marks = {"labels": {}, "annotations": {"samara.dev/released": "true"}}
+    assert seen.json == {"metadata": {**removed_marks, "uid": HAVE.uid, "resourceVersion": "40"}}
 
 
 def test_the_right_to_write_is_checked_before_every_request() -> None:
-    """A recreate is three requests: a leader whose time ends after the first one deletes nothing."""
+    """A recreate is three requests. A leader whose Lease expires after the first one deletes nothing."""
 
     async def run() -> None:
         async with serving(refuses(409, "AlreadyExists"), GONE) as script:
@@ -219,8 +219,8 @@ def test_the_right_to_write_is_checked_before_every_request() -> None:
                 applier = an_applier(client)
                 applier.cache.put(HAVE)
                 result = await applier.perform(Recreate(a_key(), HAVE.ref, NEW, HAVE), verify=False)
-            assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
-            assert [each.method for each in script.seen] == ["POST"]
+            assert (result.ending, result.known_state) == (Ending.FAILED, False)
+            assert [request.method for request in script.seen] == ["POST"]
 
     asyncio.run(run())
 
@@ -232,7 +232,7 @@ def test_a_client_that_may_not_write_may_read() -> None:
                 await client.request("DELETE", "/x")
             assert script.seen == []
             await client.get("/x")
-            assert [each.method for each in script.seen] == ["GET"]
+            assert [request.method for request in script.seen] == ["GET"]
 
     asyncio.run(run())
 
@@ -245,35 +245,35 @@ def test_an_answer_older_than_the_watch_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome", "overloaded", "sure"),
+    ("answer", "ending", "overloaded", "sure"),
     [
-        (refuses(409, "Conflict"), Outcome.STALE, False, False),
-        (refuses(409, "AlreadyExists"), Outcome.STALE, False, False),
-        (refuses(404, "NotFound"), Outcome.STALE, False, False),
-        (refuses(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]), Outcome.STALE, False, False),
-        (refuses(403, "Forbidden"), Outcome.REFUSED, False, True),
-        (refuses(422, "Invalid"), Outcome.REFUSED, False, True),
-        (refuses(400, "BadRequest"), Outcome.REFUSED, False, True),
-        (refuses(413), Outcome.REFUSED, False, True),
-        (refuses(429, retryAfterSeconds=3), Outcome.FAILED, True, True),
-        (refuses(500), Outcome.FAILED, False, False),
-        (refuses(503, "ServiceUnavailable"), Outcome.FAILED, True, False),
-        (refuses(504), Outcome.FAILED, True, False),
-        (cuts, Outcome.FAILED, True, False),
-        (refuses(401, "Unauthorized"), Outcome.FAILED, False, False),
+        (refuses(409, "Conflict"), Ending.STALE, False, False),
+        (refuses(409, "AlreadyExists"), Ending.STALE, False, False),
+        (refuses(404, "NotFound"), Ending.STALE, False, False),
+        (refuses(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}]), Ending.STALE, False, False),
+        (refuses(403, "Forbidden"), Ending.REFUSED, False, True),
+        (refuses(422, "Invalid"), Ending.REFUSED, False, True),
+        (refuses(400, "BadRequest"), Ending.REFUSED, False, True),
+        (refuses(413), Ending.REFUSED, False, True),
+        (refuses(429, retryAfterSeconds=3), Ending.FAILED, True, True),
+        (refuses(500), Ending.FAILED, False, False),
+        (refuses(503, "ServiceUnavailable"), Ending.FAILED, True, False),
+        (refuses(504), Ending.FAILED, True, False),
+        (cuts, Ending.FAILED, True, False),
+        (refuses(401, "Unauthorized"), Ending.FAILED, False, False),
     ],
 )
-def test_each_error_is_classified(answer: Answer, outcome: Outcome, overloaded: bool, sure: bool) -> None:
+def test_each_error_is_classified(answer: Answer, ending: Ending, overloaded: bool, sure: bool) -> None:
     result, _, _ = performed(create("a"), answer)
 
-    assert (result.outcome, result.overloaded, result.known_state) == (outcome, overloaded, sure)
-    assert result.retry_after == (3.0 if outcome is Outcome.FAILED and sure else None)
+    assert (result.ending, result.overloaded, result.known_state) == (ending, overloaded, sure)
+    assert result.retry_after == (3.0 if ending is Ending.FAILED and sure else None)
 
 
 # What admission makes of a copy. Contents come from the applier's own codec: digests of two codecs never agree.
 
 Json = dict[str, Any]
-SENT, MEDDLED, MEDDLED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
+SENT, MUTATED, MUTATED_ANEW = {"key": "b25l"}, {"injected": "eA==", "key": "b25l"}, {"injected": "eQ==", "key": "b25l"}
 
 
 def stored(
@@ -286,46 +286,51 @@ def stored(
         fields.append({"manager": last, "operation": "Update", "time": "2026-11-15T11:00:00Z", "fieldsV1": {}})
     named = {"name": "db", "namespace": namespace, "uid": f"u-{namespace}", "resourceVersion": str(version)}
     annotations = {ORIGIN: "admin/db", **meta.pop("annotations", {})}
-    whole = {**named, "creationTimestamp": "2026-11-15T10:00:00Z", "annotations": annotations, "managedFields": fields}
-    return {"kind": "Secret", "metadata": {**whole, **meta}, "data": data, "type": "Opaque"}
+    all_metadata = {
+        **named,
+        "creationTimestamp": "2026-11-15T10:00:00Z",
+        "annotations": annotations,
+        "managedFields": fields,
+    }
+    return {"kind": "Secret", "metadata": {**all_metadata, **meta}, "data": data, "type": "Opaque"}
 
 
 def answers(*args: Any, **more: Any) -> Answer:
-    """In the server's own spelling: what is compared are bytes."""
+    """As the server serializes it, because contents are compared byte by byte."""
     return says(encode(stored(*args, **more)))
 
 
-class Told:
-    """What came of some updates that send SENT: the results, the requests, and what the cache knows after."""
+class SentUpdates:
+    """Updates with the content SENT: their results, their requests, and the stored forms that the cache has learned."""
 
     def __init__(self, applier: Applier, results: list[Result], seen: list[Seen]) -> None:
         self.applier = applier
         self.results = results
-        self.requests = [(each.method, each.query.get("dryRun")) for each in seen]
+        self.requests = [(request.method, request.query.get("dryRun")) for request in seen]
 
     def content(self, data: Json) -> Content:
         return self.applier.codec.content({"data": data, "type": "Opaque"})
 
     def knows(self, data: Json) -> bool:
-        """True where this is known to be what the server makes of SENT."""
+        """True if the cache knows that the server stores SENT as this."""
         return self.applier.cache.is_stored_form_of(SECRET, self.content(SENT), self.content(data))
 
 
-def updated(have: Iterable[Json], *told: Answer, new: Iterable[bool] = (True,)) -> Told:
+def updated(have: Iterable[Json], *replies: Answer, new: Iterable[bool] = (True,)) -> SentUpdates:
     """Sends updates of the stored object one after the other; `new`: whether each is sent before the first sync."""
 
-    async def run() -> Told:
-        async with serving(*told) as script, Client(access(script), may_write=unrestricted) as client:
+    async def run() -> SentUpdates:
+        async with serving(*replies) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
             results = []
-            for each, is_new in zip(have, new, strict=True):
-                there = applier.codec.object(SECRET, encode(each))
+            for stored_object, is_new in zip(have, new, strict=True):
+                there = applier.codec.object(SECRET, encode(stored_object))
                 applier.cache.put(there)
                 content = applier.codec.content({"data": SENT, "type": "Opaque"})
                 copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}))
                 update = Update(a_key(), there.ref, copy, there, "differs")
                 results.append(await applier.perform(update, verify=is_new))
-            return Told(applier, results, script.seen)
+            return SentUpdates(applier, results, script.seen)
 
     return asyncio.run(run())
 
@@ -334,22 +339,22 @@ DRY, REAL = ("PUT", "All"), ("PUT", None)
 
 
 def test_a_copy_changed_by_admission_counts_as_right() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(MEDDLED, 41), new=[False])
+    sent = updated([stored({"key": "b2xk"})], answers(MUTATED, 41), new=[False])
 
-    assert told.requests == [REAL]
-    assert told.knows(MEDDLED)
-    assert not told.knows(MEDDLED_ANEW)
+    assert sent.requests == [REAL]
+    assert sent.knows(MUTATED)
+    assert not sent.knows(MUTATED_ANEW)
 
 
 def test_a_new_copy_changed_by_admission_counts_as_right() -> None:
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
+        async with serving(answers(MUTATED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
-            told = Told(applier, [], [])
+            sent = SentUpdates(applier, [], [])
             write = create("a")
-            copy = Copy(write.ref, Template(told.content(SENT)))
+            copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert told.knows(MEDDLED)
+            assert sent.knows(MUTATED)
 
     asyncio.run(run())
 
@@ -358,79 +363,79 @@ def test_an_outdated_answer_does_not_record_an_admitted_form() -> None:
     """The watch reported a later version, so the cache does not hold the answer."""
 
     async def run() -> None:
-        async with serving(answers(MEDDLED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
+        async with serving(answers(MUTATED, 41)) as script, Client(access(script), may_write=unrestricted) as client:
             applier = an_applier(client)
-            told = Told(applier, [], [])
-            applier.cache.put(applier.codec.object(SECRET, encode(stored(MEDDLED_ANEW, 42))))
+            sent = SentUpdates(applier, [], [])
+            applier.cache.put(applier.codec.object(SECRET, encode(stored(MUTATED_ANEW, 42))))
             applier.cache.stores[SECRET].version = 42
             write = create("a")
-            copy = Copy(write.ref, Template(told.content(SENT)))
+            copy = Copy(write.ref, Template(sent.content(SENT)))
             await applier.perform(replace(write, copy=copy), verify=False)
-            assert not told.knows(MEDDLED)
-            assert not told.knows(MEDDLED_ANEW)
+            assert not sent.knows(MUTATED)
+            assert not sent.knows(MUTATED_ANEW)
 
     asyncio.run(run())
 
 
 def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written() -> None:
-    told = updated([stored(MEDDLED)], answers(MEDDLED))
+    sent = updated([stored(MUTATED)], answers(MUTATED))
 
-    assert told.requests == [DRY]
-    assert told.results == [Result(Outcome.DONE, version=40, already_right=True)]
-    assert told.knows(MEDDLED)
+    assert sent.requests == [DRY]
+    assert sent.results == [Result(Ending.DONE, version=40, already_right=True)]
+    assert sent.knows(MUTATED)
 
 
 def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored({"key": "b2xk"})], answers(MUTATED), answers(MUTATED, 41))
 
-    assert told.requests == [DRY, REAL]
-    assert [(each.outcome, each.version) for each in told.results] == [(Outcome.DONE, 41)]
-    assert told.knows(MEDDLED)
+    assert sent.requests == [DRY, REAL]
+    assert [(result.ending, result.version) for result in sent.results] == [(Ending.DONE, 41)]
+    assert sent.knows(MUTATED)
 
 
 @pytest.mark.parametrize("words", [{"labels": {"stale": "ours"}}, {"annotations": {"stale": "ours"}}])
 def test_a_copy_whose_labels_or_annotations_would_change_is_written(words: Json) -> None:
-    told = updated([stored(MEDDLED, **words)], answers(MEDDLED), answers(MEDDLED, 41))
+    sent = updated([stored(MUTATED, **words)], answers(MUTATED), answers(MUTATED, 41))
 
-    assert told.requests == [DRY, REAL]
+    assert sent.requests == [DRY, REAL]
 
 
 def test_content_stored_as_sent_is_not_dry_run_again() -> None:
-    """Ten thousand copies that are behind cost ten thousand writes, and one dry run."""
-    old = [stored({"key": "b2xk"}, namespace=each) for each in ("a", "b", "c")]
-    told = updated(old, *(answers(SENT, 41, each) for each in ("a", "a", "b", "c")), new=[True, True, True])
+    """Ten thousand drifted copies cost ten thousand writes and one dry run."""
+    old = [stored({"key": "b2xk"}, namespace=namespace) for namespace in ("a", "b", "c")]
+    sent = updated(old, *(answers(SENT, 41, namespace) for namespace in ("a", "a", "b", "c")), new=[True, True, True])
 
-    assert told.requests == [DRY, REAL, REAL, REAL]
+    assert sent.requests == [DRY, REAL, REAL, REAL]
 
 
 def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
-    """The webhook of one namespace shows nothing about that of another."""
-    there = [stored(MEDDLED, namespace=each) for each in ("a", "b")]
-    told = updated(there, *(answers(MEDDLED, namespace=each) for each in ("a", "b")), new=[True, True])
+    """A webhook may apply to one namespace only."""
+    there = [stored(MUTATED, namespace=namespace) for namespace in ("a", "b")]
+    sent = updated(there, *(answers(MUTATED, namespace=namespace) for namespace in ("a", "b")), new=[True, True])
 
-    assert told.requests == [DRY, DRY]
+    assert sent.requests == [DRY, DRY]
 
 
 @pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
 def test_a_copy_that_another_client_wrote_last_is_written_without_a_dry_run(who: Json) -> None:
-    told = updated([stored(MEDDLED, **who)], answers(SENT, 41))
+    sent = updated([stored(MUTATED, **who)], answers(SENT, 41))
 
-    assert told.requests == [REAL]
+    assert sent.requests == [REAL]
 
 
 def test_after_the_first_sync_nothing_is_dry_run() -> None:
-    told = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
+    sent = updated([stored({"key": "b2xk"})], answers(SENT, 41), new=[False])
 
-    assert told.requests == [REAL]
+    assert sent.requests == [REAL]
 
 
 @pytest.mark.parametrize("refusal", [refuses(409, "Conflict"), refuses(422, "Invalid"), refuses(500), cuts])
 def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
-    told = updated([stored(MEDDLED)], refusal, answers(SENT, 41))
+    sent = updated([stored(MUTATED)], refusal, answers(SENT, 41))
 
-    assert told.requests == [DRY]
-    assert told.results[0].outcome is not Outcome.DONE
-    assert not told.knows(MEDDLED)
+    assert sent.requests == [DRY]
+    assert sent.results[0].ending is not Ending.DONE
+    assert not sent.knows(MUTATED)
 
 
 @pytest.mark.parametrize(
@@ -444,4 +449,4 @@ def test_a_failed_dry_run_writes_nothing(refusal: Answer) -> None:
 def test_an_unreadable_answer_leaves_the_state_unknown(answer: bytes) -> None:
     result, _, _ = performed(create("a"), says(answer))
 
-    assert (result.outcome, result.known_state) == (Outcome.FAILED, False)
+    assert (result.ending, result.known_state) == (Ending.FAILED, False)

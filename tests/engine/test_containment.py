@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import HOME, a_key, a_source
 from tests.support.engine import EngineHarness
+from tests.support.samples import HOME, a_key, a_source
 
 from samara.core.desired import Desired
 from samara.core.model import Ref
@@ -34,9 +34,9 @@ def test_a_plan_with_a_bug_is_contained_and_retried(caplog: pytest.LogCaptureFix
     engine.work()
     assert [write.ref.name for write in engine.sent()] == ["db"]
     assert engine.queue.next_due() == RETRY_AFTER_BUG
-    (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
-    assert (told.levelname, CANARY in str(told.__dict__)) == ("WARNING", False)
-    assert getattr(told, "fields", {})["again_in"] == f"{RETRY_AFTER_BUG:g}s"
+    (record,) = [record for record in caplog.records if record.getMessage() == "plan.failed"]
+    assert (record.levelname, CANARY in str(record.__dict__)) == ("WARNING", False)
+    assert getattr(record, "fields", {})["again_in"] == f"{RETRY_AFTER_BUG:g}s"
 
 
 def test_a_large_plan_that_fails_half_way_is_begun_again_later() -> None:
@@ -61,5 +61,5 @@ def test_a_change_with_a_bug_does_not_block_other_changes(caplog: pytest.LogCapt
     assert sound is not None
     engine.deliver(Change(odd.ref, None, odd.new), Change(sound.ref, None, None))
     assert a_key().source in {key.source for key in engine.requeued()}
-    (told,) = [each for each in caplog.records if each.getMessage() == "plan.failed"]
-    assert "again_in" not in getattr(told, "fields", {})
+    (record,) = [record for record in caplog.records if record.getMessage() == "plan.failed"]
+    assert "again_in" not in getattr(record, "fields", {})

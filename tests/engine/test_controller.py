@@ -1,4 +1,4 @@
-"""From events to plans to writes: large plans that grow while the world changes, and what is forgotten in the end."""
+"""The controller: large plans while the cluster changes, incoming messages, and state that is dropped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import (
+from tests.kube.scripted import access, refuses, serving
+from tests.support import toys
+from tests.support.engine import EngineHarness
+from tests.support.samples import (
     HOME,
     Clock,
     a_copy,
@@ -20,20 +23,18 @@ from tests.engine.parts import (
     create,
     numbered,
 )
-from tests.kube.scripted import access, refuses, serving
-from tests.support import toys
-from tests.support.engine import EngineHarness
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 
 from samara.core.desired import Copy, Template
 from samara.core.mass_delete import MassDeleteLimit
-from samara.core.metadata_keys import ACCEPT, PAUSED, RELEASED
+from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.chunks import CHUNK
+from samara.engine.event_sink import CONTROLS
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
@@ -51,8 +52,10 @@ def deleted(engine: EngineHarness) -> list[str]:
     return [write.ref.namespace for write in engine.sent() if isinstance(write, Delete)]
 
 
-def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None) -> None:
-    """Plans a large source; something happens after so many chunks of it."""
+def plan_in_chunks(
+    engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None
+) -> None:
+    """Plans a large source, and calls `meanwhile` after this number of chunks."""
     key = key or a_key()
     engine.plan(key)
     assert engine.is_chunked(key)
@@ -66,15 +69,15 @@ def grown(engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1
 # large plans
 
 
-def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
+def test_a_copy_created_during_a_large_plan_is_not_deleted() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
-    def born() -> None:
+    def create_namespace() -> None:
         engine.cache.put(a_namespace("newborn"))
         engine.plan(a_key().in_namespace("newborn"))
         engine.cache.put(a_copy("newborn"))
 
-    grown(engine, born)
+    plan_in_chunks(engine, create_namespace)
 
     writes = engine.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
@@ -85,7 +88,7 @@ def test_a_copy_that_is_born_while_a_large_plan_grows_is_not_deleted() -> None:
 def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
     engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
 
@@ -93,12 +96,12 @@ def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
 def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
 
     assert deleted(engine) == ["other"]
 
 
-def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> None:
+def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_source_is_invalid() -> None:
     listed = numbered(0, 2 * CHUNK - 1)  # with the unwanted copy two full chunks, so that the end follows them
     accepting = [a_namespace(name, annotations={ACCEPT: "team"}) for name in listed]
     asks = {sync_to.SYNC_TO: "namespaces", sync_to.SYNC_TO_NAMESPACES: ";".join([*listed, "Bad_Name"])}
@@ -116,10 +119,10 @@ def test_a_copy_with_consent_again_stays_although_its_source_is_mistyped() -> No
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
     again = a_namespace("other", 2, annotations={ACCEPT: "team"})
-    grown(engine, lambda: engine.cache.put(again), 2, key)
+    plan_in_chunks(engine, lambda: engine.cache.put(again), 2, key)
     assert deleted(engine) == []
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
-    grown(engine, lambda: None, 2, key)
+    plan_in_chunks(engine, lambda: None, 2, key)
     assert deleted(engine) == ["other"]
 
 
@@ -144,11 +147,11 @@ def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(
     assert written >= set(numbered(0, MANY))
 
 
-def test_a_copy_with_consent_again_at_the_end_of_a_large_plan_stays() -> None:
+def test_a_copy_whose_consent_returns_during_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
     engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
-    grown(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
+    plan_in_chunks(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
 
     assert deleted(engine) == []
 
@@ -158,27 +161,27 @@ def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     source = a_source(targets=",".join(listed))
     engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
     paused = a_namespace(others[0], 2, annotations={PAUSED: "true"})
-    grown(engine, lambda: engine.cache.put(paused), after=3)
+    plan_in_chunks(engine, lambda: engine.cache.put(paused), after=3)
 
     assert sorted(deleted(engine)) == others[1:]
 
 
-def test_namespaces_that_went_while_a_large_plan_grew_leave_the_tally() -> None:
+def test_namespaces_deleted_during_a_large_plan_are_not_counted() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
 
     def go() -> None:
         for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
             engine.cache.remove(namespace_ref(name))
 
-    grown(engine, go)
+    plan_in_chunks(engine, go)
 
     counts = engine.counts[a_key()]
     assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
 
 
-def test_the_figures_of_a_large_source_do_not_dip_while_it_is_planned_again() -> None:
+def test_the_counts_of_a_large_source_do_not_drop_while_it_is_planned_again() -> None:
     engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
-    grown(engine, lambda: None)
+    plan_in_chunks(engine, lambda: None)
     for name in numbered(0, MANY):
         engine.counts[a_key()].mark_in_sync(at(name, "db"))
     engine.plan(a_key())
@@ -210,13 +213,13 @@ def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
             engine.cache.put(child(name, 2, of="elsewhere"))
             engine.plan(IN_TREE.in_namespace(name))
 
-    grown(engine, move, key=IN_TREE)
+    plan_in_chunks(engine, move, key=IN_TREE)
 
     assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
     assert engine.counts[IN_TREE].wanted == MANY - 2
 
 
-def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_plan() -> None:
+def test_a_removal_planned_by_a_slice_also_counts_for_the_large_plan() -> None:
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
     engine = EngineHarness(
@@ -225,7 +228,7 @@ def test_a_removal_that_a_slice_has_planned_still_counts_among_those_of_a_large_
         namespaces=[*names, *others],
         holds=MassDeleteGuard(MassDeleteLimit(2, 0.1), 600.0, Clock()),
     )
-    grown(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
+    plan_in_chunks(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
 
     assert engine.holds.held[a_key()].count == 3
 
@@ -237,7 +240,7 @@ def test_namespaces_dropped_during_a_large_plan_are_planned_again() -> None:
         for name in (first, last):
             engine.cache.put(child(name, 2, of="elsewhere"))
 
-    grown(engine, move, key=IN_TREE)
+    plan_in_chunks(engine, move, key=IN_TREE)
 
     assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
@@ -255,14 +258,14 @@ def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> N
     assert engine.requeued() == [IN_TREE.in_namespace("a")]
 
 
-# what comes in
+# messages
 
 
 @pytest.mark.parametrize("came", [True, False])
 def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.retry.note(create(namespace), Result(Outcome.REFUSED, "quota"))
+        engine.retry.note(create(namespace), Result(Ending.REFUSED, "quota"))
     quota = Ref(QUOTA, "a", "compute")
     if came:
         engine.quota_changed(quota)
@@ -270,7 +273,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
         engine.deliver(Change(quota, None, None))
 
     assert engine.requeued() == [a_key().in_namespace("a")]
-    freed, waiting = (engine.retry.state_of(create(each)) for each in ("a", "b"))
+    freed, waiting = (engine.retry.state_of(create(name)) for name in ("a", "b"))
     assert freed is not None
     assert waiting is not None
     assert freed.until <= engine.clock() < waiting.until
@@ -278,7 +281,7 @@ def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -
 
 def test_many_quota_changes_cause_one_retry_per_second() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Outcome.REFUSED, "quota"))
+    engine.retry.note(create("a"), Result(Ending.REFUSED, "quota"))
     engine.quota_changed(Ref(QUOTA, "a", "compute"))
     assert engine.requeued() == [a_key().in_namespace("a")]
     for _ in range(50):
@@ -288,7 +291,7 @@ def test_many_quota_changes_cause_one_retry_per_second() -> None:
     assert engine.queue.next_due() == 1.0
 
 
-def test_observing_counts_and_writes_nothing() -> None:
+def test_while_observing_copies_are_counted_and_not_written() -> None:
     engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
     engine.resync()
     engine.work()
@@ -336,8 +339,8 @@ def test_copies_that_others_forge_neither_count_nor_are_held() -> None:
     for write in writes:
         gone = engine.cache.remove(write.ref)
         assert gone is not None
-        engine.finish(write, Result(Outcome.DONE, changes=(gone,)))
-    assert engine.controller.deletions.appeared.number_from(HOME) == 0
+        engine.finish(write, Result(Ending.DONE, changes=(gone,)))
+    assert engine.controller._planner.deletions.appeared.number_from(HOME) == 0
     engine.observe(a_source(targets=",".join(places[4:]), version=2))
     engine.work()
 
@@ -399,7 +402,7 @@ def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> No
 
 def test_a_waiting_retry_delays_synced() -> None:
     engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Outcome.FAILED, "out of reach"))
+    engine.retry.note(create("a"), Result(Ending.FAILED, "out of reach"))
     assert not engine.synced
     engine.retry.forget(a_key(), at("a", "db"))
     assert engine.synced
@@ -420,10 +423,10 @@ def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
         assert drift.record_repair(write) is None
 
 
-# what is forgotten
+# state that is dropped
 
 
-def held() -> EngineHarness:
+def engine_with_hold() -> EngineHarness:
     """Ten copies of a source that is gone: the brake holds their removal."""
     names = numbered(0, 10)
     engine = EngineHarness(
@@ -439,7 +442,7 @@ def held() -> EngineHarness:
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged: bool) -> None:
-    engine = held()
+    engine = engine_with_hold()
     name = numbered(0, 1)[0]
     if forged:
         engine.cache.put(replace(a_copy(name, version=2), managed_keys=frozenset()))
@@ -447,11 +450,11 @@ def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged:
         engine.cache.remove(at(name, "db"))
     engine.plan(a_key().in_namespace(name))
 
-    assert engine.holds.held[a_key()].refs == {at(each, "db") for each in numbered(1, 10)}
+    assert engine.holds.held[a_key()].refs == {at(other, "db") for other in numbered(1, 10)}
     assert engine.sent() == []
 
 
-def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
+def test_the_state_of_a_source_is_dropped_with_its_last_copy() -> None:
     names = numbered(0, 3)
     engine = EngineHarness(
         *map(a_copy, names),
@@ -475,7 +478,7 @@ def test_nothing_is_left_of_a_source_whose_last_copy_is_removed() -> None:
     assert (engine.counts, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
 
 
-REFUSED = Result(Outcome.REFUSED, "quota")
+REFUSED = Result(Ending.REFUSED, "quota")
 
 
 def waiting(engine: EngineHarness) -> set[str]:
@@ -493,7 +496,7 @@ def test_backoffs_end_with_their_namespace_and_their_keys_are_planned_again() ->
     assert engine.requeued() == [a_key().in_namespace("a")]
 
 
-def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there() -> None:
+def test_a_changed_namespace_keeps_its_backoffs() -> None:
     engine = EngineHarness(a_source(), namespaces=["a"])
     engine.retry.note(create("a"), REFUSED)
     engine.observe(a_namespace("a", 2, labels={"team": "red"}))
@@ -501,7 +504,7 @@ def test_a_namespace_that_only_changes_keeps_the_count_of_what_was_refused_there
     assert waiting(engine) == {"a"}
 
 
-def test_a_plan_that_finds_no_namespace_forgets_what_waited_there() -> None:
+def test_a_plan_that_finds_no_namespace_drops_the_backoffs_and_waits_there() -> None:
     """An answer may arrive after the watch reported the deletion of its namespace."""
     engine = EngineHarness(a_source(targets="a"))
     engine.retry.note(create("a"), REFUSED)
@@ -521,7 +524,7 @@ def test_a_refusal_in_a_deleted_namespace_leaves_no_backoff() -> None:
     assert waiting(engine) == {"b"}
 
 
-def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
+def test_a_refused_write_to_a_cluster_scoped_object_has_a_backoff() -> None:
     engine = EngineHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
@@ -530,7 +533,7 @@ def test_a_refused_write_to_a_cluster_scoped_object_waits() -> None:
     assert waiting(engine) == {"all"}
 
 
-def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
+def test_the_backoffs_of_a_deleted_source_without_copies_are_dropped() -> None:
     engine = EngineHarness(namespaces=["a"])
     engine.retry.note(create("a"), REFUSED)
     engine.retry.note(create("a", a_key("other")), REFUSED)
@@ -539,7 +542,7 @@ def test_nothing_waits_for_a_source_of_which_nothing_is_left() -> None:
     assert engine.retry._by_source.keys() == {a_key("other").source}
 
 
-def test_a_copy_that_is_written_again_restarts_the_wait_of_its_deletion() -> None:
+def test_writing_a_copy_restarts_the_wait_before_its_deletion() -> None:
     source = a_source(targets="a")
     engine = EngineHarness(source, namespaces=["a"])
     flaps, write = engine.flaps, create("a")
@@ -565,21 +568,21 @@ def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_a_copy_found_right_by_a_dry_run_is_no_write() -> None:
+def test_a_copy_that_a_dry_run_confirms_does_not_count_as_a_write() -> None:
     engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
-    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
+    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
     counts = engine.counts[a_key()]
     assert (counts.in_sync, counts.last_written) == (1, "")
     assert writes_counted(engine) == {}
 
-    engine.finish(write, Result(Outcome.DONE, version=2))
+    engine.finish(write, Result(Ending.DONE, version=2))
     assert counts.last_written
     assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
 
 
-def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
+def test_a_copy_confirmed_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
     ask = an_object(Ref(fishysecret.FISHY_SECRET, "team", "db"), finalizers=(fishysecret.FINALIZER,))
     marks = {fishysecret.OWNER_NAME: "db", fishysecret.OWNER_NAMESPACE: "team"}
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
@@ -589,11 +592,11 @@ def test_a_copy_found_right_at_its_new_address_plans_the_removal_of_the_old_one(
     key = Key(fishysecret.NAME, ask.ref)
     assert engine.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
-    engine.finish(write, Result(Outcome.DONE, version=1, already_right=True))
+    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
     assert engine.requeued() == [key]
 
 
-def test_a_source_that_is_there_is_not_planned_again_for_a_removal() -> None:
+def test_an_existing_source_is_not_planned_again_after_a_removal() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a"])
     engine.plan(a_key())
     (write,) = engine.sent()
@@ -621,7 +624,7 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
             script.answers = [
                 refuses(500),
                 refuses(404, "NotFound"),
-            ] * 50  # every write fails, every look finds nothing
+            ] * 50  # every write fails, and every read finds no object
             engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Real(), client=client)
             running = asyncio.create_task(engine.run())
             await script.until(lambda: engine.synced or running.done())
@@ -632,8 +635,8 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
     asyncio.run(run())
 
 
-def test_the_registry_of_these_tests_has_right_copies() -> None:
-    """A copy that were never right would hide that it is wrongly deleted."""
+def test_the_copies_of_these_tests_are_in_sync() -> None:
+    """If the copies were never in sync, other tests could not notice a wrong deletion."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
     engine = EngineHarness(a_source(), copy, namespaces=["a"], registry=a_registry())
@@ -647,8 +650,8 @@ def test_the_registry_of_these_tests_has_right_copies() -> None:
 
 
 def a_chain() -> tuple[list[Object], Object, Object]:
-    """Three namespaces, and the copies in the lower two; the source above is gone, or asks no more."""
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)})
+    """Three namespaces, and copies in the lower two without their source."""
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE))
     first, second = (
         an_object(
             at(name, "db"),
@@ -662,7 +665,7 @@ def a_chain() -> tuple[list[Object], Object, Object]:
     return [a_namespace("top"), child("mid"), child("leaf", of="mid")], first, second
 
 
-def test_copies_of_a_copy_that_we_deleted_follow_even_if_the_echo_comes_first() -> None:
+def test_copies_of_a_copy_that_we_deleted_are_deleted_even_if_the_echo_comes_first() -> None:
     spaces, first, second = a_chain()
     engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
     engine.plan(IN_TREE)
@@ -687,9 +690,9 @@ def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
 
 
 def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Object:
-    """A Secret that is handed down, or a copy of it."""
+    """A Secret that is propagated, or a copy of it."""
     words = {PROPAGATE: UPDATE, **({FROM: above} if above else {})}
-    ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", FROM)} if above else ())
+    ours = frozenset(ManagedKey(FIELD_MANAGER, "annotations", key) for key in (FROM, PROPAGATE) if above)
     labels = {CREATED_BY: "accurate"} if above else {}
     return an_object(
         at(namespace, "s"),
@@ -703,18 +706,18 @@ def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Obje
 
 
 def planned(engine: EngineHarness) -> list[Write]:
-    """All that is queued now is planned; what is to be sent for it."""
+    """Plans everything in the queue, and returns the writes."""
     engine.work()
     return engine.sent()
 
 
-def refused_for_long(engine: EngineHarness, key: Key) -> None:
-    """The server has refused what a key writes so often that it is not tried again for minutes."""
+def refuse_repeatedly(engine: EngineHarness, key: Key) -> None:
+    """Refuses the write of this key until its backoff is minutes long."""
     for _ in range(8):
         engine.clock.now += 1000.0
         engine.plan(key)
         (write,) = engine.sent()
-        engine.retry.note(write, Result(Outcome.REFUSED, "denied"))
+        engine.retry.note(write, Result(Ending.REFUSED, "denied"))
 
 
 def a_tree(*more: Object, team: str = "one") -> EngineHarness:
@@ -729,7 +732,7 @@ def a_tree(*more: Object, team: str = "one") -> EngineHarness:
 
 def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> None:
     engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
-    refused_for_long(engine, Key("accurate", at("n", "s")))
+    refuse_repeatedly(engine, Key("accurate", at("n", "s")))
     engine.observe(in_a_tree("r", 10, "good"))
     (hop,) = planned(engine)
     assert hop.ref == at("n", "s")
@@ -740,7 +743,7 @@ def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> 
 
 def test_a_refused_overlay_is_retried_when_the_parent_namespace_changes() -> None:
     engine = a_tree(team="bad")
-    refused_for_long(engine, Key("accurate:tree", namespace_ref("n")))
+    refuse_repeatedly(engine, Key("accurate:tree", namespace_ref("n")))
     engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
     assert namespace_ref("n") in [write.ref for write in planned(engine)]
 
@@ -757,7 +760,23 @@ def test_a_read_ahead_of_the_watch_queues_all_keys_of_its_change() -> None:
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
-def test_a_delete_of_ours_without_an_answer_counts_as_no_edit() -> None:
+def test_a_delete_of_ours_without_an_answer_does_not_count_as_an_edit() -> None:
     engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
     engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
     assert engine.drift.record_repair(create("a")) is None
+
+
+@pytest.mark.parametrize("key", [PAUSED, IGNORE])
+def test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported(key: str) -> None:
+    engine = EngineHarness(namespaces=["a", "b"])
+    engine.resync()
+    engine.observe(a_namespace("b", 2, annotations={key: "true"}))
+    assert engine.sink.due() == []
+    engine.observe(a_namespace("a", 2, annotations={key: "yes"}))
+    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]
+
+
+def test_an_unknown_value_of_a_control_key_that_was_there_at_the_start_is_reported() -> None:
+    engine = EngineHarness(a_namespace("a", annotations={PAUSED: "yes"}))
+    engine.resync()
+    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]

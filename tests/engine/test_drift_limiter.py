@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
 from tests.support.caches import a_plain_cache
+from tests.support.samples import Clock, a_copy, a_key, a_namespace, a_registry, an_object, create
 from tests.support.world import at, secret
 
 from samara.core.desired import Copy, Overlay, Template
@@ -22,8 +22,8 @@ REGISTRY = a_registry()
 
 def a_view(*namespaces: Object) -> Cache:
     cache = a_plain_cache(REGISTRY)
-    for each in namespaces:
-        cache.put(each)
+    for namespace in namespaces:
+        cache.put(namespace)
     return cache
 
 
@@ -40,179 +40,179 @@ def repair(namespace: str = "a", value: str = "one") -> Update:
     return Update(a_key(), have.ref, Copy(have.ref, Template(secret(value))), have, "differs from its source")
 
 
-def disturb(fights: DriftLimiter, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
+def edit(limiter: DriftLimiter, namespace: str = "a", editor: str = EDITOR, name: str = "db") -> None:
     old = a_copy(namespace, name)
-    fights.observe_edit(Change(old.ref, old, replace(old, resource_version=2, last_manager=editor)), owner, VIEW)
+    limiter.observe_edit(Change(old.ref, old, replace(old, resource_version=2, last_manager=editor)), owner, VIEW)
 
 
-def fought(fights: DriftLimiter, clock: Clock, times: int, apart: float = 1.0) -> None:
+def edit_and_repair(limiter: DriftLimiter, clock: Clock, times: int, apart: float = 1.0) -> None:
     for _ in range(times):
-        disturb(fights)
-        assert fights.throttle(repair()) is None
-        fights.record_repair(repair())
+        edit(limiter)
+        assert limiter.throttle(repair()) is None
+        limiter.record_repair(repair())
         clock.now += apart
 
 
-def test_five_reversals_are_made_and_the_sixth_waits() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
-    disturb(fights)
+def test_five_edits_are_reverted_and_the_sixth_waits() -> None:
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
+    edit(limiter)
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
-    assert found.retry_in == 599.0
-    clock.now += found.retry_in
-    assert fights.throttle(repair()) is None
+    throttled = limiter.throttle(repair())
+    assert throttled is not None
+    assert throttled.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
+    assert throttled.retry_in == 599.0
+    clock.now += throttled.retry_in
+    assert limiter.throttle(repair()) is None
 
 
-def test_a_copy_that_is_deleted_again_and_again_is_made_every_ten_seconds() -> None:
-    fights, gone = DriftLimiter(clock := Clock()), a_copy("a")
+def test_a_repeatedly_deleted_copy_is_recreated_every_ten_seconds() -> None:
+    limiter, gone = DriftLimiter(clock := Clock()), a_copy("a")
     for _ in range(5):
-        fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
-        assert fights.throttle(create("a")) is None
-        fights.record_repair(create("a"))
+        limiter.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
+        assert limiter.throttle(create("a")) is None
+        limiter.record_repair(create("a"))
         clock.now += 1.0
-    fights.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
+    limiter.observe_edit(Change(gone.ref, gone, None), owner, VIEW)
 
-    found = fights.throttle(create("a"))
-    assert found is not None
-    assert found.message == "somebody deletes this copy again and again; it is made every ten seconds now"
-    assert found.retry_in == 9.0
-    clock.now += found.retry_in
-    assert fights.throttle(create("a")) is None
-
-
-def test_a_new_state_of_the_source_is_written_at_once_and_ends_no_contest() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
-    disturb(fights)
-    assert fights.throttle(repair()) is not None
-
-    assert fights.throttle(repair(value="two")) is None
-    assert fights.record_repair(repair(value="two")) == EDITOR
-    disturb(fights)
-    assert fights.throttle(repair(value="two")) is not None
+    throttled = limiter.throttle(create("a"))
+    assert throttled is not None
+    assert throttled.message == "somebody deletes this copy again and again; it is made every ten seconds now"
+    assert throttled.retry_in == 9.0
+    clock.now += throttled.retry_in
+    assert limiter.throttle(create("a")) is None
 
 
-def test_a_new_state_of_the_source_counts_as_no_repair() -> None:
-    fights = DriftLimiter(Clock())
+def test_a_changed_source_is_written_at_once_and_the_copy_stays_contested() -> None:
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
+    edit(limiter)
+    assert limiter.throttle(repair()) is not None
+
+    assert limiter.throttle(repair(value="two")) is None
+    assert limiter.record_repair(repair(value="two")) == EDITOR
+    edit(limiter)
+    assert limiter.throttle(repair(value="two")) is not None
+
+
+def test_writing_a_changed_source_does_not_count_as_a_repair() -> None:
+    limiter = DriftLimiter(Clock())
     for value in map(str, range(9)):
-        disturb(fights)
-        assert fights.throttle(repair(value=value)) is None
-        fights.record_repair(repair(value=value))
+        edit(limiter)
+        assert limiter.throttle(repair(value=value)) is None
+        limiter.record_repair(repair(value=value))
 
 
 def test_a_contested_copy_gets_one_repair_in_ten_minutes() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
     clock.now += 599.0
-    disturb(fights)
-    assert fights.throttle(repair()) is None
-    fights.record_repair(repair())
-    disturb(fights)
+    edit(limiter)
+    assert limiter.throttle(repair()) is None
+    limiter.record_repair(repair())
+    edit(limiter)
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.retry_in == 600.0
+    throttled = limiter.throttle(repair())
+    assert throttled is not None
+    assert throttled.retry_in == 600.0
 
 
-def test_ten_quiet_minutes_end_a_contest() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
+def test_a_copy_without_edits_for_ten_minutes_is_no_longer_contested() -> None:
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
     clock.now += 600.0
-    disturb(fights)
-    assert fights.throttle(repair()) is None
-    fights.record_repair(repair())
-    disturb(fights)
+    edit(limiter)
+    assert limiter.throttle(repair()) is None
+    limiter.record_repair(repair())
+    edit(limiter)
 
-    assert fights.throttle(repair()) is None
-
-
-def test_a_harmless_change_is_no_reversal() -> None:
-    fights = DriftLimiter(Clock())
-    disturb(fights)
-    fights.reset(repair().ref)
-
-    assert fights.record_repair(repair()) is None
+    assert limiter.throttle(repair()) is None
 
 
-def test_five_repairs_over_a_longer_time_are_no_contest() -> None:
-    fights = DriftLimiter(clock := Clock())
+def test_an_edit_that_needs_no_repair_does_not_count() -> None:
+    limiter = DriftLimiter(Clock())
+    edit(limiter)
+    limiter.reset(repair().ref)
 
-    fought(fights, clock, 20, apart=151.0)
+    assert limiter.record_repair(repair()) is None
 
 
-def test_the_copies_are_counted_apart() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
-    disturb(fights, "b")
+def test_repairs_that_are_far_apart_are_not_throttled() -> None:
+    limiter = DriftLimiter(clock := Clock())
 
-    assert fights.throttle(repair("b")) is None
+    edit_and_repair(limiter, clock, 20, apart=151.0)
+
+
+def test_each_copy_is_counted_separately() -> None:
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
+    edit(limiter, "b")
+
+    assert limiter.throttle(repair("b")) is None
 
 
 def test_a_source_that_changes_often_is_not_throttled() -> None:
-    fights = DriftLimiter(Clock())
+    limiter = DriftLimiter(Clock())
     for _ in range(20):
-        assert fights.throttle(repair()) is None
-        assert fights.record_repair(repair()) is None
+        assert limiter.throttle(repair()) is None
+        assert limiter.record_repair(repair()) is None
 
 
 def test_the_name_of_the_editor_is_reported_once() -> None:
-    fights = DriftLimiter(Clock())
-    disturb(fights)
+    limiter = DriftLimiter(Clock())
+    edit(limiter)
 
-    assert fights.record_repair(repair()) == EDITOR
-    assert fights.record_repair(repair()) is None
+    assert limiter.record_repair(repair()) == EDITOR
+    assert limiter.record_repair(repair()) is None
 
 
 def test_an_editor_without_a_name_is_called_somebody() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
-    disturb(fights, editor="")
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
+    edit(limiter, editor="")
 
-    found = fights.throttle(repair())
-    assert found is not None
-    assert found.message.startswith("somebody changes")
+    throttled = limiter.throttle(repair())
+    assert throttled is not None
+    assert throttled.message.startswith("somebody changes")
 
 
-def test_a_deleted_copy_that_is_made_again_counts_too() -> None:
-    fights = DriftLimiter(Clock())
+def test_recreating_a_deleted_copy_counts_as_a_repair() -> None:
+    limiter = DriftLimiter(Clock())
     old = a_copy("a")
     for _ in range(5):
-        fights.observe_edit(Change(old.ref, old, None), owner, VIEW)
-        assert fights.throttle(create("a")) is None
-        fights.record_repair(create("a"))
-    fights.observe_edit(Change(old.ref, old, None), owner, VIEW)
+        limiter.observe_edit(Change(old.ref, old, None), owner, VIEW)
+        assert limiter.throttle(create("a")) is None
+        limiter.record_repair(create("a"))
+    limiter.observe_edit(Change(old.ref, old, None), owner, VIEW)
 
-    assert fights.throttle(create("a")) is not None
+    assert limiter.throttle(create("a")) is not None
 
 
 def test_removals_are_never_throttled() -> None:
-    fights = DriftLimiter(clock := Clock())
-    fought(fights, clock, 5)
-    disturb(fights)
+    limiter = DriftLimiter(clock := Clock())
+    edit_and_repair(limiter, clock, 5)
+    edit(limiter)
     removal: Write = Delete(a_key(), at("a", "db"), a_copy("a"))
 
-    assert fights.throttle(removal) is None
+    assert limiter.throttle(removal) is None
 
 
 @pytest.mark.parametrize("old", [None, a_copy("a", deleting=True), an_object(at("a", "db"))])
-def test_an_edit_of_an_object_that_is_no_live_copy_does_not_count(old: Object | None) -> None:
-    fights = DriftLimiter(Clock())
-    fights.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, last_manager=EDITOR)), owner, VIEW)
+def test_an_edit_of_an_object_that_is_not_a_live_copy_does_not_count(old: Object | None) -> None:
+    limiter = DriftLimiter(Clock())
+    limiter.observe_edit(Change(at("a", "db"), old, a_copy("a", version=2, last_manager=EDITOR)), owner, VIEW)
 
-    assert fights.record_repair(repair()) is None
+    assert limiter.record_repair(repair()) is None
 
 
 @pytest.mark.parametrize("view", [a_view(), a_view(a_namespace("a", deleting=True, finalizers=("kubernetes",)))])
 def test_copies_deleted_with_their_namespace_do_not_count(view: Cache) -> None:
     """Namespaces of one name that come and go, as in CI, must get their copies at once, every time."""
-    fights, old = DriftLimiter(Clock()), a_copy("a")
+    limiter, old = DriftLimiter(Clock()), a_copy("a")
     for _ in range(10):
-        fights.observe_edit(Change(old.ref, old, None), owner, view)
-        assert fights.throttle(create("a")) is None
-        assert fights.record_repair(create("a")) is None
+        limiter.observe_edit(Change(old.ref, old, None), owner, view)
+        assert limiter.throttle(create("a")) is None
+        assert limiter.record_repair(create("a")) is None
 
 
 # overlays
@@ -231,55 +231,55 @@ def overlaid(have: Object, team: str = "red") -> Apply:
     return Apply(TREE, have.ref, Overlay(have.ref, {TEAM: team}, manager="accurate-controller"), have)
 
 
-def relabel(fights: DriftLimiter, team: str | None) -> Apply:
+def relabel(limiter: DriftLimiter, team: str | None) -> Apply:
     """Somebody changes a label that the overlay has set; returns the write that puts it back."""
     now = a_child(team, 2, EDITOR)
-    fights.observe_edit(Change(now.ref, a_child(), now), owner, VIEW)
+    limiter.observe_edit(Change(now.ref, a_child(), now), owner, VIEW)
     return overlaid(now)
 
 
 @pytest.mark.parametrize("team", ["blue", None])
 def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(team: str | None) -> None:
-    fights = DriftLimiter(clock := Clock())
+    limiter = DriftLimiter(clock := Clock())
     for _ in range(5):
-        write = relabel(fights, team)
-        assert fights.throttle(write) is None
-        assert fights.record_repair(write) == EDITOR
+        write = relabel(limiter, team)
+        assert limiter.throttle(write) is None
+        assert limiter.record_repair(write) == EDITOR
         clock.now += 1.0
 
-    found = fights.throttle(relabel(fights, team))
-    assert found is not None
+    throttled = limiter.throttle(relabel(limiter, team))
+    assert throttled is not None
     assert (
-        found.message
+        throttled.message
         == f"{EDITOR} changes what is inherited here again and again; it is repaired every ten minutes now"
     )
-    assert found.retry_in == 599.0
+    assert throttled.retry_in == 599.0
 
 
-def test_a_second_change_before_the_repair_does_not_hide_that_it_is_one() -> None:
-    fights = DriftLimiter(Clock())
-    relabel(fights, "blue")
+def test_the_repair_after_two_edits_counts_as_one() -> None:
+    limiter = DriftLimiter(Clock())
+    relabel(limiter, "blue")
     now = a_child("green", 3, EDITOR)
-    fights.observe_edit(Change(now.ref, a_child("blue", 2), now), owner, VIEW)
+    limiter.observe_edit(Change(now.ref, a_child("blue", 2), now), owner, VIEW)
 
-    assert fights.record_repair(overlaid(now)) == EDITOR
+    assert limiter.record_repair(overlaid(now)) == EDITOR
 
 
-def test_an_overlay_that_follows_a_namespace_to_another_parent_is_no_reversal() -> None:
-    fights = DriftLimiter(Clock())
+def test_an_overlay_that_changes_with_the_parent_of_its_namespace_does_not_count() -> None:
+    limiter = DriftLimiter(Clock())
     for number in range(20):
         now = a_child(f"{number}", 2, EDITOR)
-        fights.observe_edit(Change(now.ref, a_child(f"{number}"), now), owner, VIEW)
+        limiter.observe_edit(Change(now.ref, a_child(f"{number}"), now), owner, VIEW)
         write = overlaid(now, f"{number + 1}")
-        assert fights.throttle(write) is None
-        assert fights.record_repair(write) is None
+        assert limiter.throttle(write) is None
+        assert limiter.record_repair(write) is None
 
 
-def test_a_deleted_namespace_does_not_count() -> None:
-    fights, old = DriftLimiter(Clock()), a_child()
-    fights.observe_edit(Change(old.ref, old, None), owner, a_view())
+def test_the_deletion_of_a_namespace_does_not_count_as_an_edit() -> None:
+    limiter, old = DriftLimiter(Clock()), a_child()
+    limiter.observe_edit(Change(old.ref, old, None), owner, a_view())
 
-    assert not fights._edits
+    assert not limiter._edits
 
 
 class Counted(DriftLimiter):
@@ -292,26 +292,26 @@ class Counted(DriftLimiter):
 
 @pytest.fixture
 def a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many are remembered without a look whether they are still of interest."""
+    """The number of edits that are kept before old ones are dropped."""
     monkeypatch.setattr(limits, "_MAX_ADDRESSES", 1000)
 
 
 @pytest.mark.usefixtures("a_thousand")
-def test_many_disturbances_at_once_are_looked_through_seldom() -> None:
-    fights = Counted(Clock())
+def test_recorded_edits_are_searched_for_old_ones_only_as_their_number_doubles() -> None:
+    limiter = Counted(Clock())
     for number in range(4500):
-        disturb(fights, name=f"n{number}")
+        edit(limiter, name=f"n{number}")
 
-    assert fights.forgot == 3
-    assert len(fights._edits) == 4500
+    assert limiter.forgot == 3
+    assert len(limiter._edits) == 4500
 
 
 @pytest.mark.usefixtures("a_thousand")
-def test_disturbances_that_are_ten_minutes_old_are_forgotten() -> None:
-    fights = DriftLimiter(clock := Clock())
+def test_edits_that_are_ten_minutes_old_are_forgotten() -> None:
+    limiter = DriftLimiter(clock := Clock())
     for number in range(1000):
-        disturb(fights, name=f"n{number}")
+        edit(limiter, name=f"n{number}")
     clock.now += 601.0
-    disturb(fights, name="new")
+    edit(limiter, name="new")
 
-    assert list(fights._edits) == [at("a", "new")]
+    assert list(limiter._edits) == [at("a", "new")]

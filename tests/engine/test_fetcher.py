@@ -1,4 +1,4 @@
-"""Reading a single place: what it brings into the cache, and what it must not bring back."""
+"""Reads of single objects: what they put into the cache, and which keys are planned again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.engine.parts import a_cache, a_copy, a_key, a_source
 from tests.kube.scripted import Answer, Script, access, gated, refuses, says, serving
+from tests.support.samples import a_cache, a_copy, a_key, a_source
 from tests.support.world import at
 
 from samara.core.model import SECRET, Key
@@ -36,11 +36,11 @@ class Stage:
         self.cache.stores[SECRET].version = 11
 
     @property
-    def asked(self) -> list[tuple[Key, float]]:
+    def planned(self) -> list[tuple[Key, float]]:
         return [(key, message.delay) for message in self.posted for key in message.keys]
 
 
-def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
+def fetch_with(scenario: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer: Answer) -> Stage:
     stages: list[Stage] = []
 
     async def run() -> None:
@@ -48,114 +48,114 @@ def looking(deed: Callable[[Stage, asyncio.TaskGroup], Awaitable[None]], answer:
             stages.append(Stage(client, script))
             async with asyncio.timeout(8), asyncio.TaskGroup() as group:
                 stages[0].fetcher.start(group)
-                await deed(stages[0], group)
+                await scenario(stages[0], group)
 
     asyncio.run(run())
     return stages[0]
 
 
-async def look_once(stage: Stage, group: asyncio.TaskGroup) -> None:
+async def fetch_once(stage: Stage, group: asyncio.TaskGroup) -> None:
     stage.fetcher.fetch(PLACE, a_key())
 
 
 def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
-    stage = looking(look_once, says(theirs()))
+    stage = fetch_with(fetch_once, says(theirs()))
 
-    found = stage.cache.get(PLACE)
-    assert found is not None
-    assert found.uid == "theirs"
-    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
+    cached = stage.cache.get(PLACE)
+    assert cached is not None
+    assert cached.uid == "theirs"
+    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
     assert stage.fetcher.pending == 0
 
 
-def test_a_missing_object_leaves_no_trace() -> None:
-    stage = looking(look_once, refuses(404, "NotFound"))
+def test_a_missing_object_is_no_longer_in_the_cache() -> None:
+    stage = fetch_with(fetch_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
-    assert stage.asked == [(a_key().in_namespace("a"), 0.0)]
+    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
 
 
-def test_a_place_that_cannot_be_read_is_planned_again_later() -> None:
-    stage = looking(look_once, refuses(500))
+def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
+    stage = fetch_with(fetch_once, refuses(500))
 
     assert stage.cache.exists_unread(PLACE)
-    assert stage.asked == [(a_key().in_namespace("a"), 5.0)]
+    assert stage.planned == [(a_key().in_namespace("a"), 5.0)]
 
 
 def test_keys_that_need_one_object_share_one_read() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         for name in ("x", "y", "x"):
             stage.fetcher.fetch(PLACE, a_key(name))
 
-    stage = looking(deed, says(theirs()))
+    stage = fetch_with(scenario, says(theirs()))
     assert len(stage.script.seen) == 1
-    assert {key for key, _ in stage.asked} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
+    assert {key for key, _ in stage.planned} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
 
 
-def test_a_read_that_is_overtaken_by_a_deletion_brings_nothing_back() -> None:
+def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
     """The server read the object; it was deleted; the watch reported that; then the answer arrived."""
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
-        await look_once(stage, group)
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
+        await fetch_once(stage, group)
         await stage.script.until(lambda: len(stage.script.seen) == 1)
         stage.cache.remove(PLACE, 12)
         stage.cache.stores[SECRET].version = 12
         stage.script.gate.set()
 
-    stage = looking(deed, gated(says(theirs(11))))
+    stage = fetch_with(scenario, gated(says(theirs(11))))
     assert stage.cache.get(PLACE) is None
     assert not stage.cache.exists_unread(PLACE)
 
 
-def test_a_read_that_is_ahead_of_the_watch_is_believed_and_planned_once_the_watch_may_have_come_so_far() -> None:
+def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay() -> None:
     """Another operator may have written it, from a source that we do not know yet: its old value must not come back."""
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.remove(PLACE)
         stage.cache.stores[SECRET].version = 10
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    stage = looking(deed, says(theirs(11)))
+    stage = fetch_with(scenario, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
-    assert stage.asked == [(a_key().in_namespace("a"), 0.1)]
+    assert stage.planned == [(a_key().in_namespace("a"), 0.1)]
 
 
-def test_a_read_that_is_older_than_what_is_held_changes_nothing() -> None:
+def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
     held = a_copy("a", version=20)
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(held)
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    found = looking(deed, says(theirs(11))).cache.get(PLACE)
-    assert found is not None
-    assert (found.uid, found.resource_version) == (held.uid, 20)
+    cached = fetch_with(scenario, says(theirs(11))).cache.get(PLACE)
+    assert cached is not None
+    assert (cached.uid, cached.resource_version) == (held.uid, 20)
 
 
 def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.2)
         stage.fetcher.fetch(PLACE, a_key("other"))
-        await stage.script.until(lambda: len(stage.asked) == 1)
-        assert stage.asked == [(a_key("other").in_namespace("a"), 0.0)]
+        await stage.script.until(lambda: len(stage.planned) == 1)
+        assert stage.planned == [(a_key("other").in_namespace("a"), 0.0)]
 
-    looking(deed, says(theirs()))
+    fetch_with(scenario, says(theirs()))
 
 
 def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_before() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key("failed"), 0.02)
         stage.fetcher.fetch(PLACE, a_key("other"))
 
-    stage = looking(deed, says(theirs()))
-    assert sorted(stage.asked) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
+    stage = fetch_with(scenario, says(theirs()))
+    assert sorted(stage.planned) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
 
 
 def test_a_delayed_read_does_not_count_as_pending() -> None:
-    """It counts as sleeping from the start: the task that sleeps may begin later."""
+    """It counts as delayed at once, even if its task has not started yet."""
     seen: list[int] = []
 
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.fetcher.fetch(PLACE, a_key(), 0.02)
         seen.append(stage.fetcher.pending)
         stage.fetcher.fetch(at("b", "db"), a_key())
@@ -164,28 +164,28 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
         seen.append(stage.fetcher.pending)
         stage.script.gate.set()
 
-    stage = looking(deed, gated(says(theirs())))
+    stage = fetch_with(scenario, gated(says(theirs())))
     assert seen == [0, 1, 2]
     assert stage.fetcher.pending == 0
 
 
 def test_a_read_posts_its_change_because_the_watch_will_not() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.stores[SECRET].version = 10
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    (message,) = looking(deed, says(theirs(11))).posted
+    (message,) = fetch_with(scenario, says(theirs(11))).posted
     delay, change = message.delay, message.change
     assert change is not None
     assert change.new is not None
     assert (change.ref, change.new.resource_version, delay > 0.0) == (PLACE, 11, True)
 
 
-def test_a_read_posts_that_an_object_is_gone() -> None:
-    async def deed(stage: Stage, group: asyncio.TaskGroup) -> None:
+def test_a_read_of_a_missing_object_posts_its_deletion() -> None:
+    async def scenario(stage: Stage, group: asyncio.TaskGroup) -> None:
         stage.cache.put(a_copy("a"))
-        await look_once(stage, group)
+        await fetch_once(stage, group)
 
-    (message,) = looking(deed, refuses(404, "NotFound")).posted
+    (message,) = fetch_with(scenario, refuses(404, "NotFound")).posted
     assert message.change is not None
     assert (message.change.ref, message.change.new) == (PLACE, None)

@@ -1,9 +1,9 @@
-"""Copies that are wanted and unwanted in turns."""
+"""Copies that are repeatedly deleted and created again."""
 
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_source, numbered
+from tests.support.samples import Clock, a_source, numbered
 from tests.support.world import at
 
 from samara.core.model import Object, Ref
@@ -19,13 +19,13 @@ def wait(flaps: FlapDamper, ref: Ref, source: Object | None) -> float:
     return flaps.remaining(ref, source)
 
 
-def twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
+def remove_twice(flaps: FlapDamper, ref: Ref = PLACE, source: Object = SOURCE) -> None:
     for _ in range(2):
         flaps.record_removal(ref, source)
 
 
 def test_the_first_two_removals_are_sent_at_once() -> None:
-    """Setting a value and taking it back twice is no flapping."""
+    """A user may change a value and revert it twice."""
     flaps = FlapDamper(Clock())
     assert wait(flaps, PLACE, SOURCE) == 0.0
     flaps.record_removal(PLACE, SOURCE)
@@ -34,10 +34,10 @@ def test_the_first_two_removals_are_sent_at_once() -> None:
     assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY
 
 
-def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
+def test_fault_42_the_third_removal_waits_half_a_minute() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
-    twice(flaps)
+    remove_twice(flaps)
     clock.now += 5.0
     assert wait(flaps, PLACE, SOURCE) == FLAP_DELAY
     clock.now += 10.0
@@ -46,10 +46,10 @@ def test_fault_42_the_next_removal_waits_until_it_has_lasted() -> None:
     assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
-def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
+def test_fault_42_the_wait_starts_again_when_the_copy_is_wanted_again() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
-    twice(flaps)
+    remove_twice(flaps)
     wait(flaps, PLACE, SOURCE)
     clock.now += FLAP_DELAY - 1.0
     flaps.reset(PLACE)
@@ -59,22 +59,22 @@ def test_fault_42_a_copy_that_is_wanted_again_begins_to_wait_anew() -> None:
 def test_after_ten_quiet_minutes_a_removal_is_sent_at_once() -> None:
     clock = Clock()
     flaps = FlapDamper(clock)
-    twice(flaps)
+    remove_twice(flaps)
     clock.now += WINDOW
     assert wait(flaps, PLACE, SOURCE) == 0.0
 
 
-def test_another_address_does_not_wait() -> None:
+def test_a_removal_at_another_address_does_not_wait() -> None:
     flaps = FlapDamper(Clock())
-    twice(flaps)
+    remove_twice(flaps)
     assert wait(flaps, at("b", "db"), SOURCE) == 0.0
 
 
-def test_no_more_waiting_removals_are_remembered_than_made_ones() -> None:
+def test_waits_are_forgotten_with_the_removals_that_caused_them() -> None:
     """A copy deleted with its namespace was not removed by us, and is not created again."""
     flaps, places = FlapDamper(Clock()), [at(name, "db") for name in numbered(0, 10_100)]
     for place in places:
-        twice(flaps, place)
+        remove_twice(flaps, place)
         wait(flaps, place, SOURCE)
 
     assert flaps._due.keys() == set(places[100:])
@@ -85,11 +85,11 @@ def test_no_more_waiting_removals_are_remembered_than_made_ones() -> None:
 )
 def test_a_removal_after_an_edit_of_the_source_is_sent_at_once(now: Object | None) -> None:
     flaps = FlapDamper(Clock())
-    twice(flaps)
+    remove_twice(flaps)
     assert wait(flaps, PLACE, now) == 0.0
 
 
-def test_a_status_that_we_have_written_is_no_new_intent_of() -> None:
+def test_a_status_write_does_not_count_as_an_edit_of_the_source() -> None:
     flaps, asking = FlapDamper(Clock()), replace(SOURCE, generation=3)
-    twice(flaps, source=asking)
+    remove_twice(flaps, source=asking)
     assert wait(flaps, PLACE, replace(asking, resource_version=asking.resource_version + 1)) == FLAP_DELAY

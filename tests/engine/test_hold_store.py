@@ -12,13 +12,11 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_key, deletes, numbered
 from tests.kube.scripted import Script, Store, access, refuses, serving
+from tests.support.samples import Clock, a_key, deletes, numbered
 
-from samara import log
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key
-from samara.engine import hold_store
 from samara.engine.hold_store import HoldRecord, HoldStore, post_answer, record_name, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
@@ -29,15 +27,15 @@ PATH = "/api/v1/namespaces/samara/configmaps/samara-holds"
 TIMES = "2026-11-15T10:00:00Z"
 
 
-def test_records_can_be_read_again() -> None:
+def test_written_records_can_be_read() -> None:
     written = [HoldRecord(str(a_key(name)), 7, TIMES, TIMES, "digest", "release digest") for name in ("x", "y")]
-    data = {record_name(each.key): json.dumps(asdict(each)) for each in written}
+    data = {record_name(record.key): json.dumps(asdict(record)) for record in written}
 
-    assert records({"data": data}) == {each.key: each for each in written}
+    assert records({"data": data}) == {record.key: record for record in written}
 
 
 @given(st.builds(HoldRecord, *[st.text(), st.integers(0, 2**53), *[st.text()] * 4]))
-def test_any_entry_survives_the_way_through_json(entry: HoldRecord) -> None:
+def test_any_record_survives_a_round_trip_through_json(entry: HoldRecord) -> None:
     assert records({"data": {"x": json.dumps(asdict(entry))}}) == {entry.key: entry}
 
 
@@ -57,7 +55,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=range(len(GARBAGE)))
-def test_garbage_is_left_out_and_harms_no_other(text: str) -> None:
+def test_an_unreadable_record_is_ignored_and_the_others_are_read(text: str) -> None:
     good = HoldRecord(str(a_key()), 1, TIMES, TIMES, "d")
 
     assert records({"data": {"a": text, "b": json.dumps(asdict(good))}}) == {good.key: good}
@@ -68,19 +66,19 @@ def test_an_empty_config_map_holds_nothing(config_map: dict[str, Any]) -> None:
     assert records(config_map) == {}
 
 
-def test_the_name_of_an_entry_is_legal_in_a_config_map() -> None:
+def test_the_name_of_a_record_is_a_legal_key_of_a_config_map() -> None:
     assert record_name("secret-copy/Secret/admin/db").isalnum()
     assert record_name("a") != record_name("b")
 
 
-Deed = Callable[[Client, Store, Script], Awaitable[None]]
+Scenario = Callable[[Client, Store, Script], Awaitable[None]]
 
 
-def with_store(deed: Deed) -> None:
+def with_store(scenario: Scenario) -> None:
     async def run() -> None:
         store = Store()
         async with serving(store) as script, Client(access(script), may_write=unrestricted) as client:
-            await deed(client, store, script)
+            await scenario(client, store, script)
 
     asyncio.run(run())
 
@@ -91,10 +89,10 @@ def holding(clock: Clock, hold: float = 600.0, many: int = 8) -> MassDeleteGuard
     return holds
 
 
-async def turn(book: HoldStore) -> list[tuple[Key, Answer]]:
-    """What the book does once a second."""
-    answers = await book._answers()
-    await book._write()
+async def run_once(hold_store: HoldStore) -> list[tuple[Key, Answer]]:
+    """What the hold store does once a second."""
+    answers = await hold_store._answers()
+    await hold_store._write()
     return answers
 
 
@@ -103,180 +101,180 @@ def written(store: Store) -> dict[str, HoldRecord]:
 
 
 def test_a_hold_is_recorded_once_and_removed_when_it_ends() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
-        assert [(each.key, each.count) for each in written(store).values()] == [(str(a_key()), 8)]
-        await turn(book)
-        await turn(book)
-        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
+        assert [(record.key, record.count) for record in written(store).values()] == [(str(a_key()), 8)]
+        await run_once(hold_store)
+        await run_once(hold_store)
+        assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store) == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 3600.0 * 999_999_999])
 def test_a_hold_without_an_end_is_recorded_as_forever(seconds: float) -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        await run_once(HoldStore(client, "samara", holding(Clock(), seconds), Inbox().post))
         assert written(store)[str(a_key())].until == "forever"
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_a_set_that_is_held_once_more_later_has_new_times() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+def test_a_set_that_is_held_again_has_new_times() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(clock := Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
         clock.now += 300.0
-        await turn(book)
+        await run_once(hold_store)
         before = written(store)[str(a_key())]
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         after = written(store)[str(a_key())]
         assert after.set == before.set
         assert after.until > before.until
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_applies_to_its_own_set_only() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
-        said = await post_answer(client, "samara", str(a_key()), "release")
-        assert said is not None
-        assert said.answer == f"release {holds.held[a_key()].digest}"
-        assert await book._answers() == [(a_key(), "release")]
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
+        answered = await post_answer(client, "samara", str(a_key()), "release")
+        assert answered is not None
+        assert answered.answer == f"release {holds.held[a_key()].digest}"
+        assert await hold_store._answers() == [(a_key(), "release")]
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
-        assert await book._answers() == []
+        assert await hold_store._answers() == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_an_answer_applies_to_the_rest_of_its_set() -> None:
     """Namespaces are deleted before the user answers."""
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key().in_namespace(numbered(0, 1)[0]), [], 10, 10)
         assert holds.held[a_key()].count == 7
-        assert await book._answers() == [(a_key(), "release")]
+        assert await hold_store._answers() == [(a_key(), "release")]
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_an_answer_for_a_set_that_was_written_down_long_ago_is_none() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+def test_an_answer_to_an_older_set_is_ignored() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         first = holds.held[a_key()].digest
         holds.check(a_key(), deletes(numbered(0, 9)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         (entry,) = written(store).values()
-        said = json.dumps(asdict(entry) | {"answer": f"release {first}"})
-        store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
-        assert await book._answers() == []
+        answered_record = json.dumps(asdict(entry) | {"answer": f"release {first}"})
+        store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
+        assert await hold_store._answers() == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_an_answer_about_what_is_not_planned_yet_after_a_restart_is_not_written_over() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+def test_an_answer_to_a_key_that_is_not_planned_yet_after_a_restart_is_kept() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
-        said = await post_answer(client, "samara", str(a_key()), "release")
-        assert said is not None
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
+        answered = await post_answer(client, "samara", str(a_key()), "release")
+        assert answered is not None
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
-        assert written(store)[str(a_key())].answer == said.answer
+        assert written(store)[str(a_key())].answer == answered.answer
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_an_answer_without_a_held_set_is_none() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+def test_an_answer_to_a_key_that_is_not_held_is_not_posted() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         assert await post_answer(client, "samara", str(a_key()), "release") is None
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         assert await post_answer(client, "samara", "another/key", "release") is None
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_a_restart_remembers_what_was_held_until_it_is_planned() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+def test_a_restart_remembers_holds_until_their_keys_are_planned() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
         assert holds.remembered == {str(a_key())}
-        await turn(book)
+        await run_once(hold_store)
         assert str(a_key()) in written(store)
         assert not holds.check(a_key(), deletes(["a"]), 100, 100)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store)[str(a_key())].count == 1
         holds.check(a_key(), [], 100, 100)
-        await turn(book)
+        await run_once(hold_store)
         assert written(store) == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_an_answer_given_in_between_is_not_overwritten() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+def test_an_answer_posted_before_a_write_is_not_overwritten() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
         with pytest.raises(Conflict):
-            await book._write()
+            await hold_store._write()
         assert written(store)[str(a_key())].answer.startswith("release ")
-        assert await book._answers() == [(a_key(), "release")]
-        await book._write()
+        assert await hold_store._answers() == [(a_key(), "release")]
+        await hold_store._write()
         assert set(written(store)) == {str(a_key()), str(a_key("x"))}
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_a_restart_writes_on_the_version_that_it_has_loaded() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
-        book = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
-        await book.load()
-        await book._write()
-        assert [each.method for each in script.seen][-1] == "PUT"
+def test_the_first_write_after_a_restart_names_the_loaded_version() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+        hold_store = HoldStore(client, "samara", holding(Clock(), many=9), Inbox().post)
+        await hold_store.load()
+        await hold_store._write()
+        assert [request.method for request in script.seen][-1] == "PUT"
         assert "resourceVersion" in script.seen[-1].json["metadata"]
 
-    with_store(deed)
+    with_store(scenario)
 
 
-async def soon(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
-    """Lets the book work until something is true."""
+async def run_until(running: asyncio.Task[None], true: Callable[[], bool]) -> None:
+    """Lets the hold store run until a condition is true."""
     async with asyncio.timeout(8):
         while not true():
             assert not running.done()
             await asyncio.sleep(0)
 
 
-def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
+def test_a_release_between_a_read_and_a_write_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
     heard: list[tuple[Key, str]] = []
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
 
         def post(message: HoldAnswered | HoldsStored) -> None:
@@ -284,22 +282,22 @@ def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.Mo
                 heard.append((message.key, message.answer))
                 holds.release(message.key)
 
-        book = HoldStore(client, "samara", holds, post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, post)
+        await run_once(hold_store)
         holds.check(a_key("x"), deletes(numbered(0, 8), a_key("x")), 10, 10)
 
-        async def in_between(request: web.Request) -> web.StreamResponse:
+        async def release_first(request: web.Request) -> web.StreamResponse:
             (entry,) = written(store).values()
-            said = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
-            store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): said}})
+            answered_record = json.dumps(asdict(entry) | {"answer": f"release {entry.set}"})
+            store.write(PATH, {**store.objects[PATH], "data": {record_name(entry.key): answered_record}})
             return await store(request)
 
-        script.answers = [*[store] * len(script.seen), store, in_between, store]  # GET, PUT, and then as usual
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: set(written(store)) == {str(a_key("x"))})
+        script.answers = [*[store] * len(script.seen), store, release_first, store]  # GET, PUT, and then as usual
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: set(written(store)) == {str(a_key("x"))})
         running.cancel()
 
-    with_store(deed)
+    with_store(scenario)
     assert heard == [(a_key(), "release")]
 
 
@@ -307,79 +305,85 @@ def test_a_release_between_reading_and_writing_is_applied(monkeypatch: pytest.Mo
 def test_an_ended_hold_is_removed_whatever_happened_to_the_config_map(
     monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         holds = holding(Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await turn(book)
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await run_once(hold_store)
         if gone:
             del store.objects[PATH]
         else:
             await post_answer(client, "samara", str(a_key()), "release")
         holds.check(a_key(), [], 10, 10)
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: not book._written and not records(store.objects.get(PATH, {})))
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: not hold_store._written and not records(store.objects.get(PATH, {})))
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await soon(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
+        await run_until(running, lambda: str(a_key()) in records(store.objects.get(PATH, {})))
         running.cancel()
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_each_error_of_the_hold_store_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 0.0)
-    told: list[str] = []
-    monkeypatch.setattr(log, "warning", lambda event, fault: told.append(f"{event}: {fault}"))
+def test_each_error_of_the_hold_store_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 0.0)
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        book = HoldStore(client, "samara", holding(Clock()), Inbox().post)
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        hold_store = HoldStore(client, "samara", holding(Clock()), Inbox().post)
         refused, full = refuses(403, "Forbidden", "no right"), refuses(422, "Invalid", "no room")
-        script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is given for good
-        running = asyncio.create_task(book.run())
-        await soon(running, lambda: len(script.seen) > 20)
+        script.answers = [refused] * 6 + [full] * 6 + [store] * 4 + [refused]  # the last answer is repeated
+        running = asyncio.create_task(hold_store.run())
+        await run_until(running, lambda: len(script.seen) > 20)
         running.cancel()
 
-    with_store(deed)
-    assert [("no right" in each, "no room" in each) for each in told] == [(True, False), (False, True), (True, False)]
+    with_store(scenario)
+    faults = [str(getattr(record, "fields", {})["fault"]) for record in caplog.records]
+    assert {record.getMessage() for record in caplog.records} == {"holds.failed"}
+    assert [("no right" in fault, "no room" in fault) for fault in faults] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
 
 
-def test_a_config_map_full_of_garbage_does_not_stop_the_start() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+def test_unreadable_records_do_not_stop_the_start() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         data = {f"g{number}": text for number, text in enumerate(GARBAGE)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": data})
         holds = MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
         await HoldStore(client, "samara", holds, Inbox().post).load()
         assert holds.remembered == set()
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_names_counts_and_times_are_all_that_is_written() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        await turn(HoldStore(client, "samara", holding(Clock()), Inbox().post))
+def test_a_record_has_only_names_counts_and_times() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        await run_once(HoldStore(client, "samara", holding(Clock()), Inbox().post))
         (text,) = store.objects[PATH]["data"].values()
         assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
         assert "uid" not in text
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_fault_38_records_of_another_version_stay() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         entry = {**asdict(HoldRecord("of tomorrow", 1, "s", "u", "d")), "weight": 3}
         theirs = {"a-new-sort": "v2 {}", record_name("of tomorrow"): json.dumps(entry)}
         store.write(PATH, {"metadata": {"name": "samara-holds"}, "data": theirs})
         holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-        book = HoldStore(client, "samara", holds, Inbox().post)
-        await book.load()
+        hold_store = HoldStore(client, "samara", holds, Inbox().post)
+        await hold_store.load()
         assert holds.remembered == {"of tomorrow"}
         holds.check(a_key(), deletes(numbered(0, 8)), 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert store.objects[PATH]["data"].items() > theirs.items(), "with a field that we do not know"
         holds.settle([a_key()], lambda vocabulary: True)
         holds.check(a_key(), [], 10, 10)
-        await turn(book)
+        await run_once(hold_store)
         assert store.objects[PATH]["data"] == {"a-new-sort": "v2 {}"}
 
-    with_store(deed)
+    with_store(scenario)

@@ -1,4 +1,4 @@
-"""Who leads, judged by our own clock only."""
+"""Leader election, which uses only our own monotonic clock."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.engine.parts import Clock
 from tests.kube.scripted import Script, Store, access, cuts, gated, refuses, serving
+from tests.support.samples import Clock
 
 from samara.engine.leader import LeaderElector
 from samara.kube.client import Client, unrestricted
@@ -28,28 +28,28 @@ class Stage:
 
     @property
     def spec(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.store.objects[PATH]["spec"]
-        return found
+        spec: dict[str, Any] = self.store.objects[PATH]["spec"]
+        return spec
 
 
-def on_stage(deed: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
+def on_stage(scenario: Callable[[Stage], Awaitable[None]], *answers: Any) -> None:
     async def run() -> None:
         store = Store()
         async with serving(*answers, store) as script, Client(access(script), may_write=unrestricted) as client:
-            await deed(Stage(client, store, script))
+            await scenario(Stage(client, store, script))
 
     asyncio.run(run())
 
 
 def test_nothing_is_written_before_leading() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         assert not stage.lease().is_leader()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_leader_may_write_exactly_until_the_deadline() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         assert lease.deadline == stage.clock.now + RENEW
@@ -58,11 +58,11 @@ def test_a_leader_may_write_exactly_until_the_deadline() -> None:
         stage.clock.now += 0.001
         assert not lease.is_leader()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_deadline_counts_from_before_the_request() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         class Ticking(Clock):
             def __call__(self) -> float:
                 self.now += 1.0
@@ -74,11 +74,11 @@ def test_the_deadline_counts_from_before_the_request() -> None:
         assert await lease._try_once()
         assert lease.deadline == began + 1.0 + RENEW
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await ours.acquire()
         assert not await theirs._try_once()
@@ -90,32 +90,32 @@ def test_the_deadline_ends_before_the_lease_does_for_others() -> None:
         assert stage.spec["holderIdentity"] == "they"
         assert stage.spec["leaseTransitions"] == 1
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_clocks_of_other_machines_are_ignored() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.lease("they").acquire()
         stage.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"
         ours = stage.lease("we", Clock(5_000_000.0))
         assert not await ours._try_once()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_a_lease_that_is_renewed_is_never_over() -> None:
-    async def deed(stage: Stage) -> None:
+def test_a_lease_that_is_renewed_never_expires() -> None:
+    async def scenario(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         for _ in range(5):
             assert await ours._try_once()
             assert not await theirs._try_once()
             stage.clock.now += DURATION - 1
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_others_duration_is_respected() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.lease("they").acquire()
         stage.spec["leaseDurationSeconds"] = 60
         ours = stage.lease("we")
@@ -125,11 +125,11 @@ def test_the_others_duration_is_respected() -> None:
         stage.clock.now += 2.0
         assert await ours._try_once()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_released_lease_is_taken_at_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await ours.acquire()
         await ours.release()
@@ -137,11 +137,11 @@ def test_a_released_lease_is_taken_at_once() -> None:
         assert stage.spec["holderIdentity"] == ""
         assert await theirs._try_once()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_process_does_not_take_a_lease_again_that_it_released() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         await lease.release()
@@ -152,11 +152,11 @@ def test_a_process_does_not_take_a_lease_again_that_it_released() -> None:
         assert not lease.is_leader()
         assert PATH not in stage.store.objects
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
-    async def deed(stage: Stage) -> None:
+def test_a_renewal_during_the_release_does_not_keep_the_lease() -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
 
@@ -167,16 +167,16 @@ def test_a_renewal_that_comes_between_does_not_keep_the_lease() -> None:
         so_far = len(stage.script.seen)
         stage.script.answers = [*[stage.store] * so_far, stage.store, renewed_just_now, stage.store]
         await lease.release()
-        assert [each.method for each in stage.script.seen[so_far:]] == ["GET", "PUT", "GET", "PUT"]
+        assert [request.method for request in stage.script.seen[so_far:]] == ["GET", "PUT", "GET", "PUT"]
         assert stage.spec["holderIdentity"] == ""
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_nothing_is_written_after_the_lease_is_released() -> None:
     """A standby may take over before our answer comes: a write that outlives the drain must not be sent."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         so_far = len(stage.script.seen)
@@ -187,13 +187,13 @@ def test_nothing_is_written_after_the_lease_is_released() -> None:
         stage.script.gate.set()
         await releasing
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
-    """Otherwise a stop would sometimes end as a failure."""
+    """Otherwise a normal stop would sometimes exit with a failure."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = LeaderElector(stage.client, "samara", "we", DURATION, 0.01, stage.clock)
         await lease.acquire()
         so_far = len(stage.script.seen)
@@ -210,33 +210,33 @@ def test_releasing_the_lease_is_not_losing_it_even_during_a_renewal() -> None:
         assert stage.spec["holderIdentity"] == ""
         keeping.cancel()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_only_our_own_lease_is_released() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         ours, theirs = stage.lease("we"), stage.lease("they")
         await theirs.acquire()
         await ours.release()
         assert stage.spec["holderIdentity"] == "they"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_leader_that_loses_the_lease_stops_at_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         ours = stage.lease("we")
         await ours.acquire()
         stage.spec["holderIdentity"] = "they"
         assert not await ours._try_once()
         assert not ours.is_leader()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("answer", [cuts, refuses(503, "ServiceUnavailable"), refuses(403, "Forbidden")])
-def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
-    async def deed(stage: Stage) -> None:
+def test_after_an_error_the_lease_and_its_deadline_are_as_before(answer: Any) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         before = lease.deadline
@@ -249,11 +249,11 @@ def test_an_error_neither_gains_nor_loses_the_lease(answer: Any) -> None:
         assert await lease._try_once()
         assert lease.deadline == before + 1.0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_conflict_on_renewal_is_retried() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         before = lease.deadline
@@ -265,11 +265,11 @@ def test_a_conflict_on_renewal_is_retried() -> None:
         assert await lease._try_once()
         assert lease.deadline == before + 1.0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_renewing_keeps_when_it_was_acquired() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         await lease.acquire()
         before = dict(stage.spec)
@@ -278,11 +278,11 @@ def test_renewing_keeps_when_it_was_acquired() -> None:
         assert stage.spec["renewTime"] > before["renewTime"]
         assert stage.spec["leaseTransitions"] == 0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
-    async def deed(stage: Stage) -> None:
+def test_a_lease_that_is_unreachable_for_two_durations_is_reported() -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 2 * DURATION
         assert lease.stall_reason() is None
@@ -291,22 +291,22 @@ def test_a_lease_out_of_reach_for_two_durations_is_reported() -> None:
         await lease._try_once()
         assert lease.stall_reason() is None
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-@pytest.mark.parametrize(("duration", "told"), [(15.0, 15), (0.75, 1), (1.5, 2)])
-def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, told: int) -> None:
-    async def deed(stage: Stage) -> None:
+@pytest.mark.parametrize(("duration", "seconds"), [(15.0, 15), (0.75, 1), (1.5, 2)])
+def test_the_lease_names_its_duration_rounded_up_to_seconds(duration: float, seconds: int) -> None:
+    async def scenario(stage: Stage) -> None:
         await LeaderElector(stage.client, "samara", "we", duration, duration / 2, stage.clock).acquire()
-        assert stage.spec["leaseDurationSeconds"] == told
+        assert stage.spec["leaseDurationSeconds"] == seconds
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
-    """The store is full, say: a restart would not help, and a probe must not ask for one."""
+def test_a_lease_that_can_be_read_and_not_written_is_not_reported_as_unreachable() -> None:
+    """etcd may be full. A restart would not help, so the liveness probe must not fail."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         lease = stage.lease()
         stage.clock.now += 3 * DURATION
         assert lease.refusal_reason() is None
@@ -316,4 +316,6 @@ def test_a_lease_that_can_be_read_and_not_written_is_not_out_of_reach() -> None:
         assert await lease._try_once()
         assert lease.refusal_reason() is None
 
-    on_stage(deed, refuses(404, "NotFound"), refuses(500, "InternalError", "etcdserver: mvcc: database space exceeded"))
+    on_stage(
+        scenario, refuses(404, "NotFound"), refuses(500, "InternalError", "etcdserver: mvcc: database space exceeded")
+    )

@@ -13,8 +13,8 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_cache, a_key, a_registry, create, numbered
 from tests.kube.scripted import Store, access, serving
+from tests.support.samples import Clock, a_cache, a_key, a_registry, create, numbered
 
 from samara.engine.apply import Applier
 from samara.engine.limiter import ConcurrencyLimiter
@@ -33,7 +33,7 @@ def limiter(ceiling: int = CEILING, per_second: float = 0.0, clock: Clock | None
 
 
 def overload(limits: ConcurrencyLimiter, retry_after: float | None = None) -> None:
-    """Two namespaces fail at once: that points at the server."""
+    """Failures in two namespaces at once count as an overload of the server."""
     limits.note_overload("a", retry_after)
     limits.note_overload("b", retry_after)
 
@@ -80,11 +80,11 @@ def settled(limits: Iterator[int]) -> list[int]:
     return list(islice(limits, 4000, 12_000))
 
 
-# Finding the knee
+# Finding the best limit
 
 
 @pytest.mark.parametrize("servers", [2, 4, 8, 12, 16])
-def test_the_limit_converges_at_the_knee_of_a_server_with_so_many_workers(servers: int) -> None:
+def test_the_limit_converges_to_about_the_number_of_workers_of_the_server(servers: int) -> None:
     """With fewer writes in flight workers would idle; twice as many would only wait in the server's queue."""
     means = [fmean(settled(queued(servers, seed))) for seed in range(5)]
 
@@ -121,7 +121,7 @@ def test_noise_does_not_make_the_limit_collapse(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_few_very_slow_writes_do_not_move_the_limit(seed: int) -> None:
+def test_a_few_very_slow_writes_do_not_change_the_limit(seed: int) -> None:
     """One write in fifty waits for a slow webhook. That shows nothing about the server."""
     dice = random.Random(seed)
     seen = fan_out(limiter(), lambda in_flight: 30.0 if dice.random() < 0.02 else 0.01, 20_000)
@@ -139,7 +139,7 @@ def test_after_a_lasting_step_of_the_latency_the_limit_climbs_as_before(factor: 
 
 
 @pytest.mark.parametrize("factor", [0.1, 3.0, 10.0])
-def test_a_lasting_step_of_the_latency_does_not_move_the_limit(factor: float) -> None:
+def test_a_lasting_step_of_the_latency_does_not_change_the_limit(factor: float) -> None:
     limits = limiter()
     fan_out(limits, lambda in_flight: 0.01, 4000)
     after = fan_out(limits, lambda in_flight: 0.01 * factor, 12_000)
@@ -244,7 +244,7 @@ def test_the_limit_settles_below_the_number_at_which_the_server_refuses(overload
     assert refusals < 100
 
 
-def test_one_namespace_alone_delays_no_other_however_often_it_fails() -> None:
+def test_repeated_failures_in_one_namespace_do_not_change_the_limit() -> None:
     limits = limiter(clock=(clock := Clock()))
     for _ in range(100):
         limits.note_overload("a", 60.0)
@@ -254,7 +254,7 @@ def test_one_namespace_alone_delays_no_other_however_often_it_fails() -> None:
 
 
 @pytest.mark.parametrize(("apart", "limit"), [(9.9, 8), (10.1, 16)])
-def test_two_namespaces_point_at_the_server_if_they_fail_within_ten_seconds(apart: float, limit: int) -> None:
+def test_failures_in_two_namespaces_within_ten_seconds_count_as_overload(apart: float, limit: int) -> None:
     limits = limiter(clock=(clock := Clock()))
     limits.note_overload("a", None)
     clock.now += apart
@@ -292,7 +292,7 @@ def test_writes_wait_no_longer_than_a_minute_whatever_the_server_says() -> None:
     assert limits.wait() == 60.0
 
 
-def test_a_server_that_is_away_for_a_day_stops_nothing_for_good() -> None:
+def test_writes_continue_after_the_server_was_unreachable_for_a_day() -> None:
     limits = limiter(clock=(clock := Clock()))
     for namespace, _ in zip(cycle("ab"), range(20_000), strict=False):
         limits.note_overload(namespace, None)
@@ -311,7 +311,7 @@ def test_answers_that_come_together_do_not_lengthen_the_pause_once_the_limit_is_
     assert limits.wait() == pause
 
 
-def test_pauses_grow_while_the_server_stays_away_and_start_again_after_a_good_answer() -> None:
+def test_pauses_grow_while_the_server_is_unreachable_and_start_again_after_a_success() -> None:
     limits = limiter(clock=(clock := Clock()))
     limits.note_overload("z", None)
     pauses = []
@@ -341,7 +341,7 @@ def test_a_rate_is_kept_however_many_writes_the_limit_allows() -> None:
     assert min(gaps) == pytest.approx(0.25)
 
 
-def test_time_that_was_not_used_is_not_saved_up() -> None:
+def test_unused_write_rate_does_not_accumulate() -> None:
     limits = limiter(per_second=4.0, clock=(clock := Clock()))
     limits.note_sent(1)
     clock.now += 60.0
@@ -377,7 +377,7 @@ class Recorder(ConcurrencyLimiter):
         super().note_sent(in_flight)
 
 
-def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
+def test_the_writer_reports_to_the_limiter_when_a_write_fills_the_limit() -> None:
     """Otherwise no sample would count, and the limit would never move."""
 
     async def run() -> None:
@@ -391,7 +391,7 @@ def test_the_writer_tells_the_limiter_when_a_write_fills_the_limit() -> None:
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 writer = Writer(outbox, limiter, cache, applier, lambda: True, lambda message: None, Clock())
                 writer.start(group)
-                writer.pump()
+                writer.send_waiting()
         assert limiter.in_flight == [1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
 
     asyncio.run(run())

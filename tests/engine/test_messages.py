@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -19,7 +19,7 @@ from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed
 
 
-def some(count: int) -> list[HoldsStored]:
+def messages_of(count: int) -> list[HoldsStored]:
     return [HoldsStored([a_key(f"s{number}")]) for number in range(count)]
 
 
@@ -30,7 +30,7 @@ def an_open_inbox() -> Inbox:
 
 
 def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
-    inbox, messages = an_open_inbox(), some(5)
+    inbox, messages = an_open_inbox(), messages_of(5)
     for message in messages:
         inbox.post(message)
 
@@ -40,7 +40,7 @@ def test_messages_are_taken_in_the_order_in_which_they_were_posted() -> None:
 def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
     async def run() -> None:
         inbox = Inbox()
-        for message in some(2 * CAPACITY):
+        for message in messages_of(2 * CAPACITY):
             inbox.post(message)
         async with asyncio.timeout(1):
             await inbox.wait_for_room()
@@ -52,7 +52,7 @@ def test_a_closed_inbox_drops_messages_and_always_has_room() -> None:
 def test_a_reflector_waits_while_the_inbox_is_full_and_goes_on_when_one_message_is_taken() -> None:
     async def run() -> None:
         inbox = an_open_inbox()
-        for message in some(CAPACITY):
+        for message in messages_of(CAPACITY):
             inbox.post(message)
         waiting = asyncio.create_task(inbox.wait_for_room())
         for _ in range(5):
@@ -78,7 +78,7 @@ def test_a_message_ends_the_wait_of_the_controller() -> None:
     asyncio.run(run())
 
 
-def test_a_message_that_came_before_the_wait_is_not_slept_through() -> None:
+def test_a_wait_ends_at_once_if_a_message_is_already_there() -> None:
     async def run() -> None:
         inbox = an_open_inbox()
         inbox.post(Listed(SECRET))
@@ -144,7 +144,7 @@ def test_an_address_stays_locked_until_the_result_of_its_write_has_been_handled(
     engine.put(a_copy("a", version=5, content=secret("one")))
     engine.finish(write)
     engine.work()
-    assert [type(each) for each in engine.sent()] == [Update]
+    assert [type(sent) for sent in engine.sent()] == [Update]
 
 
 def test_a_write_that_was_not_sent_is_planned_again() -> None:

@@ -1,4 +1,4 @@
-"""The brake of Namespaces: what a person can say about a deletion that is held, and what a restart remembers."""
+"""The brake for deletions of Namespaces: answers to a hold, and what is remembered over a restart."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import time
 from datetime import datetime
 
 import pytest
-from tests.engine.parts import Clock, a_namespace, an_object
 from tests.engine.test_hold_store import PATH, with_store
 from tests.kube.scripted import Script, Store
 from tests.support.engine import EngineHarness
+from tests.support.samples import Clock, a_namespace, an_object
 
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
-from samara.engine import hold_store
-from samara.engine.apply import Outcome, Result
+from samara.engine.apply import Ending, Result
 from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
@@ -160,59 +159,59 @@ def test_deletions_below_a_sub_namespace_count_for_the_root_of_its_tree() -> Non
 # over a restart
 
 
-async def book_of(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
-    """The memory of one process, as it is at its start."""
-    book = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
-    await book.load()
-    return book
+async def loaded_hold_store(client: Client, holds: MassDeleteGuard, posted: list[Message] | None = None) -> HoldStore:
+    """The guard of a process that has just started."""
+    hold_store = HoldStore(client, "samara", holds, Inbox().post if posted is None else posted.append)
+    await hold_store.load()
+    return hold_store
 
 
-def some() -> MassDeleteGuard:
+def a_guard() -> MassDeleteGuard:
     return MassDeleteGuard(MassDeleteLimit(), 600.0, Clock())
 
 
 def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        asked = list[Message]()
-        book = await book_of(client, holds := some(), asked)
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        posted = list[Message]()
+        hold_store = await loaded_hold_store(client, holds := a_guard(), posted)
         engine = ending("a", "b", holds=holds)
         assert written(engine) == []
-        await book._write()
+        await hold_store._write()
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
-        (stored,) = asked
+        (stored,) = posted
         assert isinstance(stored, HoldsStored)
         assert set(stored.keys) == {a_key("a"), a_key("b")}
         engine.post(stored)
         engine.work()
         assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        first = await book_of(client, holds := some())
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        first = await loaded_hold_store(client, holds := a_guard())
         ending("a", "b", "c", holds=holds)
         await first._write()
-        second = await book_of(client, holds := some())
+        second = await loaded_hold_store(client, holds := a_guard())
         engine = ending("d", holds=holds)
         assert list(holds.held) == [a_key("d")]
         holds.check(a_key("d"), [], 0, 0)
         await second._write()
-        assert [each.method for each in script.seen] == ["GET", "POST", "GET"]
+        assert [request.method for request in script.seen] == ["GET", "POST", "GET"]
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
         assert written(engine) == []
 
-    with_store(deed)
+    with_store(scenario)
 
 
 def test_the_trees_of_deleted_namespaces_are_remembered() -> None:
     async def deed(client: Client, store: Store, script: Script) -> None:
-        first = await book_of(client, holds := some())
+        first = await loaded_hold_store(client, holds := a_guard())
         ending("a", "b", "c", holds=holds)
         await first._write()
         assert {entry.tree for entry in deleted_namespaces(store.objects[PATH]).values()} == {"top"}
-        await book_of(client, holds := some())
+        await loaded_hold_store(client, holds := a_guard())
         delete = Delete(a_key("x"), namespace_ref("x"), a_namespace("x"))
         other = Key("accurate:sub", Ref(SUB_NAMESPACE, "other", "x"))
         holds.check(other, [delete], 1, 1, tree="other")
@@ -225,7 +224,7 @@ def test_the_trees_of_deleted_namespaces_are_remembered() -> None:
 
 def test_a_record_without_trees_counts_for_every_tree() -> None:
     """An earlier version wrote it."""
-    holds = some()
+    holds = a_guard()
     holds.restore((), dict.fromkeys("abc", 1.0))
     holds.check(a_key("x"), [Delete(a_key("x"), namespace_ref("x"), a_namespace("x"))], 1, 1, tree="top")
 
@@ -233,20 +232,20 @@ def test_a_record_without_trees_counts_for_every_tree() -> None:
 
 
 def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
-    async def deed(client: Client, store: Store, script: Script) -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
-        book = await book_of(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
+        hold_store = await loaded_hold_store(client, holds := MassDeleteGuard(MassDeleteLimit(), 600.0, clock))
         ending("a", holds=holds)
-        await book._write()
-        await book._write()
+        await hold_store._write()
+        await hold_store._write()
         (text,) = store.objects[PATH]["data"].values()
         assert abs(datetime.fromisoformat(json.loads(text)["a"].partition(" ")[0]).timestamp() - time.time()) < 60
-        assert [each.method for each in script.seen if each.method != "GET"] == ["POST"]
+        assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         clock.now += 601.0
-        await book._write()
+        await hold_store._write()
         assert store.objects[PATH]["data"] == {}
 
-    with_store(deed)
+    with_store(scenario)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"a": 1}', '{"a": "yesterday"}', "[" * 5000])
@@ -255,18 +254,18 @@ def test_unreadable_records_of_deleted_namespaces_are_left_out(text: str) -> Non
     assert records({"data": {"namespaces": text}}) == {}
 
 
-def test_a_time_that_has_not_come_yet_counts_from_now_on() -> None:
-    holds = some()
+def test_a_recorded_deletion_in_the_future_counts_from_now() -> None:
+    holds = a_guard()
     holds.restore((), {"a": -3600.0, "b": 599.0, "c": 601.0})
 
     assert holds.deleted_namespaces() == {"a": 1000.0, "b": 401.0}
 
 
-def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold_store, "INTERVAL", 3600.0)
+def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 3600.0)
 
-    async def deed(client: Client, store: Store, script: Script) -> None:
-        engine = ending(holds=some(), client=client)
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        engine = ending(holds=a_guard(), client=client)
         running = asyncio.create_task(engine.hold_store.run())
         await asyncio.sleep(0)
         for obj in (below("a"), a_sub("a")):
@@ -278,24 +277,24 @@ def test_the_hold_store_writes_at_once_what_keys_wait_for(monkeypatch: pytest.Mo
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    with_store(deed)
+    with_store(scenario)
 
 
-def test_a_namespace_that_may_not_be_made_is_tried_ever_more_seldom() -> None:
-    """It is not there, and that is no reason to forget how often it was refused."""
+def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:
+    """That the namespace does not exist must not reset its backoff."""
     engine = EngineHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
     for attempt in range(1, 4):
         engine.clock.now += 1000.0
         engine.plan(a_key("web"))
         (write,) = engine.sent()
         assert isinstance(write, Create)
-        engine.finish(write, Result(Outcome.REFUSED, "quota"))
+        engine.finish(write, Result(Ending.REFUSED, "quota"))
         wait = engine.retry.state_of(write)
         assert wait is not None
         assert wait.attempts == attempt
 
 
-def test_the_finalizer_stays_while_the_namespace_is_on_its_way() -> None:
+def test_the_finalizer_stays_while_the_namespace_is_being_created() -> None:
     """A SubNamespace deleted right after its creation must not leave a namespace behind."""
     engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
     engine.plan(a_key("x"))

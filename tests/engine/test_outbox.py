@@ -1,4 +1,4 @@
-"""Writes that wait: one per address, fair between sources, counted right whatever happens."""
+"""Waiting writes: one in flight for each address, and fair turns between sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.engine.parts import Clock, a_key, create, numbered
+from tests.support.samples import Clock, a_key, create, numbered
 
 from samara.core.model import Key, Ref
 from samara.core.writes import Create, Write
@@ -24,13 +24,13 @@ def an_outbox(per_namespace: int = 8, clock: Clock | None = None) -> Outbox:
     return Outbox(clock or Clock(), Limit(2 * per_namespace))
 
 
-def taken(outbox: Outbox, most: int = 1000) -> list[str]:
-    """Where the next writes go, each of them landed before the next."""
-    found: list[str] = []
-    while len(found) < most and (write := outbox.take()) is not None:
+def take_lines(outbox: Outbox, most: int = 1000) -> list[str]:
+    """The next writes as "<source> to <namespace>". Each is finished before the next is taken."""
+    lines: list[str] = []
+    while len(lines) < most and (write := outbox.take()) is not None:
         outbox.done(write)
-        found.append(f"{write.key.source.name} to {write.ref.namespace}")
-    return found
+        lines.append(f"{write.key.source.name} to {write.ref.namespace}")
+    return lines
 
 
 def test_a_newer_write_replaces_one_that_waits_for_the_same_address() -> None:
@@ -80,7 +80,7 @@ def test_two_sources_never_write_to_one_address_at_once() -> None:
     assert len(outbox) == 0
 
 
-def test_a_busy_address_holds_back_no_other_of_its_source() -> None:
+def test_a_locked_address_delays_no_other_address_of_its_source() -> None:
     outbox = an_outbox()
     outbox.put(first := create("a", a_key("x"), "same"), urgent=False)
     outbox.put(create("a", a_key("y"), "same"), urgent=False)
@@ -97,19 +97,19 @@ def test_a_noisy_source_does_not_delay_many_small_ones() -> None:
     for name in small:
         outbox.put(create("a", a_key(name)), urgent=False)
 
-    first = taken(outbox, 101)
+    first = take_lines(outbox, 101)
     assert {f"{name} to a" for name in small} <= set(first)
-    assert len([each for each in first if each.startswith("noisy")]) >= 50
+    assert len([line for line in first if line.startswith("noisy")]) >= 50
 
 
-def test_a_source_that_comes_late_is_next_but_one() -> None:
+def test_a_new_source_is_served_within_two_turns() -> None:
     outbox = an_outbox()
     for namespace in numbered(0, 100):
         outbox.put(create(namespace, a_key("noisy")), urgent=False)
-    taken(outbox, 10)
+    take_lines(outbox, 10)
     outbox.put(create("a", a_key("late")), urgent=False)
 
-    assert "late to a" in taken(outbox, 2)
+    assert "late to a" in take_lines(outbox, 2)
 
 
 def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
@@ -118,7 +118,7 @@ def test_a_slice_overtakes_the_fan_out_of_its_source() -> None:
         outbox.put(create(namespace), urgent=False)
     outbox.put(create("new"), urgent=True)
 
-    assert taken(outbox, 2) == ["db to new", "db to ns-00000"]
+    assert take_lines(outbox, 2) == ["db to new", "db to ns-00000"]
 
 
 def test_clearing_a_slice_leaves_the_rest() -> None:
@@ -129,7 +129,7 @@ def test_clearing_a_slice_leaves_the_rest() -> None:
     outbox.clear(a_key().in_namespace("b"))
 
     assert len(outbox) == 3
-    assert sorted(taken(outbox)) == ["db to a", "db to c", "other to b"]
+    assert sorted(take_lines(outbox)) == ["db to a", "db to c", "other to b"]
 
 
 def test_clearing_a_source_leaves_other_sources() -> None:
@@ -140,7 +140,7 @@ def test_clearing_a_source_leaves_other_sources() -> None:
     outbox.clear(a_key())
 
     assert (len(outbox), outbox.waiting(a_key()), outbox.waiting(a_key("other"))) == (1, 0, 1)
-    assert taken(outbox) == ["other to a"]
+    assert take_lines(outbox) == ["other to a"]
 
 
 def test_a_write_locks_its_address_from_when_it_is_taken_until_its_result_is_handled() -> None:
@@ -153,7 +153,7 @@ def test_a_write_locks_its_address_from_when_it_is_taken_until_its_result_is_han
     assert outbox.in_flight(write.ref) is None
 
 
-def test_a_slow_namespace_does_not_have_all_that_may_be_in_flight() -> None:
+def test_a_slow_namespace_does_not_fill_all_writes_in_flight() -> None:
     outbox = an_outbox(2)
     slow = [create("slow", a_key(f"s{number}")) for number in range(5)]
     for write in slow:
@@ -172,25 +172,25 @@ def test_writes_to_a_slow_namespace_are_sent_when_it_has_room() -> None:
     for number in range(5):
         outbox.put(create("slow", a_key(f"s{number}")), urgent=False)
 
-    assert len(taken(outbox)) == 5
+    assert len(take_lines(outbox)) == 5
     assert len(outbox) == 0
 
 
-def filled(outbox: Outbox, most: int) -> list[Write]:
-    """As many writes in flight as there may be."""
-    found: list[Write] = []
-    while len(found) < most and (write := outbox.take()) is not None:
-        found.append(write)
-    return found
+def take_all(outbox: Outbox, most: int) -> list[Write]:
+    """Takes writes without finishing them, up to this number."""
+    writes: list[Write] = []
+    while len(writes) < most and (write := outbox.take()) is not None:
+        writes.append(write)
+    return writes
 
 
 class Counting(Outbox):
-    """Counts how often a source is asked for a write."""
+    """Counts how often a source is searched for a write."""
 
-    asked = 0
+    takes = 0
 
     def _first(self, key: Key, lanes: dict[Key, NamespaceLanes]) -> Write | None:
-        self.asked += 1
+        self.takes += 1
         return super()._first(key, lanes)
 
 
@@ -201,14 +201,14 @@ def test_a_finished_write_does_not_search_the_sources_that_wait_for_a_full_names
             outbox.put(create(namespace, a_key(f"{namespace}{number}")), urgent=True)
     for namespace in numbered(0, 500):
         outbox.put(create(namespace, a_key("noisy")), urgent=False)
-    flying = deque(filled(outbox, 24))
-    outbox.asked = 0
+    flying = deque(take_all(outbox, 24))
+    outbox.takes = 0
     for _ in range(300):
         outbox.done(flying.popleft())
-        flying.extend(filled(outbox, 24 - len(flying)))
+        flying.extend(take_all(outbox, 24 - len(flying)))
 
     assert len(flying) == 24
-    assert outbox.asked < 300 * 10
+    assert outbox.takes < 300 * 10
 
 
 def test_a_source_waiting_for_two_namespaces_is_served_when_either_has_room() -> None:
@@ -216,20 +216,20 @@ def test_a_source_waiting_for_two_namespaces_is_served_when_either_has_room() ->
         outbox = an_outbox(1)
         for namespace, name in (("a", "x"), ("b", "y"), ("a", "both"), ("b", "both")):
             outbox.put(create(namespace, a_key(name)), urgent=False)
-        flying = {write.ref.namespace: write for write in filled(outbox, 9)}
+        flying = {write.ref.namespace: write for write in take_all(outbox, 9)}
         outbox.done(flying[free])
 
-        assert [(write.key, write.ref.namespace) for write in filled(outbox, 9)] == [(a_key("both"), free)]
+        assert [(write.key, write.ref.namespace) for write in take_all(outbox, 9)] == [(a_key("both"), free)]
 
 
 def test_a_source_waiting_for_a_full_namespace_is_served_for_a_new_write() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y"):
         outbox.put(create("full", a_key(name)), urgent=False)
-    filled(outbox, 9)
+    take_all(outbox, 9)
     outbox.put(other := create("other", a_key("y")), urgent=True)
 
-    assert filled(outbox, 9) == [other]
+    assert take_all(outbox, 9) == [other]
 
 
 def test_a_source_waiting_for_a_full_namespace_keeps_its_turn() -> None:
@@ -238,51 +238,51 @@ def test_a_source_waiting_for_a_full_namespace_keeps_its_turn() -> None:
         outbox.put(create("full", a_key(name)), urgent=False)
     for namespace in numbered(0, 9):
         outbox.put(create(namespace, a_key("noisy")), urgent=False)
-    x, *_ = filled(outbox, 5)
+    x, *_ = take_all(outbox, 5)
     outbox.put(create("late", a_key("z")), urgent=False)
     outbox.done(x)
 
-    assert taken(outbox, 2) == ["y to full", "noisy to ns-00004"]
+    assert take_lines(outbox, 2) == ["y to full", "noisy to ns-00004"]
 
 
-def given(outbox: Outbox, *waiting: str) -> dict[str, Write]:
-    """Puts writes, each "<source> to <namespace>", and returns by namespace what flies of them."""
-    for source, _, namespace in (each.split() for each in waiting):
+def put_writes(outbox: Outbox, *waiting: str) -> dict[str, Write]:
+    """Puts writes, each "<source> to <namespace>", and returns those that are in flight then, by namespace."""
+    for source, _, namespace in (words.split() for words in waiting):
         outbox.put(create(namespace, a_key(source)), urgent=False)
-    return {write.ref.namespace: write for write in filled(outbox, 9)}
+    return {write.ref.namespace: write for write in take_all(outbox, 9)}
 
 
 def test_turns_are_fair_between_sources_waiting_for_different_namespaces() -> None:
     outbox = an_outbox(1)
-    flying = given(outbox, "x to a", "y to b", "early to a", "late to b")
+    flying = put_writes(outbox, "x to a", "y to b", "early to a", "late to b")
     outbox.put(create("c", a_key("early")), urgent=False)
     outbox.done(flying["b"])
 
-    assert taken(outbox) == ["early to c", "late to b"]
+    assert take_lines(outbox) == ["early to c", "late to b"]
 
 
-def test_a_source_served_in_between_is_behind_those_not_served() -> None:
+def test_a_source_that_was_served_comes_after_those_that_were_not() -> None:
     outbox = an_outbox(1)
-    flying = given(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
+    flying = put_writes(outbox, "x to a", "y to b", "both to a", "both to b", "one to a")
     outbox.done(flying["b"])
-    assert taken(outbox) == ["both to b"]
+    assert take_lines(outbox) == ["both to b"]
     outbox.done(flying["a"])
 
-    assert taken(outbox) == ["one to a", "both to a"]
+    assert take_lines(outbox) == ["one to a", "both to a"]
 
 
 def test_an_unused_turn_in_a_full_namespace_passes_to_the_next_source() -> None:
     outbox = an_outbox(1)
     for name in ("x", "y", "z"):
         outbox.put(create("full", a_key(name)), urgent=False)
-    (x,) = filled(outbox, 9)
+    (x,) = take_all(outbox, 9)
     outbox.done(x)
     outbox.clear(a_key("y"))
 
-    assert taken(outbox) == ["z to full"]
+    assert take_lines(outbox) == ["z to full"]
 
 
-def test_the_age_of_what_has_waited_longest_is_known() -> None:
+def test_the_outbox_reports_the_age_of_its_oldest_write() -> None:
     outbox = an_outbox(1, clock := Clock())
     assert outbox.oldest() == 0.0
     outbox.put(create("a", a_key("x")), urgent=False)
@@ -297,7 +297,7 @@ def test_the_age_of_what_has_waited_longest_is_known() -> None:
 
 def test_a_source_without_writes_does_not_wait() -> None:
     outbox = an_outbox(1, clock := Clock())
-    given(outbox, "x to full", "y to full")
+    put_writes(outbox, "x to full", "y to full")
     clock.now += 4.0
     outbox.clear(a_key("y"))
 
@@ -308,7 +308,7 @@ Lot = tuple[str, dict[Ref, Write]]
 
 
 class Plain:
-    """What an outbox is, in lists: per source two lanes, in each lane lots in the order of their coming."""
+    """A naive model of the outbox: for each source two lists of writes, in the order of their arrival."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -371,7 +371,7 @@ NAMESPACES = st.sampled_from(["a", "b", "c"])
 
 
 class OutboxAgainstLists(RuleBasedStateMachine):
-    """Every address is wanted by three sources, so that they collide."""
+    """Three sources want every address, so that they collide."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -6,28 +6,28 @@ import json
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Outcome, Result, classify, verb
+from samara.engine.apply import Ending, Result, classify, verb
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
 from samara.vocabularies.accurate.labels import CREATED_BY, PARENT
 from samara.vocabularies.accurate.tree import NamespaceTree
 
-BROKEN = Result(Outcome.FAILED, "a webhook fails", server_fault=True)
-REFUSED = Result(Outcome.REFUSED, "exceeded quota")
+BROKEN = Result(Ending.FAILED, "a webhook fails", server_fault=True)
+REFUSED = Result(Ending.REFUSED, "exceeded quota")
 FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space exceeded")
 HERE = at("a", "db")
 
 
-def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
-    """Plans, and sends what was planned; that ends so, so many times."""
+def try_writes(engine: EngineHarness, result: Result, times: int = 1) -> Write:
+    """Plans and sends the write this number of times, each with this result."""
     for _ in range(times):
         engine.clock.now += 1000.0
         engine.plan(a_key().in_namespace("a"))
@@ -36,11 +36,11 @@ def tried(engine: EngineHarness, result: Result, times: int = 1) -> Write:
     return write
 
 
-def told(tally: CopyCounts) -> dict[str, str]:
-    return {reason: found[HERE].shown(HERE) for reason, found in tally.by_reason().items()}
+def problems(tally: CopyCounts) -> dict[str, str]:
+    return {reason: messages[HERE].shown(HERE) for reason, messages in tally.by_reason().items()}
 
 
-def begun() -> tuple[EngineHarness, CopyCounts]:
+def engine_with_failing_write() -> tuple[EngineHarness, CopyCounts]:
     engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
     engine.plan(a_key())
     engine.sent()
@@ -52,40 +52,40 @@ def due(engine: EngineHarness) -> bool:
 
 
 def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     engine.events._due.clear()
-    tried(engine, BROKEN, 2)
-    assert (tally.pending, told(tally)) == (1, {})
-    tried(engine, BROKEN)
-    assert (tally.pending, told(tally)) == (0, {"refused": "a webhook fails"})
+    try_writes(engine, BROKEN, 2)
+    assert (tally.pending, problems(tally)) == (1, {})
+    try_writes(engine, BROKEN)
+    assert (tally.pending, problems(tally)) == (0, {"refused": "a webhook fails"})
     assert due(engine)
 
 
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
-def test_while_it_is_tried_again_it_is_still_refused(result: Result, times: int) -> None:
+def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times: int) -> None:
     """Otherwise a condition would change with every attempt."""
-    engine, tally = begun()
-    tried(engine, result, times)
-    for whole in (a_key(), a_key().in_namespace("a")):
+    engine, tally = engine_with_failing_write()
+    try_writes(engine, result, times)
+    for key in (a_key(), a_key().in_namespace("a")):
         engine.clock.now += 1000.0
-        engine.plan(whole)
+        engine.plan(key)
         (write,) = engine.sent()
-        assert told(tally) == {"refused": result.message}
+        assert problems(tally) == {"refused": result.message}
     engine.finish(write)
-    assert (tally.in_sync, told(tally)) == (1, {})
+    assert (tally.in_sync, problems(tally)) == (1, {})
 
 
-def test_a_source_that_changes_is_not_refused_before_it_was_tried() -> None:
-    engine, tally = begun()
-    tried(engine, BROKEN, 3)
+def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
+    engine, tally = engine_with_failing_write()
+    try_writes(engine, BROKEN, 3)
     engine.observe(a_source(targets="a", version=2, generation=2))
     engine.plan(a_key())
-    assert (tally.pending, told(tally)) == (1, {})
+    assert (tally.pending, problems(tally)) == (1, {})
 
 
-def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted() -> None:
+def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -> None:
     engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
-    assert verb(tried(engine, REFUSED)) == "update"
+    assert verb(try_writes(engine, REFUSED)) == "update"
     engine.deliver(engine.cache.remove(HERE))
     engine.plan(a_key().in_namespace("a"))
     (write,) = engine.sent()
@@ -93,11 +93,11 @@ def test_a_copy_whose_update_was_refused_comes_back_at_once_when_it_is_deleted()
 
 
 def test_a_refusal_of_one_source_does_not_delay_another() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
     engine.plan(a_key())
     assert [write.ref for write in engine.sent()] == [HERE]
-    assert told(tally) == {}
+    assert problems(tally) == {}
 
 
 def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None:
@@ -107,15 +107,15 @@ def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None
     for _ in range(3):
         engine.finish(gone, BROKEN)
     for _ in range(2):
-        assert {ref.namespace: each.reason for ref, each in tally.removals.items()} == {"a": "refused"}
+        assert {ref.namespace: removal.reason for ref, removal in tally.removals.items()} == {"a": "refused"}
         engine.plan(a_key())
 
 
-def test_a_lasting_refusal_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    engine, _ = begun()
-    tried(engine, BROKEN, 6)
-    warned: list[Any] = [each for each in caplog.records if each.levelname == "WARNING"]
-    assert [each.getMessage() for each in warned] == ["write.refused"]
+def test_a_lasting_refusal_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    engine, _ = engine_with_failing_write()
+    try_writes(engine, BROKEN, 6)
+    warned: list[Any] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.getMessage() for record in warned] == ["write.refused"]
 
 
 # overlays
@@ -150,8 +150,8 @@ def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_th
             engine.finish(write)
 
     assert counts == [1, 1, 1, 1, 1, 0]
-    told = [each for each in caplog.records if each.getMessage() == "wrote"]
-    assert [each.levelname for each in told] == ["INFO"] * 5
+    records = [record for record in caplog.records if record.getMessage() == "wrote"]
+    assert [record.levelname for record in records] == ["INFO"] * 5
     assert engine.queue.next_due() == 600.0
     topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
     assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
@@ -162,10 +162,10 @@ def obstacle(engine: EngineHarness) -> str:
 
 
 def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_write() -> None:
-    engine, tally = begun()
+    engine, tally = engine_with_failing_write()
     assert not obstacle(engine)
-    tried(engine, classify(FULL), 5)
-    assert (tally.pending, told(tally)) == (1, {})
+    try_writes(engine, classify(FULL), 5)
+    assert (tally.pending, problems(tally)) == (1, {})
     assert "database space exceeded" in obstacle(engine)
     engine.finish(delete("b"))
     assert obstacle(engine), "a delete needs no room"
@@ -174,7 +174,7 @@ def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_wri
 
 
 def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
-    engine, _ = begun()
+    engine, _ = engine_with_failing_write()
     engine.finish(create("a"), classify(FULL))
     assert obstacle(engine)
     engine.clock.now += 61.0
@@ -182,14 +182,14 @@ def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
 
 
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
-    engine, _ = begun()
+    engine, _ = engine_with_failing_write()
     for namespace in ("a", "b"):
         engine.finish(create(namespace), classify(FULL))
     assert engine.limiter.wait() > 0
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
-def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
+def test_other_server_errors_do_not_count_as_full_storage(message: str) -> None:
     result = classify(ServerFault(500, "InternalError", message))
     assert (result.storage_full, result.server_fault, result.overloaded) == (False, True, False)
 
@@ -204,12 +204,12 @@ def test_other_faults_of_the_server_are_no_full_store(message: str) -> None:
 )
 def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message: str) -> None:
     body = json.dumps({"kind": "Status", "reason": "Odd", "message": message, "code": status}).encode()
-    assert classify(from_status(status, body)).outcome is Outcome.REFUSED
+    assert classify(from_status(status, body)).ending is Ending.REFUSED
 
 
-def test_a_refused_status_is_reported_and_counts_as_no_copy() -> None:
-    """It is written on the source itself, which may be in a namespace with a copy."""
-    engine, tally = begun()
+def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:
+    """A status is written to the source itself, whose namespace may also have a copy."""
+    engine, tally = engine_with_failing_write()
     engine.finish(create("a"))
     status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})
     engine.finish(status, REFUSED)

@@ -1,12 +1,12 @@
-"""Status writes: once a second while work is going on, once when it is done, and never for nothing."""
+"""Status writes: once a second while writes wait, once after the last one, and never without a change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import Clock, a_cache, an_object
 from tests.support import toys
+from tests.support.samples import Clock, a_cache, an_object
 from tests.support.world import a_field, at
 
 from samara.core.copy_counts import CopyCounts, NotInSync
@@ -44,8 +44,8 @@ class Stage:
 
     def put(self, version: int = 1, **status: object) -> None:
         words = {toys.PATH: "p", toys.INTO: "a,b"}
-        found = a_field("status", status) if status else None
-        self.cache.put(an_object(SOURCE, version, annotations=words, status=found))
+        stored = a_field("status", status) if status else None
+        self.cache.put(an_object(SOURCE, version, annotations=words, status=stored))
 
     def status(self) -> dict[str, object] | None:
         """What would be written now."""
@@ -79,14 +79,14 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     assert (stage.status() or {})["conditions"] == [{**CONDITION, "lastTransitionTime": "2025"}]
 
 
-def test_an_odd_status_counts_as_none() -> None:
+def test_a_malformed_status_is_replaced() -> None:
     stage = Stage()
     words = {toys.PATH: "p", toys.INTO: "a,b"}
     stage.cache.put(an_object(SOURCE, 2, annotations=words, status=a_field("status", ["odd"])))
     assert stage.status() is not None
 
 
-def test_a_source_type_without_status_is_never_due() -> None:
+def test_a_source_type_without_a_status_has_none_to_write() -> None:
     stage = Stage()
     stage.reporter.mark_stale(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
@@ -97,7 +97,7 @@ def test_a_source_type_without_status_is_never_due() -> None:
     assert quiet.next_due() is None
 
 
-def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
+def test_while_writes_wait_a_status_is_written_once_a_second() -> None:
     stage = Stage()
     stage.busy = True
     stage.reporter.mark_stale(KEY)
@@ -110,7 +110,7 @@ def test_while_work_is_going_on_a_status_is_written_once_a_second() -> None:
     assert written[0] == 0
 
 
-def test_when_the_last_write_has_landed_a_status_is_written_at_once() -> None:
+def test_after_the_last_write_a_status_is_written_at_once() -> None:
     stage = Stage()
     stage.busy = True
     stage.reporter.mark_stale(KEY)
@@ -135,7 +135,7 @@ def test_missing_copies_are_in_the_status() -> None:
     assert (stage.status() or {})["right"] == 1
 
 
-def test_fault_38_a_condition_that_is_not_ours_stays_and_is_no_reason_to_write() -> None:
+def test_fault_38_a_condition_of_another_client_stays_and_causes_no_write() -> None:
     stage = Stage()
     theirs = {"type": "Fresh", "status": "True", "lastTransitionTime": "2025"}
     mine = {**CONDITION, "lastTransitionTime": "2025"}

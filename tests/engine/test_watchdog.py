@@ -1,4 +1,4 @@
-"""How long the loop stood still, and how long it only waited for a processor."""
+"""The watchdog measures how long the loop is blocked, without the time that it waits for a CPU."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BLOCKED = 0.3
 
 
 def longest(cpu_wait: Callable[[], float]) -> float:
-    """What is measured while something keeps the loop to itself."""
+    """The longest stall that is measured while the loop is blocked."""
 
     async def measured() -> float:
         dog = Watchdog(inf, cpu_wait)
         beating = asyncio.create_task(dog.heartbeat())
         await asyncio.sleep(HEARTBEAT / 2)
-        time.sleep(BLOCKED)  # noqa: ASYNC251 - it is what a loop must not do
-        await asyncio.sleep(HEARTBEAT)  # and now it comes round
+        time.sleep(BLOCKED)  # noqa: ASYNC251 - it blocks the loop on purpose
+        await asyncio.sleep(HEARTBEAT)  # the loop runs again
         beating.cancel()
         return dog.longest_stall
 
@@ -34,23 +34,23 @@ def test_a_blocked_loop_counts_as_a_stall() -> None:
 
 
 def test_waiting_for_a_processor_counts_as_no_stall() -> None:
-    told = count(step=1000.0)
-    assert longest(lambda: next(told)) == 0.0
+    growing = count(step=1000.0)
+    assert longest(lambda: next(growing)) == 0.0
 
 
 def test_a_stopped_watchdog_ends_its_thread() -> None:
-    """Otherwise the silence of an ended loop would end a later loop of this process."""
+    """Otherwise it would take the end of this loop for a stall, and end a process that runs another loop."""
 
     async def stopped() -> list[threading.Thread]:
         beating = asyncio.create_task(Watchdog(inf).heartbeat())
         await asyncio.sleep(HEARTBEAT)
-        listening = [each for each in threading.enumerate() if each.name == "watchdog"]
+        listening = [thread for thread in threading.enumerate() if thread.name == "watchdog"]
         beating.cancel()
         await asyncio.wait([beating])
         return listening
 
     listening = asyncio.run(stopped())
     assert listening
-    for each in listening:
-        each.join(20 * HEARTBEAT)
-    assert not [each for each in listening if each.is_alive()]
+    for thread in listening:
+        thread.join(20 * HEARTBEAT)
+    assert not [thread for thread in listening if thread.is_alive()]

@@ -1,23 +1,23 @@
-"""What is planned next, and when."""
+"""The order and the times in which keys leave the work queue."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import Clock, a_key
+from tests.support.samples import Clock, a_key
 
 from samara.core.model import Key
 from samara.engine.workqueue import WorkQueue
 
 
 def drained(queue: WorkQueue) -> list[Key]:
-    found = []
+    taken = []
     while (key := queue.take()) is not None:
-        found.append(key)
-    return found
+        taken.append(key)
+    return taken
 
 
-def test_a_key_that_is_added_often_comes_once() -> None:
+def test_a_key_that_is_added_repeatedly_is_taken_once() -> None:
     queue = WorkQueue(Clock())
     for _ in range(3):
         queue.add(a_key("x"))
@@ -25,7 +25,7 @@ def test_a_key_that_is_added_often_comes_once() -> None:
     assert (len(queue), drained(queue), len(queue)) == (1, [a_key("x")], 0)
 
 
-def test_the_oldest_comes_first_even_if_it_is_added_again() -> None:
+def test_the_oldest_key_is_taken_first_even_if_it_is_added_again() -> None:
     queue = WorkQueue(Clock())
     for name in ("x", "y", "x", "z"):
         queue.add(a_key(name))
@@ -59,7 +59,7 @@ def test_a_taken_key_can_be_added_again() -> None:
     assert drained(queue) == [a_key()]
 
 
-def test_a_postponed_key_comes_when_its_time_has_come() -> None:
+def test_a_postponed_key_is_taken_when_it_is_due() -> None:
     queue, clock = WorkQueue(clock := Clock()), clock
     queue.add(a_key(), 5.0)
 
@@ -68,7 +68,7 @@ def test_a_postponed_key_comes_when_its_time_has_come() -> None:
     assert (queue.next_due(), drained(queue), queue.next_due()) == (0.0, [a_key()], None)
 
 
-def test_the_earlier_of_two_times_counts() -> None:
+def test_a_key_postponed_twice_is_due_at_the_earlier_time() -> None:
     for first, second in ((5.0, 2.0), (2.0, 5.0)):
         clock = Clock()
         queue = WorkQueue(clock)
@@ -80,7 +80,7 @@ def test_the_earlier_of_two_times_counts() -> None:
         assert drained(queue) == []
 
 
-def test_a_key_that_is_ready_needs_no_later_turn() -> None:
+def test_a_key_that_is_ready_cannot_be_postponed() -> None:
     clock = Clock()
     queue = WorkQueue(clock)
     queue.add(a_key())
@@ -91,7 +91,7 @@ def test_a_key_that_is_ready_needs_no_later_turn() -> None:
     assert queue.take() is None
 
 
-def test_being_ready_now_cancels_a_later_turn() -> None:
+def test_adding_a_postponed_key_cancels_its_later_turn() -> None:
     clock = Clock()
     queue = WorkQueue(clock)
     queue.add(a_key(), 1.0)
@@ -102,7 +102,7 @@ def test_being_ready_now_cancels_a_later_turn() -> None:
     assert queue.take() is None
 
 
-def test_the_age_of_the_oldest_is_known() -> None:
+def test_the_queue_reports_the_age_of_its_oldest_key() -> None:
     clock = Clock()
     queue = WorkQueue(clock)
     assert queue.oldest() == 0.0
@@ -128,6 +128,6 @@ def test_every_added_key_is_taken_once(steps: list[tuple[str, float | None]]) ->
             owed.add(a_key(name))
     clock.now += 10.0
 
-    found = drained(queue)
-    assert set(found) == owed
-    assert len(found) == len(owed)
+    taken = drained(queue)
+    assert set(taken) == owed
+    assert len(taken) == len(owed)

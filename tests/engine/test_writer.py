@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.engine.parts import a_copy, a_key, a_source
 from tests.kube.scripted import Seen, access, says, serving
 from tests.support.engine import EngineHarness
+from tests.support.samples import a_copy, a_key, a_source
 from tests.support.world import secret
 
 from samara.core.copy_counts import CopyCounts
@@ -33,8 +33,8 @@ WRITES: dict[str, Planned] = {
 METHODS = {"update": "PUT", "delete": "DELETE", "finalizer": "PATCH", "status": "PATCH"}
 
 
-def pumped(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planned, list[Seen], EngineHarness]:
-    """Plans a write for the object in the cache, changes that object, and pumps."""
+def after_a_change(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planned, list[Seen], EngineHarness]:
+    """Plans a write for the object in the cache, changes that object, and lets the writer send."""
 
     async def run() -> tuple[Planned, list[Seen], EngineHarness]:
         async with serving(says(STORED)) as script, Client(access(script), may_write=unrestricted) as client:
@@ -48,7 +48,7 @@ def pumped(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planne
             change(engine.cache, live)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 engine.writer.start(group)
-                engine.writer.pump()
+                engine.writer.send_waiting()
             return write, script.seen, engine
 
     return asyncio.run(run())
@@ -56,7 +56,7 @@ def pumped(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planne
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_is_sent_if_its_object_is_as_planned(name: str) -> None:
-    write, seen, engine = pumped(name, lambda cache, live: None)
+    write, seen, engine = after_a_change(name, lambda cache, live: None)
 
     assert [request.method for request in seen] == [METHODS[name]]
     message = engine.inbox.take()
@@ -75,7 +75,7 @@ CHANGES: dict[str, Callable[[Cache, Object], object]] = {
 def test_a_write_is_dropped_and_planned_again_if_its_object_changed(
     name: str, change: Callable[[Cache, Object], object]
 ) -> None:
-    write, seen, engine = pumped(name, change)
+    write, seen, engine = after_a_change(name, change)
     message = engine.inbox.take()
     assert (seen, message) == ([], WriteDropped(write))
 

@@ -1,4 +1,4 @@
-"""Kubeconfigs and service accounts written to real files, and what loading them gives."""
+"""Writes kubeconfigs and service accounts to files, and loads them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Pair:
 
 
 def authority(name: str = "test CA", issuer: Pair | None = None) -> Pair:
-    """A CA as many clusters have it: without key identifiers."""
+    """A CA without key identifiers, as many clusters have."""
     return _make(name, issuer, x509.BasicConstraints(ca=True, path_length=None), critical=True)
 
 
@@ -43,7 +43,7 @@ def encrypted(pair: Pair) -> bytes:
 
 
 def handshake(context: ssl.SSLContext, issuer: Pair, serving: Pair, name: str) -> str | None:
-    """Connect in memory; the common name the client presented, if any."""
+    """Performs a handshake in memory, and returns the common name of the client certificate, if any."""
     ours = ssl.MemoryBIO(), ssl.MemoryBIO()
     there = _server_context(issuer, serving).wrap_bio(ours[1], ours[0], server_side=True)
     here = context.wrap_bio(ours[0], ours[1], server_hostname=name)

@@ -14,7 +14,7 @@ from tests.kube import files
 from tests.kube.files import CANARY, headers
 
 from samara.kube.auth import Access, load
-from samara.kube.auth.exec_plugin import Exec, Plugin, plugin
+from samara.kube.auth.exec_plugin import Exec, Plugin, checked_plugin
 from samara.kube.errors import SamaraError
 
 V1 = "client.authentication.k8s.io/v1"
@@ -61,4 +61,6 @@ def fault(tmp_path: Path, plugin: dict[str, Any]) -> SamaraError:
 
 
 def ready(command: str, **more: Any) -> Plugin:
-    return plugin("user 'u'", Exec(V1, command, interactive_mode="Never", **more), None, ENV, terminal=False)
+    return checked_plugin(
+        "user 'u'", Exec(V1, command, interactive_mode="Never", **more), None, ENV, has_terminal=False
+    )

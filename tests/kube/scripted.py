@@ -1,4 +1,4 @@
-"""A server on loopback with scripted answers, for faults that a real API server cannot be made to show."""
+"""A server on loopback with scripted answers, for faults that a real API server does not produce."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it came in."""
+    """One received request."""
 
     method: str
     path: str
@@ -44,9 +44,9 @@ class Script:
     url: str = ""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
-    """Gated answers wait for it: what must not have happened before them can be seen."""
+    """Gated answers wait for it, so that a test can check the state before the answer."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set at the end, so that answers without an end have one."""
+    """Set when the server stops. It ends answers that would never end."""
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         answer = self.answers[min(len(self.seen), len(self.answers) - 1)]
@@ -90,7 +90,7 @@ def access(script: Script, credentials: Credentials | None = None) -> Access:
 
 
 def says(body: object, status: int = 200, **headers: str) -> Answer:
-    """An answer in JSON, or of bytes as they are."""
+    """An answer with JSON, or with these bytes."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.engine.parts import a_namespace, an_object
 from tests.support import toys
 from tests.support.caches import a_plain_cache, some_answers
+from tests.support.samples import a_namespace, an_object
 from tests.support.world import at
 
 from samara.core.model import SECRET, Content, Field, Key, Kind, OwnerReference
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
-from samara.core.queries import UNREAD, DryRunCreate, OwnerAnnotation, Rejected, SecretPath, SecretReading
+from samara.core.queries import (
+    UNREAD,
+    DryRunCreate,
+    NamespaceIsActive,
+    OwnerAnnotation,
+    Rejected,
+    SecretPath,
+    SecretReading,
+)
 from samara.core.registry import Registry
 from samara.kube import answers
 
@@ -51,10 +59,10 @@ def test_an_answer_is_found_by_an_equal_query() -> None:
     assert known.value(a_trial(b"[]")) is UNREAD
 
 
-def test_an_answer_can_be_kept_for_a_path() -> None:
+def test_an_answer_can_be_kept_for_any_other_query() -> None:
     known = some_answers()
-    known.keep("team/db", "secret")
-    assert (known.value("team/db"), known.value("team/other")) == ("secret", UNREAD)
+    known.keep(NamespaceIsActive("a"), True)
+    assert (known.value(NamespaceIsActive("a")), known.value(NamespaceIsActive("b"))) == (True, UNREAD)
 
 
 def test_the_body_of_a_dry_run_is_not_kept() -> None:

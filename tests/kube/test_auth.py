@@ -1,4 +1,4 @@
-"""Where access comes from, and in which order."""
+"""The sources of the configuration of the client, and their order."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_the_docstring_shows_the_tree_of_errors() -> None:
 
     assert errors.__doc__
     for kind in tree:
-        if kind.__module__ == errors.__name__:  # other modules add leaves of their own
+        if kind.__module__ == errors.__name__:  # other modules add subclasses
             assert kind.__name__ in errors.__doc__
 
 
@@ -107,7 +107,7 @@ def test_a_status_unknown_to_http_is_an_api_error() -> None:
 def test_a_long_message_is_cut() -> None:
     error = from_status(500, status("x " * 5000), None)
 
-    assert len(error.message) == errors.MOST_MESSAGE
+    assert len(error.message) == errors.MAX_MESSAGE
     assert error.message.endswith("…")
 
 

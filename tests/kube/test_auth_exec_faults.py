@@ -106,7 +106,7 @@ def test_an_unusable_answer_is_refused_without_showing_it(tmp_path: Path, answer
 @pytest.mark.parametrize("end", ["wait", "exit 0"])
 def test_a_plugin_that_hangs_is_killed_with_its_child_processes(tmp_path: Path, end: str) -> None:
     command = script(tmp_path / "plugin", f"sleep 1000 & echo $! > '{tmp_path}/child'; {end}")
-    fast = Plugin("user 'u'", Exec(V1, command), ENV, interactive=False, timeout=3.0)
+    fast = Plugin("user 'u'", Exec(V1, command), ENV, is_interactive=False, timeout=3.0)
 
     with pytest.raises(Unreachable, match="gave no answer in 3 s"):
         asyncio.run(ExecCredentials(fast, CONTEXT).headers())

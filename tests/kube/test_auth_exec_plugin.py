@@ -14,7 +14,7 @@ from tests.kube import pki
 from tests.kube.files import headers
 from tests.kube.plugins import BETA, CONTEXT, ENV, V1, access, credential, prints, ready, runs, script, spec
 
-from samara.kube.auth.exec_plugin import Exec, ExecCredentials, plugin
+from samara.kube.auth.exec_plugin import Exec, ExecCredentials, checked_plugin
 from samara.kube.errors import ConfigError, Unreachable
 
 
@@ -43,7 +43,9 @@ def test_a_command_with_a_slash_is_relative_to_the_kubeconfig(tmp_path: Path) ->
 def test_a_bare_command_is_found_on_the_path(tmp_path: Path) -> None:
     script(tmp_path / "bin" / "plugin-on-path", f"echo '{credential(token='t')}'")
     path = f"{tmp_path}/bin{os.pathsep}{ENV['PATH']}"
-    on_path = plugin("u", Exec(V1, "plugin-on-path", interactive_mode="Never"), None, {"PATH": path}, terminal=False)
+    on_path = checked_plugin(
+        "u", Exec(V1, "plugin-on-path", interactive_mode="Never"), None, {"PATH": path}, has_terminal=False
+    )
 
     assert asyncio.run(ExecCredentials(on_path, CONTEXT).headers()) == [("Authorization", "Bearer t")]
 
@@ -156,18 +158,20 @@ def test_a_plugin_does_not_get_the_cluster_otherwise(tmp_path: Path) -> None:
 
 def test_a_plugin_can_ask_at_a_terminal() -> None:
     asks = {
-        (mode, terminal): plugin("u", Exec(BETA, "c", interactive_mode=mode), None, ENV, terminal).interactive
+        (mode, terminal): checked_plugin(
+            "u", Exec(BETA, "c", interactive_mode=mode), None, ENV, terminal
+        ).is_interactive
         for mode in ("", "Never", "IfAvailable")
         for terminal in (True, False)
     }
 
     assert [key for key, interactive in asks.items() if interactive] == [("", True), ("IfAvailable", True)]
-    assert plugin("u", Exec(V1, "c", interactive_mode="Always"), None, ENV, terminal=True).interactive
+    assert checked_plugin("u", Exec(V1, "c", interactive_mode="Always"), None, ENV, has_terminal=True).is_interactive
 
 
 def test_the_output_of_a_plugin_appears_at_a_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = script(tmp_path / "plugin", "echo 'open the browser' >&2; exit 3")
-    asking = plugin("u", Exec(BETA, command), None, ENV, terminal=True)
+    asking = checked_plugin("u", Exec(BETA, command), None, ENV, has_terminal=True)
 
     with pytest.raises(Unreachable, match="exited 3: see what it printed above"):
         asyncio.run(ExecCredentials(asking, CONTEXT).headers())
@@ -177,4 +181,4 @@ def test_the_output_of_a_plugin_appears_at_a_terminal(tmp_path: Path, capfd: pyt
 
 def test_an_interactive_plugin_is_refused_without_a_terminal() -> None:
     with pytest.raises(ConfigError, match=r"user 'u': the exec plugin c needs a terminal \(interactiveMode: Always\)"):
-        plugin("user 'u'", Exec(V1, "c", interactive_mode="Always"), None, ENV, terminal=False)
+        checked_plugin("user 'u'", Exec(V1, "c", interactive_mode="Always"), None, ENV, has_terminal=False)

@@ -1,4 +1,4 @@
-"""The server's side: its address, its proxy, and TLS as Go's clients do it."""
+"""The cluster part of a kubeconfig: its address, its proxy, and TLS as Go's clients do it."""
 
 from __future__ import annotations
 

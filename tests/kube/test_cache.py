@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.engine.parts import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support import toys
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import World, at, secret
 
 from samara.core.metadata_keys import ADOPTED
@@ -39,6 +39,7 @@ from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
 from samara.vocabularies import secret_copy
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
+from samara.vocabularies.sync_to import SYNC_TO
 
 REGISTRY = Registry((secret_copy.source_type("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
@@ -52,7 +53,7 @@ class Naive:
     tombs: dict[Ref, str] = field(default_factory=dict)
     listed: set[Kind] = field(default_factory=set)
 
-    # the questions of a plan, answered by scanning
+    # the methods of a View, which scan all objects
 
     def get(self, ref: Ref) -> Object | None:
         return self.known_of.get(ref)
@@ -223,15 +224,15 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             managed_keys=ours,
         )
         old, new = self.naive.get(ref), self.naive.put(obj)
-        self._told(self.cache.put(obj), ref, old, new)
+        self._check_change(self.cache.put(obj), ref, old, new)
 
     @rule(ref=st.sampled_from(REFS), back=st.sampled_from([None, 0, 0, 2]))
     def drop(self, ref: Ref, back: int | None) -> None:
         version = None if back is None else self._version(back)
         old, new = self.naive.get(ref), self.naive.remove(ref, version)
-        self._told(self.cache.remove(ref, version), ref, old, new)
+        self._check_change(self.cache.remove(ref, version), ref, old, new)
 
-    def _told(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
+    def _check_change(self, change: Change | None, ref: Ref, old: Object | None, is_news: bool) -> None:
         assert (change is not None) == is_news
         if change is not None:
             assert (change.ref, change.new) == (ref, self.cache.get(ref))
@@ -349,7 +350,7 @@ def test_the_cache_agrees_with_the_reference_view(order: list[int]) -> None:
     assert all(ids(cache.objects_of(kind)) == ids(world.objects_of(kind)) for kind in KINDS)
 
 
-# single rules, by name
+# single rules
 
 
 def test_an_older_version_changes_nothing() -> None:
@@ -556,6 +557,22 @@ def test_an_object_newer_than_a_list_is_not_removed_by_it() -> None:
 
     assert cache.finish_list(SECRET, set(), 10) == []
     assert cache.get(at("a", "x")) is not None
+
+
+def test_an_object_with_an_unproven_mark_is_indexed_as_a_source_and_is_a_rival_of_the_source_it_names() -> None:
+    """Whether it is a source depends on the other one, and may change with that."""
+    cache = a_plain_cache(toys.full_registry())
+    cache.put(a_namespace("a"))
+    cache.put(a_source(targets="a"))
+    marked = an_object(at("a", "db"), annotations={SYNC_TO: "cluster", ORIGIN: "admin/db"})
+    cache.put(marked)
+    key = Key("sync-to", marked.ref)
+    assert key.source in cache.sources("sync-to")
+    assert key not in cache.registry.sources(marked, cache)
+    change = cache.put(a_source(targets="b", version=2))
+    assert change is not None
+    assert key in change.rivals
+    assert key in cache.registry.sources(marked, cache)
 
 
 def test_a_change_of_a_source_names_its_rivals() -> None:

@@ -44,7 +44,9 @@ class Renewed:
         self.forgotten += 1
 
 
-def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Answer, timeout: float = 30.0) -> Renewed:
+def with_server(
+    scenario: Callable[[Client, Script], Awaitable[None]], *answers: Answer, timeout: float = 30.0
+) -> Renewed:
     credentials = Renewed()
 
     async def run() -> None:
@@ -52,7 +54,7 @@ def with_server(deed: Callable[[Client, Script], Awaitable[None]], *answers: Ans
             serving(*answers) as script,
             Client(access(script, credentials), timeout, may_write=unrestricted) as client,
         ):
-            await deed(client, script)
+            await scenario(client, script)
 
     asyncio.run(run())
     return credentials
@@ -63,12 +65,12 @@ def error_of(
 ) -> errors.SamaraError:
     fault: list[errors.SamaraError] = []
 
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         with pytest.raises(errors.SamaraError) as raised:
             await client.request(method, PATH, body)
         fault.append(raised.value)
 
-    with_server(deed, *answers, timeout=timeout)
+    with_server(scenario, *answers, timeout=timeout)
     return fault[0]
 
 
@@ -90,7 +92,7 @@ def test_paths_are_those_of_the_api() -> None:
 
 
 def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         await client.get(PATH)
         await client.request("PUT", PATH, b"{}", params={"fieldManager": "samara"})
         await client.request("PATCH", PATH, b"{}", content_type=MERGE_PATCH)
@@ -106,7 +108,7 @@ def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
         assert types[1:4] == [JSON, MERGE_PATCH, APPLY_PATCH]
         assert [seen.query for seen in script.seen] == [{}, {"fieldManager": "samara"}, {}, {}, {"watch": "1"}]
 
-    with_server(deed, OK)
+    with_server(scenario, OK)
 
 
 @pytest.mark.parametrize("name", ["x HTTP/1.1\r\nHost: k\r\n\r\nPOST /api", "a b", "ä", "a\nb"])
@@ -114,33 +116,33 @@ def test_every_request_has_our_user_agent_and_refuses_compression() -> None:
 def test_a_path_with_other_characters_is_not_sent(method: str, name: str) -> None:
     """A name may come from an annotation of any user, so it must not become a second request."""
 
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         with pytest.raises(errors.ConfigError, match="expected a path of the API server"):
             await client.request(method, f"/api/v1/namespaces/{name}/events", b"{}")
         assert script.seen == []
 
-    with_server(deed)
+    with_server(scenario)
 
 
-def test_the_body_goes_out_as_it_is() -> None:
-    async def deed(client: Client, script: Script) -> None:
+def test_the_body_is_sent_unchanged() -> None:
+    async def scenario(client: Client, script: Script) -> None:
         sent = b'{"data":{"k":"' + b"x" * (2**20 - 100) + b'"}}'
         assert json.loads(await client.request("POST", "/api/v1/namespaces/a/secrets", sent)) == {"ok": True}
         assert script.seen[0].body == sent
 
-    with_server(deed, OK)
+    with_server(scenario, OK)
 
 
 def test_a_continue_token_is_sent_unchanged() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEi+/=&x=1 é"
         await client.get("/api/v1/secrets", {"limit": "500", "continue": token})
         assert script.seen[0].query == {"limit": "500", "continue": token}
 
-    with_server(deed, OK)
+    with_server(scenario, OK)
 
 
-# what an error means
+# errors
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_continue_token_is_sent_unchanged() -> None:
         (418, "", errors.ApiError),
     ],
 )
-def test_a_status_is_an_error_of_its_kind(status: int, reason: str, kind: type[ApiError]) -> None:
+def test_each_status_becomes_its_own_error(status: int, reason: str, kind: type[ApiError]) -> None:
     fault = error_of(refuses(status, reason, "because"))
 
     assert type(fault) is kind
@@ -172,12 +174,12 @@ def test_a_status_is_an_error_of_its_kind(status: int, reason: str, kind: type[A
 
 
 def test_a_redirect_is_not_followed() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         with pytest.raises(ApiError):
             await client.get(PATH)
         assert len(script.seen) == 1
 
-    with_server(deed, says(b"", 302, Location="/elsewhere"), OK)
+    with_server(scenario, says(b"", 302, Location="/elsewhere"), OK)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_a_terminating_namespace_is_recognised_by_its_cause() -> None:
     assert fault.terminating
 
 
-def test_an_error_that_comes_in_pieces_is_read_to_its_end() -> None:
+def test_an_error_that_arrives_in_pieces_is_read_completely() -> None:
     text = json.dumps({"kind": "Status", "reason": "AlreadyExists", "message": "there"}).encode()
 
     async def in_pieces(request: web.Request) -> web.StreamResponse:
@@ -235,7 +237,7 @@ def test_an_error_without_a_status_is_an_error_too(body: bytes) -> None:
     assert "\n" not in str(fault)
 
 
-def test_an_endless_error_body_is_read_only_in_part() -> None:
+def test_an_endless_error_body_is_read_only_partly() -> None:
     fault = error_of(says(b"x" * 2**22, 500))
 
     assert len(str(fault)) < 1000
@@ -272,55 +274,55 @@ def test_a_refused_connection_is_unreachable() -> None:
 
 
 def test_a_stream_that_is_cut_is_unreachable() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         with pytest.raises(Unreachable):
             async with client.stream(PATH, {"watch": "1"}) as content:
                 await content.read()
 
-    with_server(deed, streams({"type": "ADDED"}, end="cut"))
+    with_server(scenario, streams({"type": "ADDED"}, end="cut"))
 
 
-# nothing twice
+# no request is repeated
 
 
 def test_after_a_401_new_credentials_are_tried_once() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         assert json.loads(await client.request("POST", PATH, b"{}")) == {"ok": True}
         assert [seen.headers["Authorization"][-1] for seen in script.seen] == ["0", "1"]
         assert [seen.body for seen in script.seen] == [b"{}", b"{}"]
 
-    assert with_server(deed, refuses(401, "Unauthorized"), OK).forgotten == 1
+    assert with_server(scenario, refuses(401, "Unauthorized"), OK).forgotten == 1
 
 
 def test_a_second_401_is_an_error() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         with pytest.raises(Unauthorized):
             await client.get(PATH)
         assert len(script.seen) == 2
 
-    with_server(deed, refuses(401, "Unauthorized"))
+    with_server(scenario, refuses(401, "Unauthorized"))
 
 
 def test_a_watch_gets_new_credentials_too() -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         async with client.stream(PATH, {"watch": "1"}) as content:
             assert await content.read() == b'{"ok": true}'
 
-    with_server(deed, refuses(401, "Unauthorized"), OK)
+    with_server(scenario, refuses(401, "Unauthorized"), OK)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize(
     "answer", [refuses(409, "Conflict"), refuses(429), refuses(500), refuses(503), refuses(403), hangs, cuts]
 )
-def test_nothing_else_is_sent_twice(method: str, answer: Answer) -> None:
-    async def deed(client: Client, script: Script) -> None:
+def test_no_other_request_is_sent_twice(method: str, answer: Answer) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         await client.get(PATH)  # so that the connection is one that was used before
         with pytest.raises(errors.SamaraError):
-            await client.request(method, PATH, None if method == "GET" else b"{}", timeout=0.2)
+            await client.request(method, PATH, None if method == "GET" else b"{}")
         assert [seen.method for seen in script.seen] in (["GET", method], ["GET"])
 
-    with_server(deed, OK, answer, OK)
+    with_server(scenario, OK, answer, OK, timeout=0.2)
 
 
 # no secrets
@@ -356,9 +358,9 @@ def test_a_conflict_differs_from_an_existing_object() -> None:
 
 @pytest.mark.parametrize("through_a_proxy", [False, True])
 def test_an_observer_may_send_a_dry_run(through_a_proxy: bool) -> None:
-    async def deed() -> None:
+    async def scenario() -> None:
         async with serving(says({})) as script:
-            # A proxy is asked for plain HTTP as the server itself is, but for the whole address.
+            # A request for a plain HTTP server goes to the proxy with the complete URL, so the script can be the proxy.
             given = replace(access(script), proxy=script.url) if through_a_proxy else access(script)
             async with Client(given, may_write=lambda: False) as client:
                 await client.get(PATH)
@@ -367,10 +369,10 @@ def test_an_observer_may_send_a_dry_run(through_a_proxy: bool) -> None:
                     await client.request("POST", PATH, b"{}")
                 assert [(seen.method, seen.query) for seen in script.seen] == [("GET", {}), ("POST", {"dryRun": "All"})]
 
-    asyncio.run(deed())
+    asyncio.run(scenario())
 
 
-# Names that anybody may have written
+# Names that any user may have written
 
 
 @pytest.mark.parametrize(
@@ -448,7 +450,7 @@ def _can_be_a_name(text: str) -> bool:
     ],
 )
 def test_a_path_that_decodes_to_another_path_is_never_sent(path: str) -> None:
-    async def deed(client: Client, script: Script) -> None:
+    async def scenario(client: Client, script: Script) -> None:
         for method in ("GET", "DELETE"):
             with pytest.raises(errors.InvalidName):
                 await client.request(method, path)
@@ -457,7 +459,7 @@ def test_a_path_that_decodes_to_another_path_is_never_sent(path: str) -> None:
                 raise AssertionError("no watch was opened")
         assert script.seen == []
 
-    with_server(deed, OK)
+    with_server(scenario, OK)
 
 
 # A proxy

@@ -129,7 +129,7 @@ def test_the_version_is_read_without_the_rest() -> None:
     assert version_of(raw(version=2**53 + 1)) == 2**53 + 1
 
 
-def test_the_status_is_no_content() -> None:
+def test_the_status_is_not_part_of_the_content() -> None:
     kind = Kind("toys.dev", "v1", "Fetch", "fetches")
     with_status = codec().object(kind, raw(status={"ready": True}))
 
@@ -173,7 +173,7 @@ def test_applied_keys_are_listed_separately() -> None:
         entry("kubectl"),
         entry(time="2026-11-15T09:59:29Z"),  # older than the object: pasted or restored along with it
         entry(time="2025-11-15T10:00:00Z"),
-        entry(time=""),  # anybody can write an entry without a time
+        entry(time=""),  # any client can write an entry without a time
         entry(time="10000-01-01T00:00:00Z"),
         entry(time="0000"),
         entry(subresource="status"),
@@ -219,7 +219,7 @@ def test_all_managers_of_the_same_last_second_are_named() -> None:
     assert recorded(entry(time=CREATED), *pair).last_manager == "breaker or maker"
 
 
-# what is shared
+# shared values
 
 
 def test_equal_copies_share_content_metadata_and_managed_keys() -> None:
@@ -333,7 +333,7 @@ def test_a_body_carries_the_bytes_of_the_content_unchanged(data: bytes) -> None:
     assert json.loads(sent(obj))["data"] == json.loads(data)
 
 
-def test_a_body_has_its_own_head() -> None:
+def test_a_body_has_its_own_metadata() -> None:
     sent_body = json.loads(sent(codec().object(SECRET, raw(meta={"labels": {"a": "b"}}))))
 
     assert (sent_body["apiVersion"], sent_body["kind"]) == ("v1", "Secret")
@@ -351,7 +351,7 @@ def test_a_copy_without_labels_can_be_sent() -> None:
     assert json.loads(body(copy.ref, Content(), {"labels": copy.template.labels}))["metadata"]["labels"] == {}
 
 
-def test_sealed_content_is_equal_and_never_sent() -> None:
+def test_content_without_bytes_is_equal_and_never_sent() -> None:
     obj = codec().object(SECRET, raw())
     sealed = obj.content.digests_only()
 
@@ -376,7 +376,7 @@ def test_any_object_is_encoded_as_it_was_decoded(fields: dict[str, Any], ascii_o
     assert {name: sent_body[name] for name in fields} == fields
 
 
-# what is shown
+# reprs
 
 
 def test_no_repr_shows_a_value() -> None:

@@ -1,4 +1,4 @@
-"""Which kinds the server has."""
+"""Discovery of the kinds that the server has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kube.scripted import access, serving
 
 from samara.core.model import SECRET, Kind, KindName
 from samara.kube.client import Client, unrestricted
-from samara.kube.discovery import Found, discover, explain, guess, listable
+from samara.kube.discovery import Discovered, discover, explain, guess, listable
 from samara.kube.errors import Forbidden, NotFound, SamaraError
 
 POLICY = KindName("networking.k8s.io", "v1", "NetworkPolicy")
@@ -26,7 +26,7 @@ SERVED = {
 }
 
 
-def discovered(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
+def discovered(*names: KindName, broken: str = "") -> tuple[Discovered, list[str]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path == broken:
             return web.json_response({"message": "the aggregated server is away"}, status=503)
@@ -34,7 +34,7 @@ def discovered(*names: KindName, broken: str = "") -> tuple[Found, list[str]]:
             return web.json_response({"message": "no such path"}, status=404)
         return web.json_response({"kind": "APIResourceList", "resources": SERVED[request.path]})
 
-    async def run() -> tuple[Found, list[str]]:
+    async def run() -> tuple[Discovered, list[str]]:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
             return await discover(client, names, KNOWN), [seen.path for seen in script.seen]
 

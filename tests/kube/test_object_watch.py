@@ -15,7 +15,7 @@ from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refu
 
 from samara.core.model import SECRET, Ref
 from samara.kube.client import Client, unrestricted
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 
 REF = Ref(SECRET, "samara", "config")
 ABSENT = refuses(404, "NotFound", "there is none")
@@ -34,10 +34,10 @@ def event(type: str, obj: object) -> dict[str, object]:
 class Followed:
     script: Script
     seen: list[int | None] = field(default_factory=list)
-    """The versions, None where the object was not there."""
+    """The versions of the object; None if it did not exist."""
     faults: list[str] = field(default_factory=list)
 
-    def taken(self, raw: Bytes | None) -> None:
+    def taken(self, raw: RawObject | None) -> None:
         self.seen.append(None if raw is None else int(json.loads(bytes(raw))["metadata"]["resourceVersion"]))
         self.script.news.set()
 
@@ -129,17 +129,17 @@ def test_an_error_event_reopens_the_watch() -> None:
 
 
 def test_the_answer_to_our_own_write_is_taken() -> None:
-    async def run(deed: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
+    async def run(scenario: Callable[[ObjectWatcher, Followed], Awaitable[None]]) -> None:
         async with serving(ABSENT) as script, Client(access(script), may_write=unrestricted) as client:
             result = Followed(script)
-            await deed(ObjectWatcher(client, REF, result.taken, result.failed), result)
+            await scenario(ObjectWatcher(client, REF, result.taken, result.failed), result)
 
-    async def deed(follower: ObjectWatcher, result: Followed) -> None:
+    async def scenario(follower: ObjectWatcher, result: Followed) -> None:
         follower.take(json.dumps(sight(9)).encode())
         follower.take(json.dumps(sight(8)).encode())
         assert result.seen == [9]
 
-    asyncio.run(run(deed))
+    asyncio.run(run(scenario))
 
 
 def test_a_secret_is_its_type_and_the_bytes_of_its_keys() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.engine.parts import a_registry
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_registry
 from tests.support.world import at
 
 from samara import __version__
@@ -26,7 +26,7 @@ from samara.kube.ingest import relevance_pattern
 from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
-TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, longest=30.0, max_backoff=0.2)
+TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, watch_length=30.0, max_backoff=0.2)
 STAYS = streams()
 
 
@@ -118,7 +118,9 @@ class Stage:
         return sorted(obj.ref.name for obj in self.cache.objects_of(SECRET))
 
 
-def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS) -> None:
+def watching(
+    scenario: Callable[[Stage], Awaitable[None]], *answers: Answer, timings: ReflectorTimings = TIMINGS
+) -> None:
     """Runs a watch against these answers, and checks each of its requests."""
 
     async def run() -> None:
@@ -126,7 +128,7 @@ def watching(deed: Callable[[Stage], Awaitable[None]], *answers: Answer, timings
             stage = Stage(script, client, timings)
             task = asyncio.create_task(stage.reflector.run())
             try:
-                await deed(stage)
+                await scenario(stage)
                 assert not task.done(), "a watch never ends"
             finally:
                 task.cancel()
@@ -149,7 +151,7 @@ def _judge(script: Script) -> None:
 
 
 def test_a_list_is_streamed_and_followed() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y", "+y", "-x"])
         assert stage.heard.lists == 1
         assert stage.reflector.not_ready_reason is None
@@ -160,39 +162,39 @@ def test_a_list_is_streamed_and_followed() -> None:
         assert "resourceVersion" not in seen.query
 
     changed = (added("y", 11), event("MODIFIED", source("y", 12)), event("DELETED", source("x", 13)))
-    watching(deed, streams(*listing(source("x", 5)), *changed))
+    watching(scenario, streams(*listing(source("x", 5)), *changed))
 
 
 def test_a_kind_is_unknown_until_its_list_has_ended() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x"])
         assert not stage.cache.has_synced(SECRET)
         assert stage.reflector.not_ready_reason == "not listed yet"
         assert stage.heard.lists == 0
 
-    watching(deed, streams(added("x", 5), bookmark(7)))
+    watching(scenario, streams(added("x", 5), bookmark(7)))
 
 
 def test_only_the_address_of_an_unrelated_object_is_kept() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.cache.exists_unread(at("b", "theirs"))
         assert stage.held() == []
 
-    watching(deed, streams(*listing(obj("theirs", 3, "b"))))
+    watching(scenario, streams(*listing(obj("theirs", 3, "b"))))
 
 
 def test_an_object_deleted_during_the_list_is_not_kept() -> None:
-    """Otherwise its address would seem to hold an object that is no source, and its copies would be deleted."""
+    """Otherwise the object would count as one that is not a source, and its copies would be deleted."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert not stage.cache.exists_unread(at("admin", "x"))
         assert stage.cache.exists_unread(at("b", "theirs"))
 
     first, *rest = listing(source("x", 5), obj("theirs", 3, "b"))
     *others, end = rest
-    watching(deed, streams(first, *others, event("DELETED", source("x", 6)), end))
+    watching(scenario, streams(first, *others, event("DELETED", source("x", 6)), end))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
@@ -200,109 +202,109 @@ def test_events_may_come_in_pieces_of_any_size(size: int) -> None:
     lines = b"".join(item if isinstance(item, bytes) else json.dumps(item).encode() + b"\n" for item in _events())
     pieces = [lines[index : index + size] for index in range(0, len(lines), size)]
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y", "-x"])
 
-    watching(deed, streams(*pieces))
+    watching(scenario, streams(*pieces))
 
 
 def _events() -> tuple[object, ...]:
     return (*listing(source("x", 5)), added("y", 11), event("DELETED", source("x", 13)))
 
 
-# cut and ended
+# watches that are cut or ended
 
 
 @pytest.mark.parametrize("end", ["ends", "cut"])
 def test_after_a_truncated_line_the_watch_continues_from_the_last_complete_event(end: str) -> None:
     half = json.dumps(added("z", 12)).encode()[:40]
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "11"]
         assert stage.heard.names() == ["+x", "+y", "+z"]
         assert stage.heard.lists == 1
 
-    watching(deed, streams(*listing(source("x", 5)), added("y", 11), half, end=end), streams(added("z", 12)))
+    watching(scenario, streams(*listing(source("x", 5)), added("y", 11), half, end=end), streams(added("z", 12)))
 
 
 def test_a_garbled_line_reopens_the_watch() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10", "10"]
 
     garbled = (b"not json\n", b'{"type":"ADDED","object":{"metadata":{"name":"\xff","resourceVersion":"11"}}}\n')
-    watching(deed, streams(*listing(), garbled[0]), streams(garbled[1]), streams(added("z", 12)))
+    watching(scenario, streams(*listing(), garbled[0]), streams(garbled[1]), streams(added("z", 12)))
 
 
 def test_a_watch_that_the_server_ends_continues_from_its_version() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.queries("resourceVersion") == [None, "12", "12"]
         assert stage.reflector.restarts == {"ended": 2}
         assert stage.heard.lists == 1
 
-    watching(deed, streams(*listing(source("x", 5)), bookmark(12), end="ends"), streams(end="ends"), STAYS)
+    watching(scenario, streams(*listing(source("x", 5)), bookmark(12), end="ends"), streams(end="ends"), STAYS)
 
 
 def test_a_list_that_is_cut_starts_again_and_deletes_nothing() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("sendInitialEvents") == ["true", "true", "true"]
         assert stage.heard.names() == ["+x", "+y"]
 
     complete = streams(*listing(source("x", 5), source("y", 6)))
-    watching(deed, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), complete)
+    watching(scenario, streams(added("x", 5), end="cut"), streams(added("x", 5), end="ends"), complete)
 
 
 def test_events_of_known_versions_are_ignored() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.names() == ["+x", "+y"])
 
     old = (event("MODIFIED", source("x", 5)), event("MODIFIED", source("x", 4)), event("DELETED", source("x", 4)))
-    watching(deed, streams(*listing(source("x", 5)), *old, added("y", 11)))
+    watching(scenario, streams(*listing(source("x", 5)), *old, added("y", 11)))
 
 
-# what the server says in the stream
+# events and errors in the stream
 
 
 def test_an_unknown_type_of_event_is_skipped() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert len(stage.script.seen) == 1
 
-    watching(deed, streams(*listing(), event("SURPRISE", source("x", 11)), added("y", 12)))
+    watching(scenario, streams(*listing(), event("SURPRISE", source("x", 11)), added("y", 12)))
 
 
 @pytest.mark.parametrize("code", [500, 429, 504])
 def test_an_error_in_the_stream_reopens_it_after_a_pause(code: int) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
         assert stage.reflector.restarts == {"error": 1}
 
-    watching(deed, streams(*listing(source("x", 5)), error(code, "because")), streams(added("y", 11)))
+    watching(scenario, streams(*listing(source("x", 5)), error(code, "because")), streams(added("y", 11)))
 
 
 def test_events_before_an_error_are_reported() -> None:
-    """Both are in one piece. The event has changed the cache, and the server will not send it again."""
+    """Both arrive in one piece. The event has changed the cache, and the server will not send it again."""
     together = b"".join(json.dumps(item).encode() + b"\n" for item in (added("y", 11), error(500)))
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(2)
         assert stage.queries("resourceVersion") == [None, "11"]
         assert stage.heard.names() == ["+x", "+y"]
 
-    watching(deed, streams(*listing(source("x", 5)), together), STAYS)
+    watching(scenario, streams(*listing(source("x", 5)), together), STAYS)
 
 
 def test_bookmarks_advance_the_version() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(2)
         assert stage.queries("resourceVersion") == [None, "30"]
         assert stage.heard.names() == []
 
-    watching(deed, streams(*listing(), bookmark(20), bookmark(30), end="ends"), STAYS)
+    watching(scenario, streams(*listing(), bookmark(20), bookmark(30), end="ends"), STAYS)
 
 
 @pytest.mark.parametrize("how", ["in the stream", "as the answer"])
@@ -314,7 +316,7 @@ def test_410_relists_and_finds_missed_deletions(how: str) -> None:
         else [streams(*first, end="ends"), refuses(410, "Expired")]
     )
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         await stage.until(lambda: "-x" in stage.heard.names())
         assert stage.heard.names() == ["+x", "+y", "+y", "-x"]
@@ -323,11 +325,11 @@ def test_410_relists_and_finds_missed_deletions(how: str) -> None:
         assert stage.queries("sendInitialEvents")[-1] == "true"
         assert stage.reflector.restarts["gone"] == 1
 
-    watching(deed, *gone, streams(*listing(source("y", 16), version=20)))
+    watching(scenario, *gone, streams(*listing(source("y", 16), version=20)))
 
 
 def test_an_object_recreated_before_a_relist_replaces_the_old_one() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         held = stage.cache.get(at("admin", "x"))
         assert held is not None
@@ -335,30 +337,30 @@ def test_an_object_recreated_before_a_relist_replaces_the_old_one() -> None:
 
     recreated = source("x", 15)
     recreated["metadata"]["uid"] = "new"
-    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(recreated, version=20)))
+    watching(scenario, streams(*listing(source("x", 5)), error(410)), streams(*listing(recreated, version=20)))
 
 
 def test_repeated_410_backs_off() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.requests(5)
         assert asyncio.get_running_loop().time() - began > 0.3
 
-    watching(deed, refuses(410, "Expired"))
+    watching(scenario, refuses(410, "Expired"))
 
 
 # silence
 
 
 def test_silence_reopens_the_watch_without_a_list() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
         assert stage.heard.lists == 1
         assert stage.reflector.restarts == {"silent": 1}
 
     watching(
-        deed,
+        scenario,
         streams(*listing(source("x", 5))),
         streams(added("y", 11)),
         timings=ReflectorTimings(silence=0.4, max_backoff=0.1),
@@ -366,27 +368,27 @@ def test_silence_reopens_the_watch_without_a_list() -> None:
 
 
 def test_a_watch_that_is_never_answered_is_retried() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 2
 
-    watching(deed, hangs, streams(*listing()), timings=ReflectorTimings(silence=0.4, max_backoff=0.1))
+    watching(scenario, hangs, streams(*listing()), timings=ReflectorTimings(silence=0.4, max_backoff=0.1))
 
 
 def test_every_byte_counts_as_a_sign_of_life() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         assert stage.reflector.last_heard == 0.0
         await stage.until(lambda: stage.heard.lists == 1)
         assert asyncio.get_running_loop().time() - stage.reflector.last_heard < 5.0
 
-    watching(deed, streams(*listing()))
+    watching(scenario, streams(*listing()))
 
 
 # empty lists
 
 
 def test_a_suddenly_empty_list_is_fetched_again_before_it_deletes() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.held() == ["x"]
         assert stage.heard.lists == 1
@@ -396,21 +398,21 @@ def test_a_suddenly_empty_list_is_fetched_again_before_it_deletes() -> None:
         assert len(stage.script.seen) == 3
 
     empty = streams(*listing(version=20))
-    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, gated(streams(*listing(version=21))))
+    watching(scenario, streams(*listing(source("x", 5)), error(410)), empty, gated(streams(*listing(version=21))))
 
 
 def test_a_list_that_was_empty_by_mistake_deletes_nothing() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         assert stage.held() == ["x"]
         assert "-x" not in stage.heard.names()
 
     complete = listing(source("x", 5))
-    watching(deed, streams(*complete, error(410)), streams(*listing(version=20)), streams(*complete))
+    watching(scenario, streams(*complete, error(410)), streams(*listing(version=20)), streams(*complete))
 
 
 def test_a_suddenly_empty_list_is_fetched_again_after_the_set_time() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(2)
         began = asyncio.get_running_loop().time()
         await stage.requests(3)
@@ -418,26 +420,26 @@ def test_a_suddenly_empty_list_is_fetched_again_after_the_set_time() -> None:
 
     timings = ReflectorTimings(silence=30.0, doubt=0.6, max_backoff=0.1)
     empty = streams(*listing(version=20))
-    watching(deed, streams(*listing(source("x", 5)), error(410)), empty, empty, timings=timings)
+    watching(scenario, streams(*listing(source("x", 5)), error(410)), empty, empty, timings=timings)
 
 
 def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
         assert stage.cache.stores[SECRET].absence_unproven_until >= began + TIMINGS.doubt
-        assert stage.held() == ["y"]  # its definition may have gone and come back in between
+        assert stage.held() == ["y"]  # its CRD may have been deleted and created again in between
 
-    watching(deed, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
+    watching(scenario, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
 
 
 def test_an_empty_first_list_is_accepted_at_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert len(stage.script.seen) == 1
         assert stage.cache.stores[SECRET].absence_unproven_until == 0.0
 
-    watching(deed, streams(*listing()))
+    watching(scenario, streams(*listing()))
 
 
 # servers that do not stream lists
@@ -445,7 +447,7 @@ def test_an_empty_first_list_is_accepted_at_once() -> None:
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_an_older_server_is_listed_in_pages(status: int) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
         assert stage.heard.names() == ["+x", "+y", "+z"]
         assert stage.heard.lists == 1
@@ -454,30 +456,32 @@ def test_an_older_server_is_listed_in_pages(status: int) -> None:
         assert stage.queries("resourceVersion") == [None, None, None, "10"]
 
     pages = page(source("x", 5), token="more"), page(source("y", 6))
-    watching(deed, refuses(status, "Invalid"), *pages, streams(added("z", 11)))
+    watching(scenario, refuses(status, "Invalid"), *pages, streams(added("z", 11)))
 
 
 def test_410_on_a_later_page_starts_the_list_again() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("continue")[1:] == [None, "more", None]
         assert stage.held() == ["x", "y"]
 
     complete = page(source("x", 5), source("y", 6), version=20)
-    watching(deed, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), complete, STAYS)
+    watching(scenario, refuses(400), page(source("x", 5), token="more"), refuses(410, "Expired"), complete, STAYS)
 
 
 def test_a_server_that_ignores_sendinitialevents_is_listed_in_pages() -> None:
-    """It sends all objects and then watches. A bookmark that ends no list shows this."""
+    """It sends all objects and then watches. It is detected by a bookmark that does not end a list."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+z" in stage.heard.names())
         assert stage.queries("limit") == [None, "500", None]
         assert stage.queries("resourceVersion") == [None, None, "10"]
         assert stage.held() == ["x", "y", "z"]
         assert stage.heard.lists == 1
 
-    watching(deed, streams(added("x", 5), bookmark(9)), page(source("x", 5), source("y", 6)), streams(added("z", 11)))
+    watching(
+        scenario, streams(added("x", 5), bookmark(9)), page(source("x", 5), source("y", 6)), streams(added("z", 11))
+    )
 
 
 async def ends_late(request: web.Request) -> web.StreamResponse:
@@ -487,24 +491,24 @@ async def ends_late(request: web.Request) -> web.StreamResponse:
 
 @pytest.mark.parametrize(
     ("timings", "answer"),
-    [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, longest=1.0), ends_late)],
+    [(replace(TIMINGS, silence=0.1), STAYS), (replace(TIMINGS, watch_length=1.0), ends_late)],
     ids=["silent", "ended"],
 )
 def test_a_streamed_list_without_an_end_is_fetched_in_pages(timings: ReflectorTimings, answer: Answer) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.queries("limit")[:2] == [None, "500"]
 
-    watching(deed, answer, page(source("x", 5)), STAYS, timings=timings)
+    watching(scenario, answer, page(source("x", 5)), STAYS, timings=timings)
 
 
 def test_pages_find_missed_deletions_too() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
         assert stage.held() == ["y"]
 
     first, second = page(source("x", 5), source("y", 6)), page(source("y", 6), version=20)
-    watching(deed, refuses(400), first, streams(error(410)), second, STAYS)
+    watching(scenario, refuses(400), first, streams(error(410)), second, STAYS)
 
 
 @pytest.mark.parametrize(
@@ -519,18 +523,18 @@ def test_pages_find_missed_deletions_too() -> None:
     ],
 )
 def test_a_page_that_is_no_list_is_fetched_again(answer: Answer) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == ["x"]
 
-    watching(deed, refuses(400), answer, page(source("x", 5)), STAYS)
+    watching(scenario, refuses(400), answer, page(source("x", 5)), STAYS)
 
 
 def test_a_list_without_items_is_an_empty_one() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
 
-    watching(deed, refuses(400), says({"metadata": {"resourceVersion": "5"}, "items": None}), STAYS)
+    watching(scenario, refuses(400), says({"metadata": {"resourceVersion": "5"}, "items": None}), STAYS)
 
 
 # kinds that cannot be served, and odd objects
@@ -538,7 +542,7 @@ def test_a_list_without_items_is_an_empty_one() -> None:
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
 def test_a_kind_that_cannot_be_listed_is_retried_until_it_can(status: int, reason: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(2)
         assert stage.reflector.not_served
         assert stage.reflector.not_ready_reason is not None
@@ -550,37 +554,37 @@ def test_a_kind_that_cannot_be_listed_is_retried_until_it_can(status: int, reaso
         # Its objects may be on their way back.
         assert stage.cache.stores[SECRET].absence_unproven_until >= back + TIMINGS.doubt
 
-    watching(deed, refuses(status, reason), gated(streams(*listing())))
+    watching(scenario, refuses(status, reason), gated(streams(*listing())))
 
 
 def test_a_kind_that_is_no_longer_served_keeps_its_objects() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(3)
         assert stage.reflector.not_served
         assert stage.held() == ["x"]
         assert stage.heard.names() == ["+x"]
 
-    watching(deed, streams(*listing(source("x", 5)), end="ends"), refuses(404, "NotFound"))
+    watching(scenario, streams(*listing(source("x", 5)), end="ends"), refuses(404, "NotFound"))
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (404, "NotFound")])
 def test_a_kind_that_is_served_again_is_relisted(status: int, reason: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 2)
         assert not stage.reflector.not_served
         assert stage.held() == ["x", "y"]
 
     before, now = listing(source("x", 5)), listing(source("x", 5), source("y", 11), version=12)
-    watching(deed, streams(*before, end="ends"), refuses(status, reason), refuses(status, reason), streams(*now))
+    watching(scenario, streams(*before, end="ends"), refuses(status, reason), refuses(status, reason), streams(*now))
 
 
 def test_a_kind_that_may_be_listed_but_not_watched_backs_off() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 3)
-        assert stage.reflector._failures == 2  # of which each doubles the wait
+        assert stage.reflector._failures == 2  # each of which doubles the wait
 
     once, refused = page(source("x", 5)), refuses(403, "Forbidden")
-    watching(deed, refuses(400), once, refused, once, refused, once, STAYS)
+    watching(scenario, refuses(400), once, refused, once, refused, once, STAYS)
 
 
 def _odd(name: str, **meta: Any) -> bytes:
@@ -600,51 +604,51 @@ def _odd(name: str, **meta: Any) -> bytes:
     ],
 )
 def test_a_malformed_object_neither_ends_the_watch_nor_leaks(odd: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
 
     with caplog.at_level(logging.DEBUG):
-        watching(deed, streams(*listing(), odd, added("y", 12)), streams(added("y", 12)))
+        watching(scenario, streams(*listing(), odd, added("y", 12)), streams(added("y", 12)))
     assert "YQ==" not in caplog.text
 
 
 def test_a_version_that_is_no_number_is_never_watched_from() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.queries("resourceVersion") == [None, "10"]
 
-    watching(deed, streams(*listing(), _odd("odd", resourceVersion="soon")), streams(added("y", 12)))
+    watching(scenario, streams(*listing(), _odd("odd", resourceVersion="soon")), streams(added("y", 12)))
 
 
 def test_an_unreachable_server_is_retried_with_backoff() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 1)
         assert asyncio.get_running_loop().time() - began > 0.4
         assert stage.reflector.restarts == {"error": 3}
 
-    watching(deed, cuts, refuses(503), cuts, streams(*listing()))
+    watching(scenario, cuts, refuses(503), cuts, streams(*listing()))
 
 
 def test_retry_after_is_obeyed() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(1)
         began = asyncio.get_running_loop().time()
         await stage.requests(2)
         assert asyncio.get_running_loop().time() - began > 0.9
 
-    watching(deed, refuses(429, retryAfterSeconds=1), STAYS)
+    watching(scenario, refuses(429, retryAfterSeconds=1), STAYS)
 
 
 def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(1)
         pause = asyncio.create_task(stage.reflector._pause(TooMany(429, "TooManyRequests", "", 86_400.0), 1))
-        await asyncio.sleep(0)  # its line comes before it waits
+        await asyncio.sleep(0)  # it logs before it waits
         pause.cancel()
 
-    watching(deed, STAYS)
+    watching(scenario, STAYS)
     assert [getattr(record, "fields", {}).get("again_in") for record in caplog.records] == ["60.0s"]
 
 
@@ -659,14 +663,14 @@ def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
 def test_an_object_nested_without_end_does_not_end_the_watch() -> None:
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.requests(3)
 
-    watching(deed, streams(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"data":' + deep + b"}}\n"))
+    watching(scenario, streams(b'{"type":"ADDED","object":{"metadata":{"name":"x"},"data":' + deep + b"}}\n"))
 
 
 DEPTHS = [990, 1100, 1600, 9000, 60_000]
-"""Around the limits of the decoders of each interpreter, and beyond all of them."""
+"""Depths around the limits of the decoders of all Python versions, and beyond them."""
 
 
 def deep(about: dict[str, Any], levels: int, where: str = "spec") -> bytes:
@@ -686,7 +690,7 @@ def line(type_: str, about: bytes) -> bytes:
 @pytest.mark.parametrize("where", ["spec", "managedFields"])
 @pytest.mark.parametrize("levels", DEPTHS)
 def test_an_object_nested_too_deep_is_ignored_and_the_watch_continues(levels: int, where: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["y"]
         assert stage.cache.exists_unread(at("b", "deep"))
@@ -694,44 +698,44 @@ def test_an_object_nested_too_deep_is_ignored_and_the_watch_continues(levels: in
         assert len(stage.script.seen) == 1
 
     theirs = deep(obj("deep", 11, "b"), levels, where)
-    watching(deed, streams(*listing(), line("ADDED", theirs), added("y", 12)))
+    watching(scenario, streams(*listing(), line("ADDED", theirs), added("y", 12)))
 
 
 def test_a_source_that_becomes_too_deep_keeps_its_last_state_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
         assert stage.held() == ["x", "y"]
         assert stage.reflector.restarts == {}
 
     odd = deep(source("x", 11), 60_000)
     with caplog.at_level(logging.WARNING):
-        watching(deed, streams(*listing(source("x", 5)), line("MODIFIED", odd), added("y", 12)))
+        watching(scenario, streams(*listing(source("x", 5)), line("MODIFIED", odd), added("y", 12)))
     assert "watch.odd-object" in caplog.text
 
 
 def test_the_deletion_of_an_object_nested_too_deep_is_seen(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "-x" in stage.heard.names())
         assert not stage.cache.exists_unread(at("b", "theirs"))
 
     gone = (deep(obj("theirs", 12, "b"), 60_000), deep(source("x", 13), 60_000))
     first = listing(source("x", 5), obj("theirs", 6, "b"))
-    watching(deed, streams(*first, *(line("DELETED", obj) for obj in gone)))
+    watching(scenario, streams(*first, *(line("DELETED", obj) for obj in gone)))
 
 
 def test_unrelated_objects_nested_too_deep_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: "+y" in stage.heard.names())
 
     many = [line("MODIFIED", deep(obj(f"deep-{number}", 11 + number, "b"), 60_000)) for number in range(3)]
     with caplog.at_level(logging.WARNING):
-        watching(deed, streams(*listing(), *many, added("y", 15)))
+        watching(scenario, streams(*listing(), *many, added("y", 15)))
     assert [record.getMessage() for record in caplog.records].count("watch.deep-object") == 1
 
 
 @pytest.mark.parametrize("levels", DEPTHS)
 def test_one_object_nested_too_deep_does_not_hide_the_rest_of_its_page(levels: int) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == ["y"]
         assert stage.cache.exists_unread(at("b", "deep"))
@@ -746,14 +750,14 @@ def test_one_object_nested_too_deep_does_not_hide_the_rest_of_its_page(levels: i
         deep(obj("deep", 3, "b"), levels),
         json.dumps(source("y", 4)).encode(),
     )
-    watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)
+    watching(scenario, refuses(400, "BadRequest"), says(listed), STAYS)
 
 
 def test_a_truncated_source_is_never_used() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.until(lambda: stage.heard.lists == 1)
         assert stage.held() == []
         assert stage.cache.exists_unread(at("admin", "x"))
 
     listed = b'{"metadata":{"resourceVersion":"10"},"items":[%s]}' % deep(source("x", 4), 60_000)
-    watching(deed, refuses(400, "BadRequest"), says(listed), STAYS)
+    watching(scenario, refuses(400, "BadRequest"), says(listed), STAYS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from samara.kube.auth import Access
 from samara.kube.auth.credentials import Fixed
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
-from samara.kube.snapshot import Snapshot, list_cluster
+from samara.kube.errors import Unreachable
+from samara.kube.snapshot import OnRead, Snapshot, fetched_ahead, list_cluster
 from samara.vocabularies import secret_copy
 
 REGISTRY = Registry((secret_copy.source_type(),))
@@ -58,7 +59,7 @@ class Server:
         return web.json_response({"metadata": meta, "items": self._pages[kind][second]}, dumps=json.dumps)
 
 
-async def seen(server: Server) -> Snapshot:
+async def seen(server: Server, on_read: OnRead = unseen) -> Snapshot:
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
     runner = web.AppRunner(app)
@@ -69,7 +70,7 @@ async def seen(server: Server) -> Snapshot:
         port = runner.addresses[0][1]
         access = Access(f"http://127.0.0.1:{port}", "default", None, None, None, Fixed(), "test")
         async with Client(access, may_write=unrestricted) as client:
-            return await list_cluster(client, REGISTRY, "operator", unread, unseen)
+            return await list_cluster(client, REGISTRY, "operator", unread, on_read)
     finally:
         await runner.cleanup()
 
@@ -81,6 +82,12 @@ def test_every_page_is_read_and_lists_are_consistent() -> None:
     assert shot.cache.has_synced(SECRET)
     assert all(query["limit"] == "500" for query in server.queries)
     assert not any("resourceVersion" in query for query in server.queries)
+
+
+def test_each_page_says_how_many_objects_were_read() -> None:
+    read: list[tuple[Kind, int]] = []
+    asyncio.run(seen(Server(expiries=0), lambda kind, count: read.append((kind, count))))
+    assert read == [(NAMESPACE, 0), (NAMESPACE, 1), (NAMESPACE, 2), (SECRET, 0), (SECRET, 2), (SECRET, 3)]
 
 
 def test_irrelevant_objects_keep_only_their_address() -> None:
@@ -98,7 +105,7 @@ def test_a_list_whose_pages_expired_starts_again() -> None:
 
 def test_a_kind_that_is_not_served_does_not_count_as_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
-    assert list(shot.unknown) == [SECRET]
+    assert list(shot.unlisted) == [SECRET]
     assert not shot.cache.has_synced(SECRET)
 
 
@@ -155,3 +162,30 @@ def test_without_a_secret_manager_the_reading_has_a_fault() -> None:
     assert isinstance(result, SecretReading)
     assert result.value is None
     assert result.fault is not None
+
+
+def test_the_next_page_is_asked_for_while_a_page_is_worked_on() -> None:
+    asked: list[int] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(3):
+            asked.append(number)
+            await asyncio.sleep(0)
+            yield number
+
+    async def asked_at_each() -> list[list[int]]:
+        return [list(asked) async for _ in fetched_ahead(numbers())]
+
+    assert asyncio.run(asked_at_each()) == [[0, 1], [0, 1, 2], [0, 1, 2]]
+
+
+def test_a_fault_of_a_page_that_was_asked_for_early_is_raised() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+        raise Unreachable("the server is gone")
+
+    async def read() -> list[int]:
+        return [number async for number in fetched_ahead(numbers())]
+
+    with pytest.raises(Unreachable):
+        asyncio.run(read())

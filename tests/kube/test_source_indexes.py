@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engine.parts import a_namespace, an_object
 from tests.support.caches import a_plain_cache
+from tests.support.samples import a_namespace, an_object
 from tests.support.toys import COPYABLE
 from tests.support.world import at, secret
 

@@ -25,7 +25,7 @@ class Result(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """The one line of a fault for the user."""
+        """The only line on stderr of a command that failed."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1, self.err
         assert self.err.startswith("kubectl-accurate: ")

@@ -13,7 +13,7 @@ from samara.vocabularies.accurate.labels import PARENT
 
 Json = dict[str, Any]
 Way = Literal["refused", "lost", "answer lost", "late"]
-"""How a request goes wrong: refused; never arrived; carried out without an answer; carried out when all is over."""
+"""The fault of a request: refused, lost, executed without an answer, or executed after the command has ended."""
 REVIEWS = "selfsubjectaccessreviews"
 
 
@@ -28,12 +28,12 @@ class Scripted:
     fault_at: int | None = None
     way: Way = "refused"
     also_down: bool = False
-    """True where nothing answers after the fault."""
+    """True if no request after the fault is answered."""
     is_slow: bool = False
-    """True where the operator comes to its work only when all is over."""
+    """True if the operator works only after the command has ended."""
     sent: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """Namespaces that the operator would have deleted, or made anew."""
+    """Namespaces that the operator has deleted or recreated."""
     late: list[tuple[str, str, bytes | None]] = field(default_factory=list)
     _numbers: int = 100
 
@@ -55,7 +55,7 @@ class Scripted:
         self._numbers += 1
         return {"resourceVersion": str(self._numbers)}
 
-    # what the plugin asks
+    # requests of the plugin
 
     async def get(self, path: str, params: Mapping[str, str] | None = None, accept: str = "") -> bytes:
         return self._taken("GET", path, None, dry=False)
@@ -92,7 +92,7 @@ class Scripted:
             try:
                 self._done(*request, dry=False)
             except SamaraError:
-                continue  # what it depended on has changed
+                continue  # a precondition no longer holds
         self.is_slow = False
         self._operate()
 

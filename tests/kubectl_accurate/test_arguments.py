@@ -72,8 +72,8 @@ def test_a_command_takes_kubectls_flags_before_and_between(command: tuple[str, .
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
-    """The clusters with which `list` is called. Its work is replaced."""
+def clusters(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
+    """The clusters with which `list` is called. A stand-in replaces the command."""
     clusters: list[Cluster] = []
 
     @click.command("list", cls=Command)
@@ -87,18 +87,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
 
 @pytest.mark.parametrize("off", ["--insecure-skip-tls-verify=false", "--insecure-skip-tls-verify=0"])
 def test_a_flag_that_is_switched_off_after_the_command_wins_over_the_same_before_it(
-    off: str, asked: list[Cluster]
+    off: str, clusters: list[Cluster]
 ) -> None:
     assert accurate_inside("--insecure-skip-tls-verify=T", "list").good == ""
     assert accurate_inside("--insecure-skip-tls-verify", "list", off).good == ""
     assert accurate_inside("list", "--insecure-skip-tls-verify", off).good == ""
-    assert [cluster.rare_flags["insecure_skip_tls_verify"] for cluster in asked] == [True, False, False]
+    assert [cluster.rare_flags["insecure_skip_tls_verify"] for cluster in clusters] == [True, False, False]
 
 
-def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(asked: list[Cluster]) -> None:
+def test_values_of_a_repeatable_flag_add_up_before_and_after_the_command(clusters: list[Cluster]) -> None:
     assert accurate_inside("--as-group=a", "--as=u", "list", "--as-group=b", "--as-group=c").good == ""
     assert accurate_inside("--as-group=a", "--as=u", "list").good == ""
-    assert [cluster.rare_flags["as_groups"] for cluster in asked] == [("a", "b", "c"), ("a",)]
+    assert [cluster.rare_flags["as_groups"] for cluster in clusters] == [("a", "b", "c"), ("a",)]
 
 
 def test_a_flag_after_the_command_wins_over_the_same_before_it(nobody: Path) -> None:
@@ -153,13 +153,13 @@ def test_an_empty_name_is_refused_before_any_request(command: tuple[str, ...], p
 
 def test_any_name_is_one_segment_of_a_path() -> None:
     async def run() -> None:
-        found = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
-        async with serving(says(found)) as script, Client(access(script), may_write=unrestricted) as client:
+        namespace_json = {"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}}
+        async with serving(says(namespace_json)) as script, Client(access(script), may_write=unrestricted) as client:
             await read_namespace(client, "a?x")
             assert (script.seen[0].path, script.seen[0].query) == (
                 "/api/v1/namespaces/a?x",
                 {},
-            )  # decoded, and no parameter
+            )  # decoded, and not a query parameter
 
     asyncio.run(run())
 
@@ -178,7 +178,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("given", "pairs"), PAIRS)
 def test_7_pairs_are_read_as_kubectl_reads_them(given: list[str], pairs: dict[str, str]) -> None:
-    flags = [word for each in given for word in ("--annotations", each)]
+    flags = [word for pair in given for word in ("--annotations", pair)]
     assert create.make_context("create", ["a", "r", *flags]).params["annotations"] == pairs
 
 

@@ -53,7 +53,7 @@ def test_a_chain_longer_than_the_stack_is_drawn() -> None:
     assert len(drawn) == 5_001
 
 
-def test_details_stand_beside_the_bar_of_the_children() -> None:
+def test_details_are_drawn_beside_the_bar_of_the_children() -> None:
     forest = Forest(("a", "b"), {"a": ["c"]})
     prefixes = {
         branch.name: branch.details_prefix

@@ -1,4 +1,4 @@
-"""Tests moves with a fault at every request: no namespace is lost, and messages are true."""
+"""Moves with a fault at every request: no namespace is lost, and the messages are true."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_refusal_before_the_label_changes_nothing(name: str) -> None:
         if server.sent[number] == f"PATCH /namespaces/{space}":
             return
         if server.sent[number].endswith("selfsubjectaccessreviews"):
-            continue  # who cannot ask about rights will see
+            continue  # without the access review the move is tried
         assert fault is not None
         assert (str(server.spaces), str(server.subs)) == (spaces, subs)
 
@@ -174,7 +174,7 @@ def test_a_loop_above_the_new_parent_ends_the_check() -> None:
 
 
 def writes(do: Do) -> list[str]:
-    """The requests of an undisturbed run."""
+    """The requests of a move without faults."""
     server = world()
     assert run(server, do) is None
     return server.sent

@@ -12,7 +12,7 @@ from samara_devtools.devcluster import binaries, helm_program
 
 
 def announced(cache: Path, **more: str) -> str:
-    """By a Python that sees nothing of what is installed beside it."""
+    """Runs the script with a Python that has no installed packages."""
     kept = {key: value for key, value in os.environ.items() if key not in ("KUBEBUILDER_ASSETS", "HELM", "PYTHONPATH")}
     command = (sys.executable, "-S", str(ROOT / "scripts" / "announce.py"))
     env = {**kept, "XDG_CACHE_HOME": str(cache), **more}

@@ -1,4 +1,4 @@
-"""Alerts and dashboard speak of metrics and labels that exist, and every alert is explained."""
+"""Alerts and dashboard use metrics and labels that exist, and every alert is explained."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from scripts import reference
 from tests.support.pages import ROOT
 
 from samara.core.copy_counts import count_by_state
-from samara.engine.apply import Outcome
+from samara.engine.apply import Ending
 from samara.secretstores.base import StoreError
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "samara.json"
 GUIDE = ROOT / "docs" / "guides" / "alerts.md"
-FOREIGN = {"job", "instance", "le"}
-"""Labels that Prometheus and histograms add."""
+FOREIGN = {"cluster", "job", "instance", "le"}
+"""Labels that Prometheus, its administrators and histograms add."""
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -88,13 +88,29 @@ def test_every_label_value_in_an_expression_is_possible() -> None:
     faults = {error.result for error in StoreError.__subclasses__()}
     known = {
         "samara_copies": set(count_by_state([])),
-        "samara_writes_total": {outcome.value for outcome in Outcome},
+        "samara_writes_total": {ending.value for ending in Ending},
         "samara_provider_calls_total": {"ok", "timeout", *faults},
         "samara_admission_requests_total": {"allowed", "refused", "failed"},
     }
     matchers = re.findall(r'(samara_\w+){\w+=~?"([^"]+)"', " ".join(expressions(RULES)))
     assert {metric for metric, _ in matchers} == set(known)
     assert [matcher for matcher in matchers if not set(matcher[1].split("|")) <= known[matcher[0]]] == []
+
+
+@pytest.mark.parametrize("path", [RULES, DASHBOARD], ids=lambda path: path.name)
+def test_every_aggregation_keeps_the_label_of_the_cluster(path: Path) -> None:
+    for expression in expressions(path):
+        aggregations = re.findall(r"\b(?:sum|max|min|avg|count)\b *(?:by \(([^)]*)\))?", expression)
+        assert [labels for labels in aggregations if "cluster" not in labels.split(", ")] == [], expression
+
+
+def test_the_dashboard_shows_the_chosen_clusters() -> None:
+    chosen = {variable["name"]: variable for variable in json.loads(DASHBOARD.read_text())["templating"]["list"]}
+    assert chosen["cluster"]["query"] == "label_values(samara_leader, cluster)"
+    for expression in expressions(DASHBOARD):
+        selectors = re.findall(r"samara_\w+{([^}]*)}", expression)
+        assert selectors, expression
+        assert [selector for selector in selectors if 'cluster=~"$cluster"' not in selector] == []
 
 
 def test_labels_in_a_summary_are_kept_by_its_expression() -> None:

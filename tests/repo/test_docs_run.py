@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.repo.walk import Slate, Walk, dialogue, is_as_shown
-from tests.repo.walk_before import ASKED, BEFORE
+from tests.repo.walk_before import BEFORE, NEW_SOURCE
 from tests.support.pages import EXAMPLES, PAGES, ROOT, Fence, fences
 
 from samara import crds
@@ -60,7 +60,7 @@ def walk(cluster: Devcluster, slate: Slate, tmp_path: Path) -> Iterator[Walk]:
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", WALKED)
 def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> None:
-    lay_out(walk, page)
+    fill_folder(walk, page)
     before = BEFORE.get(page)
     if before is not None:
         walk.prepare(before)
@@ -68,8 +68,8 @@ def test_the_commands_of_a_page_print_what_it_shows(page: str, walk: Walk) -> No
         walk.take(fence)
 
 
-def lay_out(walk: Walk, page: str) -> None:
-    """The folder in which a reader of this page stands: that of the example, or the checkout."""
+def fill_folder(walk: Walk, page: str) -> None:
+    """Fills the folder in which a reader runs the commands of this page: the example, or the checkout."""
     folder = (ROOT / page).parent
     if EXAMPLES in folder.parents:
         shutil.copytree(folder, walk.folder)
@@ -98,7 +98,7 @@ def test_distributions_are_encrypted_as_documented(tmp_path: Path) -> None:
 
 
 def raw(cluster: Devcluster, key: str) -> bytes:
-    """What is in etcd."""
+    """The contents of etcd."""
     request = {"key": base64.b64encode(key.encode()).decode()}
     return base64.b64decode(cluster.etcd_call("/v3/kv/range", request)["kvs"][0]["value"])
 
@@ -127,7 +127,7 @@ def shapes() -> dict[str, Any]:
 
 
 def differences(shown: Any, actual: Any, at: str = "") -> list[str]:
-    """Where the two have other keys; a list is its first item, and null may stand for anything."""
+    """The paths at which the keys differ. A list is represented by its first item, and null matches anything."""
     if isinstance(shown, list) and isinstance(actual, list):
         return differences(shown[0], actual[0], f"{at}[]") if shown and actual else []
     if isinstance(shown, dict) and isinstance(actual, dict):
@@ -144,8 +144,8 @@ def differences(shown: Any, actual: Any, at: str = "") -> list[str]:
 def test_json_output_has_the_shape_that_the_pages_show(walk: Walk) -> None:
     walk.folder.mkdir()
     walk.prepare(BEFORE["docs/reference/kubectl-accurate.md"])
-    walk.apply(ASKED)
-    (walk.folder / "wrong.yaml").write_text(ASKED.replace("nowhere", "No_Where"))
+    walk.apply(NEW_SOURCE)
+    (walk.folder / "wrong.yaml").write_text(NEW_SOURCE.replace("nowhere", "No_Where"))
     assert shapes().keys() == SHOWN_BY.keys()
     for name, shown in shapes().items():
         done = walk.shell(SHOWN_BY[name])

@@ -7,22 +7,22 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.cluster.support.waiting import eventually
 from tests.devtools.devcluster.test_lifetime import children_of, none_runs
-from tests.devtools.devcluster.waiting import eventually
+from tests.support import toys
 from tests.support.pages import EXAMPLES, MANIFESTS, ROOT, SETTINGS, fences
 
 from samara import crds
 from samara.cli.main import samara
-from samara.settings import load
-from samara_devtools.demo import stage
-from samara_devtools.demo.command import WALKS
+from samara.settings import load, parse
+from samara.vocabularies import VOCABULARIES
+from samara_devtools.demo import stage, walks
 from samara_devtools.devcluster import Devcluster
 
 SHOWN = {str(path.relative_to(ROOT)): path.read_text() for path in MANIFESTS}
@@ -43,13 +43,6 @@ def cluster() -> Iterator[Devcluster]:
         yield running
 
 
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", LINTED)
 def test_every_example_manifest_passes_lint(name: str, tmp_path: Path) -> None:
     file = tmp_path / "shown.yaml"
@@ -58,9 +51,23 @@ def test_every_example_manifest_passes_lint(name: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-def test_the_example_settings_are_accepted() -> None:
-    (served,) = [load(str(path)).vocabularies.keys() for path in SETTINGS]
-    assert served >= {walk.vocabulary for walk in WALKS}, "the demo runs under these settings"
+def test_the_demo_serves_every_vocabulary_with_the_settings_of_its_example() -> None:
+    settings = parse(stage.settings_text(), "demo")
+    assert settings.vocabularies.keys() == {vocabulary.name for vocabulary in VOCABULARIES}
+    for path in SETTINGS:
+        name = path.parent.name
+        assert settings.vocabularies[name] == load(str(path)).vocabularies[name]
+
+
+def test_every_module_in_the_folder_of_walks_is_the_walk_of_a_vocabulary() -> None:
+    modules = {path.stem for path in Path(walks.__file__).parent.glob("[a-z]*.py")}
+    assert modules == {name.replace("-", "_") for name in walks.walks()}
+
+
+def test_a_new_vocabulary_needs_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = walks.walks()
+    monkeypatch.setattr(walks, "VOCABULARIES", (*VOCABULARIES, toys.CHAINS))
+    assert walks.walks() == before
 
 
 @pytest.mark.parametrize("path", SETTINGS, ids=lambda path: str(path.parent.name))
@@ -77,7 +84,7 @@ def test_the_server_accepts_every_example_manifest(name: str, cluster: Devcluste
     documents = [document for document in yaml.safe_load_all(SHOWN[name]) if document]
     there = cluster.kubectl("get", "namespaces", "--output=name").split()
     for namespace in {str(document["metadata"].get("namespace", "default")) for document in documents}:
-        if f"namespace/{namespace}" not in there:  # as a sub-namespace, which an operator would have made
+        if f"namespace/{namespace}" not in there:  # a sub-namespace, which an operator would create
             cluster.kubectl("create", "namespace", namespace)
     # Namespaces first, and for real: a dry run in a namespace that does not exist is refused.
     for document in sorted(documents, key=lambda document: str(document["kind"]) != "Namespace"):
@@ -103,7 +110,7 @@ def finished(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.cluster
 def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
-    # As the pages say it. The environment that runs the tests is the one that make would set up.
+    # As on the pages. `make` uses the environment that runs the tests.
     installed = f"{sys.prefix}/.installed"
     command = ("make", "--directory", str(ROOT), f"--old-file={installed}", f"VENV={sys.prefix}", "demo")
     done = finished(command)
@@ -134,12 +141,12 @@ def test_an_interrupted_demo_leaves_nothing(
         mark = "export KUBECONFIG=" if flags else "in sync"
         line = next(line for line in demo.stdout if mark in line)
         started = children_of(demo.pid)
-        assert len(started) >= 4  # the cluster's three and the operator; a walking demo may also run kubectl
+        assert len(started) >= 4  # three of the cluster and the operator; the demo may also run kubectl
         if flags:
             assert Path(line.strip().removeprefix("export KUBECONFIG=")).exists()
         demo.send_signal(number)
         assert demo.wait(60) == code
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert list(temporary.iterdir()) == []
 
 
@@ -151,7 +158,7 @@ def test_a_killed_demo_ends_its_cluster_and_its_operator(temporary: Path) -> Non
         started = children_of(demo.pid)
         demo.kill()
         demo.wait()
-        eventually(lambda: none_runs(started))
+        eventually(lambda: none_runs(started), deadline=60.0)
     assert len(started) == 4
 
 

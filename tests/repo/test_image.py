@@ -1,4 +1,4 @@
-"""The file tree of the image: it runs by itself, and holds nothing that an intruder could use."""
+"""The file tree of the image runs by itself, and contains no shell, installer or compiler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(tree: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def python(tree: Path, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As in the container, where the tree is the root: its own loader, its own libraries, an empty environment."""
+    """Runs the program with the loader and the libraries of the tree and an empty environment, as in the container."""
     [loader] = tree.rglob("ld-linux*")
     [libc] = tree.rglob("libc.so.6")
     program = tree / "usr" / "local" / "bin" / "python3"

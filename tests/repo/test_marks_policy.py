@@ -1,4 +1,4 @@
-"""The policy that guards our marks knows all of them."""
+"""The example of an admission policy guards every mark."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The SBOM and the licence list match the lock file and have a licence for every package."""
+"""The SBOM and the licence list match the lock file, and every package has a licence."""
 
 import json
 import re
@@ -18,9 +18,9 @@ LOCK = sbom.LOCK.read_text()
 def test_a_lock_entry_is_read_completely() -> None:
     first = "a-b==1.2 ; sys_platform != 'win32' \\\n    --hash=sha256:11 \\\n    --hash=sha256:22\n"
     text = f"{first}c==3 \\\n    --hash=sha256:33\n"
-    assert sbom.parts(text) == [
-        sbom.Part("a-b", "1.2", "sys_platform != 'win32'", ("11", "22")),
-        sbom.Part("c", "3", "", ("33",)),
+    assert sbom.packages(text) == [
+        sbom.Package("a-b", "1.2", "sys_platform != 'win32'", ("11", "22")),
+        sbom.Package("c", "3", "", ("33",)),
     ]
 
 
@@ -36,15 +36,17 @@ def test_every_direct_dependency_is_in_the_sbom() -> None:
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *extras["aws"], *extras["fishykeys"]]
     names = {re.split(r"[<>=;\[ ]", requirement)[0].lower() for requirement in wanted}
-    assert names <= {part.name for part in sbom.parts(LOCK)}
+    assert names <= {package.name for package in sbom.packages(LOCK)}
 
 
 def test_the_page_on_security_states_the_number_of_dependencies() -> None:
     direct = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    locked = [sbom.parts((ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("run", "all")]
-    bare, with_clients = (len({part.name for part in parts}) for parts in locked)
+    locked = [sbom.packages((ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("run", "all")]
+    bare, with_clients = (len({package.name for package in parts}) for parts in locked)
     page = (ROOT / "docs" / "concepts" / "security.md").read_text()
-    assert f"{len(direct)} direct ones, {bare} with what those need; {with_clients} with the clients of AWS" in page
+    page = " ".join(page.split())
+    assert f"has {len(direct)} direct dependencies, and {bare} with theirs." in page
+    assert f"which the image has and `pip install .` leaves out, there are {with_clients}." in page
 
 
 def test_every_package_has_a_known_licence_other_than_gpl() -> None:
@@ -54,7 +56,7 @@ def test_every_package_has_a_known_licence_other_than_gpl() -> None:
 
 
 def test_every_licence_is_an_expression_that_spdx_knows() -> None:
-    shown = {part.name: sbom.licence(part.name) for part in sbom.parts(LOCK)}
+    shown = {package.name: sbom.licence(package.name) for package in sbom.packages(LOCK)}
     assert [name for name, licence in shown.items() if not licence.is_spdx] == []
     words = {word for licence in shown.values() for word in re.split(r" AND | OR | WITH |[()]", licence.text) if word}
     assert words <= set(sbom.IDS)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.heavy
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("site")
-    # Not --quiet: then mkdocs counts no warnings either.
+    # Not --quiet, because mkdocs then does not count warnings.
     command = (sys.executable, "-m", "mkdocs", "build", "--strict", f"--site-dir={out}")
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

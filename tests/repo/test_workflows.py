@@ -1,6 +1,7 @@
 """The workflows call make targets that exist, test every promised Python, and hold no more rights than needed."""
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,18 @@ import pytest
 import yaml
 from tests.support.pages import ROOT
 
+RELEASE, TEST = (ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test"))
+KIND = ROOT / "docs" / "guides" / "kind.md"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
+def jobs(path: Path) -> dict[str, dict[str, Any]]:
+    named: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text())["jobs"]
+    return named
+
+
 def steps(path: Path) -> list[dict[str, Any]]:
-    return [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    return [step for job in jobs(path).values() for step in job["steps"]]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -29,7 +37,7 @@ NEEDS = {
     "helm": "actions/setup-go@",
     "rusty-vault": "rustup toolchain install",
 }
-"""By prerequisite of a make target: the step that installs what it is made with."""
+"""The step that installs the tools for a prerequisite of a make target."""
 
 
 def needs(target: str) -> set[str]:
@@ -42,12 +50,13 @@ def needs(target: str) -> set[str]:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_prerequisites_of_a_make_target_are_set_up_before_it(path: Path) -> None:
     assert needs("test") | needs("verify") >= set(NEEDS)
-    ready = ""
-    for step in steps(path):
-        for run in re.findall(r"^make ([a-z -]+)", step.get("run", "")):
-            wanted = {NEEDS[need] for target in run.split() for need in needs(target) if need in NEEDS}
-            assert [each for each in wanted if each not in ready] == [], run
-        ready += f"{step.get('uses', '')} {step.get('run', '')}\n"
+    for job in jobs(path).values():
+        ready = ""
+        for step in job["steps"]:
+            for run in re.findall(r"^make ([a-z -]+)", step.get("run", "")):
+                wanted = {NEEDS[need] for target in run.split() for need in needs(target) if need in NEEDS}
+                assert [prerequisite for prerequisite in wanted if prerequisite not in ready] == [], run
+            ready += f"{step.get('uses', '')} {step.get('run', '')}\n"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -56,8 +65,57 @@ def test_a_workflow_may_only_read_and_its_jobs_declare_further_rights(path: Path
 
 
 def test_every_supported_python_version_is_tested() -> None:
-    [job] = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"].values()
+    job = jobs(TEST)["test"]
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+
+
+def test_a_release_pushes_and_signs_the_image_for_both_architectures_after_the_tests() -> None:
+    image = jobs(RELEASE)["image"]
+    builds = [step["with"] for step in image["steps"] if step.get("uses", "").startswith("docker/build-push-action@")]
+    assert {build["platforms"] for build in builds} == {"linux/amd64,linux/arm64"}
+    assert [build.get("push") for build in builds] == [True, None]
+    runs = "\n".join(step.get("run", "") for step in image["steps"])
+    assert 'cosign sign --yes --recursive "$IMAGE"' in runs
+    assert image["needs"] == "test"
+    assert "make wheels" in "\n".join(step.get("run", "") for step in jobs(RELEASE)["test"]["steps"])
+
+
+def test_a_release_pushes_and_signs_the_chart_with_the_image_that_it_has_built() -> None:
+    chart, outputs = jobs(RELEASE)["chart"], jobs(RELEASE)["image"]["outputs"]
+    [step] = [step for step in chart["steps"] if "push" in step.get("run", "")]
+    assert step["env"]["DIGEST"] == "${{ needs.image.outputs.digest }}"
+    assert step["env"]["REPOSITORY"] == "${{ needs.image.outputs.name }}"
+    assert outputs.keys() == {"name", "digest"}
+    assert chart["needs"] == "image"
+    assert "scripts/package_chart.py" in step["run"]
+    assert "cosign sign" in step["run"]
+
+
+def test_every_script_that_a_workflow_runs_exists() -> None:
+    runs = "\n".join(step.get("run", "") for path in WORKFLOWS for step in steps(path))
+    scripts = set(re.findall(r"\bscripts/\w+\.py", runs))
+    assert scripts == {"scripts/package_chart.py", "scripts/plugin.py"}
+    assert [script for script in scripts if not (ROOT / script).exists()] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_the_commands_of_a_workflow_are_valid_bash(path: Path) -> None:
+    for step in steps(path):
+        checked = subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, capture_output=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, ""), step
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_jobs_wait_only_for_jobs_that_exist(path: Path) -> None:
+    for job in jobs(path).values():
+        needed = job.get("needs", [])
+        assert ({needed} if isinstance(needed, str) else set(needed)) <= jobs(path).keys()
+
+
+def test_the_workflow_runs_what_the_page_on_kind_shows() -> None:
+    shown = "\n".join(re.findall(r"^```sh\n(.*?)^```$", KIND.read_text(), re.MULTILINE | re.DOTALL))
+    run = [step["run"] for step in jobs(TEST)["kind"]["steps"] if "run" in step]
+    assert [command for command in run if command.partition(" --timeout=")[0] not in shown.splitlines()] == []
 
 
 def test_the_change_log_has_an_entry_for_this_version() -> None:

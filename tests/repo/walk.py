@@ -1,8 +1,8 @@
-"""A reader with a terminal: does what a page shows, in the page's order, on a control plane.
+"""Runs the blocks of a page in their order on a control plane.
 
-Manifests are applied and saved under their name, settings are saved as settings.yaml, commands are run where those
-files are. A command that fails, or shows something else than the page, is tried again for a while: a reader types more
-slowly than the operator works.
+Manifests are applied and saved under their name, settings are saved as settings.yaml, and commands are run in the
+folder of those files. A command that fails, or prints something else than the page shows, is repeated for up to a
+minute, because a reader is slower than the operator.
 """
 
 import base64
@@ -21,7 +21,7 @@ from tests.support.pages import ROOT, Fence
 from tests.support.ports import free_port
 
 from samara_devtools.devcluster import Devcluster
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 from samara_devtools.devcluster.wire import answers
 
 PATIENCE = 60.0
@@ -81,7 +81,7 @@ class Walk:
         }
 
     def _programs(self) -> Path:
-        """The program, forked; and a `make` that only prints its commands, since it would test within a test."""
+        """A folder with the forked program, and a `make` that only prints its commands."""
         folder = self.folder.parent / "bin"
         folder.mkdir()
         (folder / "make").write_text(
@@ -156,11 +156,11 @@ class Walk:
     # the operator
 
     def _start(self, command: str) -> None:
-        """In the place of the one before, if there is one; returns when it has seen all that there is."""
+        """Starts an operator instead of the present one, and waits until it is in sync."""
         self.stop()
         with self._log.open("ab") as log:
             self._operator = subprocess.Popen(
-                leashed("/bin/bash", "-c", f"exec {command}"),
+                killed_with_parent("/bin/bash", "-c", f"exec {command}"),
                 cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.DEVNULL,

@@ -157,7 +157,7 @@ metadata: {name: db, namespace: reports}
 stringData: {password: somebody else's}
 """
 
-ASKED = """
+NEW_SOURCE = """
 apiVersion: v1
 kind: Secret
 metadata:
@@ -184,9 +184,11 @@ BEFORE = {
     "docs/guides/from-openkruise.md": Before(("shop",), _DISTRIBUTION, "samara run"),
     "docs/guides/inspect.md": Before(("shop",), _BLOCKED, "samara run\nkubectl get secret db -n shop"),
     "docs/guides/install.md": Before(commands=BARE),
+    "docs/guides/kind.md": Before(commands="samara run"),
     "docs/guides/namespace-trees.md": Before(("acme-legacy",)),
     "docs/guides/pull-secrets.md": Before(("shop",), commands="samara run"),
     "docs/guides/quotas.md": Before(("shop",), _PULL_SECRET, "samara run"),
+    "docs/guides/replicator.md": Before(("shop", "billing")),
     "docs/guides/secret-copy.md": Before(TEAMS),
     "docs/guides/sync-to.md": Before(TEAMS),
     "docs/guides/tenants.md": Before(("shop", "platform")),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as the program does, before anybody imports grpc
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as the program does, before grpc is imported
 
 
 @pytest.fixture(autouse=True)

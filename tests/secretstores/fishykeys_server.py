@@ -1,4 +1,4 @@
-"""A server that answers as FishyKeys' gRPC server does, case by case, and can be made to fail.
+"""A server that answers like FishyKeys' gRPC server, and that a test can make fail.
 
 `python -m tests.secretstores.fishykeys_server /app/db/username=app_user …` serves these values until Ctrl-C.
 """
@@ -40,7 +40,7 @@ class Stored:
 
 
 class FishyKeysServer:
-    """Everything a test changes is an attribute; changes count from the next call on."""
+    """A test changes its attributes. Changes apply from the next call on."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Stored] = {}
@@ -48,9 +48,9 @@ class FishyKeysServer:
         self.failing: dict[str, tuple[grpc.StatusCode, str]] = {}
         """Status and details for a path that is otherwise allowed."""
         self.garbled: dict[str, bytes] = {}
-        """What is sent for a path instead of a message."""
+        """Raw bytes that are sent for a path instead of a message."""
         self.gate = threading.Event()
-        """Calls wait here while it is not set: a slow server without a clock."""
+        """Calls wait while it is not set."""
         self.gate.set()
         self.requested: list[str] = []
         """The paths, decoded, of all calls with a good token."""
@@ -60,7 +60,7 @@ class FishyKeysServer:
         self._server: grpc.Server | None = None
         self._key = secrets.token_bytes(32)
 
-    # what people do with it
+    # actions of administrators
 
     def put(self, path: str, value: str | None, *readers: str) -> None:
         self.stored[path] = Stored(value, frozenset(readers or (USER,)))
@@ -120,7 +120,7 @@ class FishyKeysServer:
         self.reached.set()
         self.gate.wait()
         secret = self.stored.get(path)
-        # Access is judged first, so that what does not exist is forbidden.
+        # Access is checked first, so a missing secret is forbidden.
         if secret is None or user not in secret.readers:
             _refuse(call, grpc.StatusCode.PERMISSION_DENIED, "forbidden")
         if path in self.failing:

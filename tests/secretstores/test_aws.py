@@ -1,4 +1,4 @@
-"""AWS Secrets Manager: paths, configuration, and the answers that a real server is never made to give."""
+"""AWS Secrets Manager: paths, configuration, and answers that a real server does not give on request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import pytest
 import uvloop
 from botocore.exceptions import ClientError, NoCredentialsError, ProfileNotFound
 from tests.kube import pki
+from tests.secretstores.contexts import CONTEXT
 
 from samara.secretstores.aws import SecretsManager, _error, open_aws
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
-    KubeSecret,
     Location,
     NotFound,
     StoreConfigError,
@@ -40,7 +40,7 @@ KEYS = {"access-key-id": b"AKIDCONFIG", "secret-access-key": b"secret\n"}
 HANG, RESET = b"hang", b"reset"
 
 
-# a server that says what it is told
+# a scripted server
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ def value(text: str) -> bytes:
     return http({"ARN": "arn:x", "Name": "n", "VersionId": "v", "SecretString": text})
 
 
-Deed = Callable[[SecretsManager, Script], Awaitable[object]]
+Scenario = Callable[[SecretsManager, Script], Awaitable[object]]
 
 
 def play(
-    answer: Callable[[Request], bytes | Awaitable[bytes]], deed: Deed, config: Mapping[str, bytes] = KEYS
+    answer: Callable[[Request], bytes | Awaitable[bytes]], scenario: Scenario, config: Mapping[str, bytes] = KEYS
 ) -> object:
     """Runs a test on the event loop that the program uses."""
 
@@ -124,7 +124,7 @@ def play(
         async with scripted(answer) as script, asyncio.timeout(30):
             store = open_aws(urlsplit(f"aws-sm://eu-west-1?endpoint={script.url}"), config)
             try:
-                return await deed(store, script)
+                return await scenario(store, script)
             finally:
                 await store.close()
 
@@ -139,10 +139,10 @@ async def read(store: SecretsManager, script: Script) -> bytes:
 def outcomes(answers: Mapping[str, bytes]) -> dict[str, bytes | StoreError]:
     """The results of reading each name with one store from a server with these answers."""
 
-    async def deed(store: SecretsManager, script: Script) -> dict[str, bytes | StoreError]:
+    async def scenario(store: SecretsManager, script: Script) -> dict[str, bytes | StoreError]:
         return {name: await outcome(store, name) for name in answers}
 
-    results = play(lambda request: answers[request.name], deed)
+    results = play(lambda request: answers[request.name], scenario)
     assert isinstance(results, dict)
     for result in results.values():
         if isinstance(result, StoreError):
@@ -204,13 +204,9 @@ def test_the_error_for_an_arn_names_it_as_one() -> None:
 # the configuration
 
 
-async def nobody(namespace: str, name: str) -> KubeSecret:
-    raise AssertionError("no Secret is read")
-
-
 def fault(url: str, **config: bytes) -> StoreConfigError:
     with pytest.raises(StoreConfigError) as caught:
-        asyncio.run(open_store({"url": url.encode(), **config}, nobody))
+        asyncio.run(open_store({"url": url.encode(), **config}, CONTEXT))
     assert CANARY not in str(caught.value)
     return caught.value
 
@@ -249,7 +245,7 @@ def test_a_url_that_is_no_region_or_no_safe_endpoint_is_refused(url: str) -> Non
 )
 def test_a_store_opens_without_a_request(url: str) -> None:
     async def main() -> str:
-        store = await open_store({"url": url.encode()}, nobody)
+        store = await open_store({"url": url.encode()}, CONTEXT)
         await store.close()
         return store.scheme
 
@@ -272,7 +268,7 @@ def test_a_credential_of_several_lines_is_refused_without_showing_it() -> None:
     assert fault_.reason == "TokenError"
 
 
-# what answers mean
+# answers
 
 
 CODES: Mapping[str, type[StoreError]] = {
@@ -345,12 +341,12 @@ def test_a_value_that_is_too_large_is_unusable() -> None:
 
 
 def test_the_error_without_credentials_says_where_to_put_them() -> None:
-    async def deed(store: SecretsManager, script: Script) -> None:
+    async def scenario(store: SecretsManager, script: Script) -> None:
         with pytest.raises(Unauthenticated, match="access-key-id"):
             await read(store, script)
         assert script.requests == []
 
-    play(lambda _: value(CANARY), deed, config={})
+    play(lambda _: value(CANARY), scenario, config={})
 
 
 def test_a_role_that_may_not_be_assumed_is_unauthenticated_and_not_forbidden() -> None:
@@ -368,13 +364,13 @@ def test_a_role_that_may_not_be_assumed_is_unauthenticated_and_not_forbidden() -
 
 
 def test_a_broken_connection_is_an_outage_and_not_retried() -> None:
-    async def deed(store: SecretsManager, script: Script) -> int:
+    async def scenario(store: SecretsManager, script: Script) -> int:
         with pytest.raises(Unavailable):
             await read(store, script)
         return len(script.requests)
 
-    assert play(lambda _: RESET, deed) == 1
-    assert play(lambda _: error("ThrottlingException"), deed) == 1
+    assert play(lambda _: RESET, scenario) == 1
+    assert play(lambda _: error("ThrottlingException"), scenario) == 1
 
 
 def test_a_refused_connection_is_an_outage() -> None:
@@ -414,14 +410,14 @@ def test_an_endpoint_without_a_trusted_certificate_is_an_outage_that_says_so(tmp
 def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds() -> None:
     answers = iter([value("warm"), HANG, value("x")])
 
-    async def deed(store: SecretsManager, script: Script) -> bytes:
+    async def scenario(store: SecretsManager, script: Script) -> bytes:
         await read(store, script)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await read(store, script)
         return await read(store, script)
 
-    assert play(lambda _: next(answers), deed) == b"x"
+    assert play(lambda _: next(answers), scenario) == b"x"
 
 
 def test_closing_the_store_during_a_read_is_an_outage_and_opens_no_connection() -> None:
@@ -466,7 +462,7 @@ def test_credentials_of_the_configuration_are_used_before_any_other(monkeypatch:
 
 
 def test_renewed_credentials_are_loaded_after_the_first_refusal(tmp_path: Path) -> None:
-    async def deed(store: SecretsManager, script: Script) -> list[str]:
+    async def scenario(store: SecretsManager, script: Script) -> list[str]:
         keep(tmp_path / "credentials", "AKIDOLD")
         with pytest.raises(Unauthenticated):
             await read(store, script)
@@ -474,17 +470,17 @@ def test_renewed_credentials_are_loaded_after_the_first_refusal(tmp_path: Path) 
         assert await read(store, script) == b"AKIDNEW"
         return [request.key for request in script.requests]
 
-    # Each time what is at hand first, and once more with what is found then.
-    assert play(only("AKIDNEW"), deed, config={}) == ["AKIDOLD", "AKIDOLD", "AKIDOLD", "AKIDNEW"]
+    # A read is tried with the present credentials, and once more after loading them again.
+    assert play(only("AKIDNEW"), scenario, config={}) == ["AKIDOLD", "AKIDOLD", "AKIDOLD", "AKIDNEW"]
 
 
 def test_credentials_of_the_configuration_are_not_tried_twice() -> None:
-    async def deed(store: SecretsManager, script: Script) -> int:
+    async def scenario(store: SecretsManager, script: Script) -> int:
         with pytest.raises(Unauthenticated):
             await read(store, script)
         return len(script.requests)
 
-    assert play(only("AKIDNEW"), deed) == 1
+    assert play(only("AKIDNEW"), scenario) == 1
 
 
 def test_a_read_during_a_renewal_of_credentials_is_repeated(tmp_path: Path) -> None:
@@ -498,14 +494,14 @@ def test_a_read_during_a_renewal_of_credentials_is_repeated(tmp_path: Path) -> N
         keep(tmp_path / "credentials", "AKIDNEW")
         return HANG if request.name == "slow" else error("ExpiredTokenException")
 
-    async def deed(store: SecretsManager, script: Script) -> list[bytes]:
+    async def scenario(store: SecretsManager, script: Script) -> list[bytes]:
         return [request.value("") for request in await asyncio.gather(store.read("slow"), store.read("fast"))]
 
-    assert play(answer, deed, config={}) == [b"slow", b"fast"]
+    assert play(answer, scenario, config={}) == [b"slow", b"fast"]
 
 
 def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As EKS gives them to a pod: an address on this machine, and a file with a token for it."""
+    """The environment of a pod identity of EKS: an address on this machine, and a file with a token."""
     (tmp_path / "token").write_text("pod")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(tmp_path / "token"))
     given = {
@@ -515,14 +511,14 @@ def test_the_credentials_of_a_pod_identity_are_used(monkeypatch: pytest.MonkeyPa
         "Expiration": "2999-01-01T00:00:00Z",
     }
 
-    async def deed(store: SecretsManager, script: Script) -> bytes:
+    async def scenario(store: SecretsManager, script: Script) -> bytes:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{script.url}/v1/credentials")
         return await read(store, script)
 
     def answer(request: Request) -> bytes:
         return http(given) if request.path == "/v1/credentials" else value(request.key)
 
-    assert play(answer, deed, config={}) == b"AKIDPOD"
+    assert play(answer, scenario, config={}) == b"AKIDPOD"
 
 
 # the environment
@@ -557,10 +553,10 @@ def test_no_log_or_repr_shows_a_value_or_credential(caplog: pytest.LogCaptureFix
     for name in ("botocore", "aiobotocore"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
-    async def deed(store: SecretsManager, script: Script) -> str:
+    async def scenario(store: SecretsManager, script: Script) -> str:
         return repr((store, store._keys, await store.read("db")))
 
     config = {"access-key-id": b"AKID", "secret-access-key": b"hush-d81a", "session-token": b"hush-77fe"}
-    shown = str(play(lambda _: value(CANARY), deed, config)) + caplog.text
+    shown = str(play(lambda _: value(CANARY), scenario, config)) + caplog.text
     for hidden in (CANARY, "hush-d81a", "hush-77fe"):
         assert hidden not in shown

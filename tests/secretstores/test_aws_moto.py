@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 REGION = "eu-west-1"
 ADMIN = {"access-key-id": b"AKIAADMIN", "secret-access-key": b"anything"}
 Api = Callable[[str], Any]
-Deed = Callable[[SecretsManager], Awaitable[object]]
+Scenario = Callable[[SecretsManager], Awaitable[object]]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def api(moto: str) -> Iterator[Api]:
 
 @contextmanager
 def judged(moto: str) -> Iterator[None]:
-    """Signatures count and policies are obeyed, as they always are in the real one."""
+    """Makes the server check signatures and policies, as the real one does."""
     post(f"{moto}/moto-api/reset-auth", b"0")
     try:
         yield
@@ -97,12 +97,12 @@ def a_user(api: Api, name: str, **statement: object) -> dict[str, bytes]:
     return {"access-key-id": made["AccessKeyId"].encode(), "secret-access-key": made["SecretAccessKey"].encode()}
 
 
-def play(moto: str, config: Mapping[str, bytes], deed: Deed) -> object:
+def play(moto: str, config: Mapping[str, bytes], scenario: Scenario) -> object:
     async def main() -> object:
         store = open_aws(urlsplit(f"aws-sm://{REGION}?endpoint={moto}"), config)
         try:
             async with asyncio.timeout(30):
-                return await deed(store)
+                return await scenario(store)
         finally:
             await store.close()
 
@@ -116,10 +116,10 @@ async def value(store: SecretsManager, path: str) -> bytes:
 
 
 def read(moto: str, *paths: str, config: Mapping[str, bytes] = ADMIN) -> object:
-    async def deed(store: SecretsManager) -> list[bytes]:
+    async def scenario(store: SecretsManager) -> list[bytes]:
         return [await value(store, path) for path in paths]
 
-    return play(moto, config, deed)
+    return play(moto, config, scenario)
 
 
 def refused(kind: type[StoreError], moto: str, path: str, config: Mapping[str, bytes] = ADMIN) -> str:
@@ -141,12 +141,12 @@ def test_the_current_version_is_read(moto: str, api: Api) -> None:
     manager = api("secretsmanager")
     manager.create_secret(Name="db", SecretString="old")
 
-    async def deed(store: SecretsManager) -> list[bytes]:
+    async def scenario(store: SecretsManager) -> list[bytes]:
         before = await value(store, "db")
         manager.put_secret_value(SecretId="db", SecretString="new")
         return [before, await value(store, "db")]
 
-    assert play(moto, ADMIN, deed) == [b"old", b"new"]
+    assert play(moto, ADMIN, scenario) == [b"old", b"new"]
 
 
 def test_a_leading_slash_belongs_to_the_name(moto: str, api: Api) -> None:

@@ -1,4 +1,4 @@
-"""What all stores share: values that are not shown, texts of the configuration, hosts that are this machine."""
+"""Shared parts of the stores: hidden values, texts of the configuration, loopback addresses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests the Secret that configures the secret manager: found, changed, broken and deleted."""
+"""The Secret that configures the secret manager is created, changed, broken and deleted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import base64
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.parts import Clock, a_key
 from tests.kube.scripted import Answer, access, cuts, refuses, says, serving
 from tests.secretstores.test_poller import Manager
+from tests.support.samples import Clock, a_key
 
 from samara import secretstores
 from samara.core.model import SECRET, Ref
@@ -24,8 +24,8 @@ from samara.secretstores.base import (
     Forbidden,
     NamedValues,
     NotFound,
-    ReadSecret,
     StoreConfigError,
+    StoreContext,
     StoreError,
     Unauthenticated,
     Unavailable,
@@ -62,8 +62,8 @@ class Stage:
     opened: list[Manager] = field(default_factory=list)
     refusal: Exception | None = None
     gate: asyncio.Event | None = None
-    """What every new store waits for."""
-    own: list[Collection[tuple[str, str]]] = field(default_factory=list)
+    """Opening a store waits for it."""
+    contexts: list[StoreContext] = field(default_factory=list)
     poller: SecretPoller = field(init=False)
     watcher: StoreConfigWatcher = field(init=False)
     posted: list[SecretValues] = field(default_factory=list)
@@ -71,11 +71,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.poller = a_poller(Clock(), self.posted.append)
-        self.watcher = StoreConfigWatcher(self.client, CONFIG, self.poller, self._open)
+        self.watcher = StoreConfigWatcher(self.client, CONFIG, CONFIG.namespace, self.poller, self._open)
         self.tasks = [asyncio.create_task(task) for task in (self.watcher._reopen_on_change(), self.poller.run())]
 
-    async def _open(self, config: Config, read_secret: ReadSecret, own: Collection[tuple[str, str]]) -> Manager:
-        self.own.append(own)
+    async def _open(self, config: Config, context: StoreContext) -> Manager:
+        self.contexts.append(context)
         if self.refusal is not None:
             raise self.refusal
         documents = {"db": NamedValues({"": config["url"] + b" " + config.get("token", b"")})}
@@ -102,12 +102,12 @@ class Stage:
         return "" if known is None or known.fault is None else f"{known.fault.reason}: {known.fault.message}"
 
 
-def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
+def on_stage(scenario: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
         async with serving(refuses(500)) as script, Client(access(script), may_write=unrestricted) as client:
             stage = Stage(client)
             stage.ask()
-            await deed(stage)
+            await scenario(stage)
             await _ended(*stage.tasks)
 
     asyncio.run(run())
@@ -120,28 +120,28 @@ async def _ended(*tasks: asyncio.Task[None]) -> None:
 
 
 def test_the_store_is_opened_from_the_secret_and_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         assert stage.known() is None
         await stage.shown(sight(url="toy://a", token="t"))
         assert stage.known() == SecretReading(b"toy://a t", "now")
-        assert stage.own == [((CONFIG.namespace, CONFIG.name),)]
+        assert [(context.config, context.own_namespace) for context in stage.contexts] == [(CONFIG, CONFIG.namespace)]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_all_sources_learn_that_the_secret_is_missing_until_it_exists() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(None)
         message = "TokenError: Secret samara/fishysecret-config is not there; create it with the keys url and token"
         assert stage.fault() == message
         await stage.shown(sight(url="toy://a"))
         assert stage.known() == SecretReading(b"toy://a ", "now")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_deleting_the_secret_keeps_all_values() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         await stage.shown(None)
         known = stage.known()
@@ -152,57 +152,57 @@ def test_deleting_the_secret_keeps_all_values() -> None:
         await stage.shown(sight(2, url="toy://a"))
         assert stage.known() == SecretReading(b"toy://a ", "now")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("reason", ["TokenError", "ConnectionError"])
 def test_an_invalid_configuration_is_reported_with_its_reason(reason: Any) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.refusal = StoreConfigError(reason, "the url: odd")
         await stage.shown(sight(url="toy://a"))
         assert stage.fault() == f"{reason}: Secret samara/fishysecret-config: the url: odd"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_unexpected_error_is_reported_without_its_text() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.refusal = RuntimeError(CANARY)
         await stage.shown(sight(url="toy://a"))
         assert stage.fault().startswith("ConnectionError")
         assert "RuntimeError" in stage.fault()
         assert CANARY not in stage.fault()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_opening_a_store_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secretstores.config, "_REOPEN_AFTER", 0.001)
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.refusal = StoreConfigError("ConnectionError", "no such directory")
         await stage.shown(sight(url="toy://a"))
         stage.refusal = None
         async with asyncio.timeout(8):
-            while not stage.opened:  # noqa: ASYNC110 - it is tried by real time
+            while not stage.opened:  # noqa: ASYNC110 - it is retried in real time
                 await asyncio.sleep(0.001)
         await stage.settle()
         assert stage.known() == SecretReading(b"toy://a ", "now")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_unchanged_secret_opens_nothing() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for version in (1, 1, 2):
             await stage.shown(sight(version, url="toy://a", token="t"))
         assert len(stage.opened) == 1
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_new_token_keeps_values_until_they_are_read_again() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a", token="one"))
         stage.gate = asyncio.Event()
         await stage.shown(sight(2, url="toy://a", token="two"))
@@ -212,11 +212,11 @@ def test_a_new_token_keeps_values_until_they_are_read_again() -> None:
         await stage.settle()
         assert stage.known() == SecretReading(b"toy://a two", "now")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_new_url_drops_all_values() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         stage.gate = asyncio.Event()
         await stage.shown(sight(2, url="toy://b"))
@@ -225,12 +225,12 @@ def test_a_new_url_drops_all_values() -> None:
         await stage.settle()
         assert stage.known() == SecretReading(b"toy://b ", "now")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("name", ["namespace", "access-key-id"])
 def test_another_tenant_or_account_at_the_same_url_is_another_store(name: str) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(1, url="toy://a", **{name: "one"}))
         stage.gate = asyncio.Event()
         await stage.shown(sight(2, url="toy://a", **{name: "two"}))
@@ -238,30 +238,30 @@ def test_another_tenant_or_account_at_the_same_url_is_another_store(name: str) -
         stage.gate.set()
         await stage.settle()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_another_url_after_a_missing_secret_is_another_store() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a"))
         await stage.shown(None)
         stage.gate = asyncio.Event()
         await stage.shown(sight(2, url="toy://b"))
         assert stage.known() is None
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_no_credential_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.shown(sight(url="toy://a", token=CANARY))
         stage.refusal = StoreConfigError("TokenError", "odd")
         await stage.shown(sight(2, url="toy://b", token=CANARY))
         assert CANARY not in repr(vars(stage.watcher._opener))
 
-    on_stage(deed)
+    on_stage(scenario)
     logged = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
     assert "store.opened" in logged
     assert CANARY not in logged
@@ -280,7 +280,7 @@ def test_without_subscribers_nothing_is_watched(tmp_path: Path) -> None:
         ):
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
-            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, poller).run())
+            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, CONFIG.namespace, poller).run())
             for _ in range(20):
                 await asyncio.sleep(0)
             assert script.seen == []
@@ -301,7 +301,7 @@ def test_an_unreadable_secret_is_reported_at_once(fault: Answer) -> None:
             read = asyncio.Event()
             poller = a_poller(asyncio.get_running_loop().time, lambda message: read.set())
             poller.subscribe(a_key(), (SecretPath("db", 300.0),))
-            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, poller).run())
+            task = asyncio.create_task(StoreConfigWatcher(client, CONFIG, CONFIG.namespace, poller).run())
             async with asyncio.timeout(8):
                 await read.wait()
             await _ended(task)
@@ -350,7 +350,9 @@ def test_a_secret_of_this_cluster_is_its_type_and_its_bytes() -> None:
 def glanced(answer: Answer, *paths: str) -> dict[str, SecretReading]:
     async def run() -> dict[str, SecretReading]:
         async with serving(answer) as script, Client(access(script), may_write=unrestricted) as client:
-            return await read_once(client, CONFIG, [SecretPath(path, 300.0) for path in paths], lambda: "now")
+            return await read_once(
+                client, CONFIG, CONFIG.namespace, [SecretPath(path, 300.0) for path in paths], lambda: "now"
+            )
 
     return asyncio.run(run())
 

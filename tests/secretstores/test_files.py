@@ -58,11 +58,11 @@ def test_a_link_that_changes_during_the_read_is_followed_again(root: Path, monke
     tries: list[Path] = []
     read = local._file_content
 
-    def once_gone(found: Path, document: str) -> bytes:
-        tries.append(found)
+    def once_gone(folder: Path, document: str) -> bytes:
+        tries.append(folder)
         if len(tries) == 1:
             raise FileNotFoundError(errno.ENOENT, "gone")
-        return read(found, document)
+        return read(folder, document)
 
     monkeypatch.setattr(local, "_file_content", once_gone)
     assert value(root, "app/password") == b"click me!\n"
@@ -128,7 +128,7 @@ def test_a_file_of_more_than_a_mebibyte_is_refused(root: Path) -> None:
 def test_each_error_of_the_system_has_its_own_error(
     root: Path, monkeypatch: pytest.MonkeyPatch, code: int, fault: type[Exception]
 ) -> None:
-    def refuse(found: Path, document: str) -> bytes:
+    def refuse(folder: Path, document: str) -> bytes:
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(local, "_file_content", refuse)

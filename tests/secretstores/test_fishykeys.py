@@ -15,12 +15,12 @@ import grpc
 import pytest
 import uvloop
 from tests.kube import pki
+from tests.secretstores.contexts import CONTEXT
 from tests.secretstores.fishykeys_server import FishyKeysServer
 
 from samara.secretstores.base import (
     MAX_VALUE,
     Forbidden,
-    KubeSecret,
     Location,
     NotFound,
     StoreConfigError,
@@ -35,7 +35,7 @@ from samara.secretstores.registry import open_store
 ROOT = Path(__file__).resolve().parents[2]
 PATH, VALUE = "/app/db/password", "click me!"
 CANARY = "canary-5d1c"
-Deed = Callable[[FishyKeys], Awaitable[object]]
+Scenario = Callable[[FishyKeys], Awaitable[object]]
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def address(server: FishyKeysServer) -> str:
     return server.start()
 
 
-def run(url: str, config: Mapping[str, bytes], deed: Deed) -> object:
+def run(url: str, config: Mapping[str, bytes], scenario: Scenario) -> object:
     """Runs a test on the event loop that the program uses."""
 
     async def main() -> object:
         store = open_fishykeys(urlsplit(url), config)
         try:
             async with asyncio.timeout(10):
-                return await deed(store)
+                return await scenario(store)
         finally:
             await store.close()
 
@@ -70,11 +70,11 @@ def read(address: str, token: str, path: str = PATH) -> object:
 
 
 def read_by(scheme: str, address: str, path: str, config: Mapping[str, bytes]) -> object:
-    async def deed(store: FishyKeys) -> bytes:
+    async def scenario(store: FishyKeys) -> bytes:
         location = store.locate(path)
         return (await store.read(location.document)).value(location.field)
 
-    return run(f"{scheme}://{address}", config, deed)
+    return run(f"{scheme}://{address}", config, scenario)
 
 
 def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) -> str:
@@ -85,7 +85,7 @@ def refused(kind: type[StoreError], address: str, token: str, path: str = PATH) 
     return str(caught.value)
 
 
-# what is asked
+# requests
 
 
 def test_a_path_is_requested_with_its_slash(server: FishyKeysServer, address: str) -> None:
@@ -122,13 +122,13 @@ def test_concurrent_reads_share_one_connection(server: FishyKeysServer, address:
     for number in range(20):
         server.put(f"/n/{number}", str(number))
 
-    async def deed(store: FishyKeys) -> list[bytes]:
+    async def scenario(store: FishyKeys) -> list[bytes]:
         return [content.value("") for content in await asyncio.gather(*(store.read(f"/n/{n}") for n in range(20)))]
 
-    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == [b"%d" % n for n in range(20)]
+    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == [b"%d" % n for n in range(20)]
 
 
-# what answers mean
+# answers
 
 
 def test_an_expired_token_is_unauthenticated(server: FishyKeysServer, address: str) -> None:
@@ -211,7 +211,7 @@ def test_an_unknown_host_name_is_an_outage() -> None:
 
 
 def test_the_same_store_reads_again_after_a_restart_of_the_server(server: FishyKeysServer, address: str) -> None:
-    async def deed(store: FishyKeys) -> bytes:
+    async def scenario(store: FishyKeys) -> bytes:
         server.stop()
         with pytest.raises(Unavailable):
             await store.read(PATH)
@@ -222,13 +222,13 @@ def test_the_same_store_reads_again_after_a_restart_of_the_server(server: FishyK
             except Unavailable:
                 await asyncio.sleep(0.05)
 
-    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == VALUE.encode()
+    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == VALUE.encode()
 
 
 def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds(
     server: FishyKeysServer, address: str
 ) -> None:
-    async def deed(store: FishyKeys) -> bytes:
+    async def scenario(store: FishyKeys) -> bytes:
         server.gate.clear()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
@@ -236,13 +236,13 @@ def test_a_slow_read_ends_at_the_callers_deadline_and_the_next_one_succeeds(
         server.gate.set()
         return (await store.read(PATH)).value("")
 
-    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == VALUE.encode()
+    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == VALUE.encode()
 
 
 def test_closing_the_store_during_a_read_is_an_outage_and_cancels_no_task(
     server: FishyKeysServer, address: str
 ) -> None:
-    async def deed(store: FishyKeys) -> None:
+    async def scenario(store: FishyKeys) -> None:
         server.gate.clear()
         reading = asyncio.ensure_future(store.read(PATH))
         await asyncio.to_thread(server.reached.wait)
@@ -251,20 +251,20 @@ def test_closing_the_store_during_a_read_is_an_outage_and_cancels_no_task(
             with pytest.raises(Unavailable):
                 await read
 
-    run(f"fishykeys://{address}", {"token": server.token().encode()}, deed)
+    run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario)
 
 
 def test_a_process_can_be_started_while_a_channel_is_open(server: FishyKeysServer, address: str) -> None:
-    async def deed(store: FishyKeys) -> bytes:
+    async def scenario(store: FishyKeys) -> bytes:
         await store.read(PATH)
         started = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
         assert await started.wait() == 0
         return (await store.read(PATH)).value("")
 
-    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, deed) == VALUE.encode()
+    assert run(f"fishykeys://{address}", {"token": server.token().encode()}, scenario) == VALUE.encode()
 
 
-# how to get there
+# connections
 
 
 def test_proxies_of_the_environment_never_see_the_token(
@@ -316,13 +316,9 @@ def test_a_certificate_for_another_name_is_not_trusted(server: FishyKeysServer, 
 # the configuration
 
 
-async def nobody(namespace: str, name: str) -> KubeSecret:
-    raise AssertionError("no Secret is read")
-
-
 def fault(url: str, **config: bytes) -> StoreConfigError:
     async def main() -> None:
-        await open_store({"url": url.encode(), **config}, nobody)
+        await open_store({"url": url.encode(), **config}, CONTEXT)
 
     with pytest.raises(StoreConfigError) as caught:
         asyncio.run(main())
@@ -338,7 +334,7 @@ def test_plain_text_leaves_this_machine_only_with_insecure_true(prefix: str) -> 
 
     async def main() -> None:
         for url in (f"{prefix}fishykeys.example:8090?insecure=true", f"{prefix}localhost:8090", f"{prefix}[::1]:8090"):
-            store = await open_store({"url": url.encode(), "token": b"t"}, nobody)
+            store = await open_store({"url": url.encode(), "token": b"t"}, CONTEXT)
             assert store.scheme == "fishykeys"
             await store.close()
 
@@ -383,11 +379,11 @@ def test_no_log_or_repr_shows_a_value_or_token(
     caplog.set_level(logging.DEBUG)
     server.put(PATH, CANARY)
 
-    async def deed(store: FishyKeys) -> str:
+    async def scenario(store: FishyKeys) -> str:
         return repr((store, await store.read(PATH)))
 
     token = server.token()
-    shown = str(run(f"fishykeys://{address}", {"token": token.encode()}, deed)) + caplog.text
+    shown = str(run(f"fishykeys://{address}", {"token": token.encode()}, scenario)) + caplog.text
     assert CANARY not in shown
     assert token not in shown
 

@@ -1,4 +1,4 @@
-"""What FishyKeys' gRPC server answers, case by case: our stand-in does, and so must the real one.
+"""The answers of FishyKeys' gRPC server. Our stand-in gives them, and so must the real one.
 
 SAMARA_TEST_FISHYKEYS_ADDR (host:port) and SAMARA_TEST_FISHYKEYS_TOKEN (an operator token) point these at a real server.
 """
@@ -38,7 +38,7 @@ class Line:
             request_serializer=OperatorGetSecretValueRequest.SerializeToString,
             response_deserializer=OperatorGetSecretValueResponse.FromString,
         )
-        given = tuple(("authorization", each) for each in tokens)
+        given = tuple(("authorization", token) for token in tokens)
         answer: OperatorGetSecretValueResponse = call(
             OperatorGetSecretValueRequest(path=encoded), metadata=given, timeout=5
         )

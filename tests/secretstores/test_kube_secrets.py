@@ -1,4 +1,4 @@
-"""`kube://`: Secrets of a namespace here, and those that are never read."""
+"""`kube://` reads Secrets of one namespace of this cluster, except for those that are never read."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -90,5 +90,5 @@ def test_secrets_that_are_never_copied_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("url", ["kube://", "kube://A", "kube://a/b", "kube://a?b=c", "kube://a:1", "kube://u@a"])
 def test_the_url_names_one_namespace(url: str) -> None:
     with pytest.raises(StoreConfigError, match="kube://<namespace>") as caught:
-        open_kube(urlsplit(url), Server().read)
+        open_kube(urlsplit(url), Server().read, ())
     assert caught.value.reason == "ConnectionError"

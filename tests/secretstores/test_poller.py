@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.engine.parts import Clock, a_key
+from tests.support.samples import HOME, Clock, a_key
 
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading
@@ -47,7 +47,7 @@ class Manager:
     most: int = 0
     closed: bool = False
     stubborn: bool = False
-    """True where it answers also when nobody waits any more."""
+    """True if it answers even after a cancelled read."""
 
     def locate(self, path: str) -> Location:
         if path.startswith("odd"):
@@ -79,13 +79,15 @@ class Manager:
 
 @dataclass
 class Stage:
-    """A scheduler that reads whenever a test lets it, by a clock that stands still."""
+    """A poller that reads when a test says so, with a clock that a test moves."""
 
     group: asyncio.TaskGroup
     clock: Clock = field(default_factory=Clock)
     manager: Manager = field(default_factory=Manager)
     jitter: float = 1.0
     deadline: float = 5.0
+    limit: int | None = None
+    """Paths that the sources of one namespace may have together."""
     planned: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -94,7 +96,7 @@ class Stage:
     def __post_init__(self) -> None:
         times = PollTimings(self.clock, lambda: f"at {self.clock.now:g}", lambda: self.jitter, self.deadline)
         self.poller = SecretPoller(
-            Readings(self.clock), frozenset({"fetch"}), times, post=self.post, count_call=self.count
+            Readings(self.clock, self.limit), frozenset({"fetch"}), times, post=self.post, count_call=self.count
         )
         self.poller.begin(self.group)
 
@@ -113,9 +115,12 @@ class Stage:
         opened: bool = True,
         edition: int | None = None,
         optional: bool = False,
+        namespace: str = HOME,
     ) -> None:
-        """A source is planned that needs these paths; the store is there."""
-        self.poller.subscribe(a_key(source), tuple(SecretPath(path, every, optional) for path in paths), edition)
+        """Subscribes a source to these paths, with the store open."""
+        self.poller.subscribe(
+            a_key(source, namespace), tuple(SecretPath(path, every, optional) for path in paths), edition
+        )
         if opened and self.poller._store is None:
             await self.poller.use_store(self.manager, keep=True)
         await self.settle()
@@ -150,7 +155,7 @@ class Stage:
             times += [self.clock.now - began] * len(documents)
         return times
 
-    async def until_asked(self) -> None:
+    async def until_read(self) -> None:
         """Advances the clock until the next read."""
         while not await self.after(1.0):
             pass
@@ -166,11 +171,11 @@ class Stage:
         return "" if fault is None else f"{fault.reason}: {fault.message}"
 
 
-def on_stage(deed: Callable[[Stage], Awaitable[None]], **more: float) -> None:
+def on_stage(scenario: Callable[[Stage], Awaitable[None]], **more: float) -> None:
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
             stage = Stage(group, **more)  # type: ignore[arg-type]
-            await deed(stage)
+            await scenario(stage)
             await stage.poller.close_store()
 
     asyncio.run(run())
@@ -180,7 +185,7 @@ def on_stage(deed: Callable[[Stage], Awaitable[None]], **more: float) -> None:
 
 
 def test_a_document_is_read_once_per_refresh_for_all_subscribers() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for number in range(500):
             await stage.ask(f"f{number}", "db#a", "db#b", opened=False)
         await stage.ask("last", "db")
@@ -189,21 +194,21 @@ def test_a_document_is_read_once_per_refresh_for_all_subscribers() -> None:
         assert await stage.after(1) == ["db"]
         assert await stage.after(EVERY) == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_all_fields_of_one_document_come_from_one_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a", "db#b")
         assert (stage.value("db#a"), stage.value("db#b")) == (b"db", b"2")
         assert stage.known("db#a").read_at == stage.known("db#b").read_at == "at 1000"
         assert stage.manager.reads == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_shortest_refresh_applies_until_its_source_unsubscribes() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("slow", "db#a")
         await stage.after(20)
         await stage.ask("quick", "db#b", every=60)
@@ -214,32 +219,32 @@ def test_the_shortest_refresh_applies_until_its_source_unsubscribes() -> None:
         assert await stage.in_steps(240) == []
         assert await stage.in_steps(20) != []
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_new_subscriber_of_a_fresh_document_causes_no_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
         await stage.ask("g", "db#b")
         assert stage.manager.reads == []
         assert stage.known("db#b") == SecretReading(b"2", "at 1000")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_subscriber_with_a_shorter_refresh_causes_an_earlier_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
         await stage.ask("g", "db#a", every=60)
         assert stage.manager.reads == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_jitter_spreads_only_the_first_refresh() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         assert await stage.after(EVERY * 0.9 - 1) == []
         assert await stage.after(1.001) == ["db"]
@@ -247,7 +252,7 @@ def test_jitter_spreads_only_the_first_refresh() -> None:
             assert await stage.after(EVERY - 1) == []
             assert await stage.after(1.001) == ["db"]
 
-    on_stage(deed, jitter=0.9)
+    on_stage(scenario, jitter=0.9)
 
 
 def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
@@ -257,44 +262,134 @@ def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
 
 
 def test_no_refresh_is_shorter_than_a_second() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db", every=0.0)
         assert stage.manager.reads == ["db"]
         assert await stage.after(0.99) == []
         assert await stage.after(0.01) == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_concurrent_reads_are_limited() -> None:
-    async def deed(stage: Stage) -> None:
+def test_concurrent_reads_are_limited_and_half_of_them_are_for_one_namespace() -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", *(f"d{number}" for number in range(50)))
+        assert stage.manager.flying == MAX_CONCURRENT_READS // 2 == 4
+        await stage.ask("g", *(f"e{number}" for number in range(50)), namespace="other")
         assert stage.manager.flying == MAX_CONCURRENT_READS == 8
+        await stage.ask("h", "late", namespace="third")
         stage.manager.gate.set()
         await stage.settle()
         assert stage.manager.most == 8
-        assert len(stage.manager.reads) == 50
+        assert len(stage.manager.reads) == 101
         assert stage.poller.readings.pending == 0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_new_documents_are_read_before_refreshes() -> None:
-    async def deed(stage: Stage) -> None:
+def test_new_documents_of_a_namespace_are_read_before_its_refreshes() -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", *(f"old{number}" for number in range(20)))
         stage.manager.gate = asyncio.Event()
         stage.manager.reads.clear()
         stage.clock.now += EVERY
-        await stage.ask("g", *(f"new{number}" for number in range(MAX_CONCURRENT_READS)))
-        assert sorted(stage.manager.reads) == sorted(f"new{number}" for number in range(MAX_CONCURRENT_READS))
+        await stage.ask("g", *(f"new{number}" for number in range(4)))
+        assert sorted(stage.manager.reads) == sorted(f"new{number}" for number in range(4))
         stage.manager.gate.set()
 
-    on_stage(deed)
+    on_stage(scenario)
+
+
+# several namespaces
+
+
+def test_a_namespace_waits_for_one_read_of_each_other_namespace_and_not_for_all_of_them() -> None:
+    async def scenario(stage: Stage) -> None:
+        for number in range(10):
+            paths = (f"flood{number}-{path}" for path in range(500))
+            key = a_key(f"f{number}", f"busy-{number % 3}")
+            stage.poller.subscribe(key, tuple(SecretPath(path, 1.0) for path in paths))
+        await stage.ask("victim", "mine", namespace="quiet")
+        reads = await stage.after(EVERY)  # all 5,001 documents are due
+        assert len(reads) == 5001
+        assert reads.index("mine") <= MAX_CONCURRENT_READS
+        stage.manager.gate = asyncio.Event()
+        stage.clock.now += 1.0
+        stage.poller.pump()
+        stage.manager.gate.set()
+        await stage.ask("new", "fresh", namespace="quiet")
+        assert stage.manager.reads.index("fresh") - 5001 <= 2 * MAX_CONCURRENT_READS
+
+    on_stage(scenario)
+
+
+def test_a_document_of_several_namespaces_is_read_in_the_first_turn_of_any_of_them() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.manager.gate = asyncio.Event()
+        await stage.ask("f", *(f"d{number}" for number in range(50)), "shared#a", namespace="busy")
+        await stage.ask("g", "shared#b", namespace="quiet")
+        assert stage.manager.reads == ["d0", "d1", "d2", "d3", "shared"]
+        stage.manager.gate.set()
+        await stage.settle()
+        assert Counter(stage.manager.reads)["shared"] == 1
+
+    on_stage(scenario)
+
+
+def test_a_source_whose_paths_exceed_the_limit_of_its_namespace_waits_until_others_read_fewer() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c", "d")
+        assert stage.fault("c").startswith("LimitExceeded: the FishySecrets of one namespace may have 3 paths together")
+        assert stage.fault("d") == stage.fault("c")
+        await stage.ask("h", "e")
+        await stage.ask("k", "c", "x", namespace="other")  # the limit of another namespace
+        assert stage.manager.reads == ["a", "b", "e", "c", "x"]
+        assert stage.value("c") == b"whole"
+        stage.planned.clear()
+        await stage.ask("f", "a")
+        assert stage.manager.reads == ["a", "b", "e", "c", "x"]
+        await stage.ask("h")
+        assert stage.manager.reads == ["a", "b", "e", "c", "x", "d"]
+        assert "g" in stage.planned
+        assert stage.value("d") == b"whole"
+
+    on_stage(scenario, limit=3)
+
+
+def test_a_source_that_grows_beyond_the_limit_keeps_its_values_and_is_read_no_more() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c")
+        await stage.ask("f", "a", "b", "d")
+        assert stage.fault("a").startswith("LimitExceeded")
+        assert stage.value("a") == b"whole"
+        assert await stage.after(EVERY) == ["c"]
+        await stage.ask("f", "a", "b")
+        assert stage.manager.reads == ["c", "a", "b"]
+        assert stage.fault("a") == ""
+
+    on_stage(scenario, limit=3)
+
+
+def test_another_store_does_not_read_what_exceeds_the_limit() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.ask("f", "a", "b")
+        await stage.ask("g", "c")
+        await stage.poller.fail(MISSING)
+        assert stage.fault("c") == "TokenError: the Secret is not there"
+        other = Manager()
+        await stage.poller.use_store(other, keep=True)
+        await stage.settle()
+        assert sorted(other.reads) == ["a", "b"]
+        assert stage.fault("c").startswith("LimitExceeded")
+
+    on_stage(scenario, limit=2)
 
 
 def test_a_document_without_subscribers_is_forgotten() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a", "db#b", "other")
         await stage.ask("g", "db#a")
         await stage.ask("f", "db#b")
@@ -308,12 +403,12 @@ def test_a_document_without_subscribers_is_forgotten() -> None:
         await stage.ask("g", "db#a")
         assert stage.manager.reads == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_the_answer_for_a_forgotten_document_is_dropped(stubborn: bool) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         await stage.ask("f", "db")
         await stage.ask("f")
@@ -325,18 +420,18 @@ def test_the_answer_for_a_forgotten_document_is_dropped(stubborn: bool) -> None:
         assert stage.value("db") == b"whole"
         assert stage.manager.reads == ["db", "db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-# what is told to whom
+# notifications
 
 
 def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NamedValues({"a": b"1", "b": b"1"})}
         await stage.ask("f", "db#a")
         await stage.ask("g", "db#b")
-        assert stage.planned == ["f"]  # g had its answer while it was planned
+        assert stage.planned == ["f"]  # g got its answer during its plan
         await stage.after(EVERY)
         assert (stage.planned, sorted(stage.touched)) == ([], ["f", "g"])
         assert stage.known("db#a").read_at == "at 1300"
@@ -345,11 +440,11 @@ def test_a_changed_value_plans_its_sources_and_an_equal_one_only_refreshes_them(
         assert stage.planned == ["g"]
         assert stage.value("db#b") == b"2"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_same_subscription_again_changes_nothing() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         stage.manager.reads.clear()
         for _ in range(3):
@@ -357,11 +452,11 @@ def test_the_same_subscription_again_changes_nothing() -> None:
         assert stage.manager.reads == []
         assert stage.planned == ["f"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loop() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for number in range(5000):
             stage.poller.subscribe(a_key(f"f{number}"), (SecretPath(f"d{number % 200}#a", EVERY),))
         await stage.poller.use_store(stage.manager, keep=True)
@@ -376,7 +471,7 @@ def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loo
         assert len(stage.manager.reads) == 400
         assert longest < 0.05
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 # faults of one document
@@ -384,7 +479,7 @@ def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loo
 
 @pytest.mark.parametrize("fault", [Forbidden("not yours"), NotFound("none"), Unusable("too large")], ids=str)
 def test_a_failing_document_does_not_affect_others(fault: StoreError) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a")
         await stage.ask("g", "good#a")
@@ -394,7 +489,7 @@ def test_a_failing_document_does_not_affect_others(fault: StoreError) -> None:
         assert not stage.known("bad#a").is_absent(EVERY)
         assert await stage.in_steps(700) == [10, 30, 70, 150, 300, 310, 600, 610]  # 10 s, doubling up to its refresh
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 IMPATIENT = 1.0
@@ -407,52 +502,56 @@ FAULTS = [Forbidden("not yours"), NotFound("none"), Unusable("too large"), Unava
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_failing_document_is_retried_less_and_less_often_for_every_refresh(fault: StoreError) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": fault}
         await stage.ask("f", "bad#a", every=IMPATIENT)
         assert await stage.in_steps(1200) == LONGER_AND_LONGER
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_retry_is_never_sooner_than_a_long_refresh() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         await stage.ask("f", "bad#a", every=3600)
         await stage.in_steps(10_000, 10)
         assert await stage.in_steps(7200, 10) != []
         assert len(await stage.in_steps(7200, 10)) == 2
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_missing_field_does_not_delay_the_other_fields_of_its_document() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("well", "db#a", every=60)
         await stage.ask("wrong", "db#none", every=IMPATIENT)
         await stage.in_steps(1200)
-        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two of the other
+        assert len(await stage.in_steps(600)) in (
+            10,
+            11,
+            12,
+        )  # once a minute, and at most two reads of the other document
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_edited_source_is_read_at_once_and_its_backoff_starts_again() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         await stage.ask("f", "bad#a", "good#a", edition=1)
         await stage.in_steps(100)
         stage.manager.reads.clear()
         await stage.ask("f", "bad#a", "good#a", edition=1)
-        assert stage.manager.reads == []  # planned again, and the same
+        assert stage.manager.reads == []  # planned again without a change
         await stage.ask("f", "bad#a", "good#a", edition=2)
         assert stage.manager.reads == ["bad"]
         assert await stage.in_steps(31) == [10, 30]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_edits_cause_at_most_one_read_a_second() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": Forbidden("not yours")}
         for edition in range(20):
             await stage.ask("f", "bad#a", edition=edition)
@@ -460,14 +559,14 @@ def test_edits_cause_at_most_one_read_a_second() -> None:
         await stage.settle()
         assert len(stage.manager.reads) in (5, 6)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize(
     "document", [Forbidden("not yours"), NamedValues({"b": b"2"})], ids=["refused", "without-the-field"]
 )
 def test_a_new_subscriber_retries_a_failing_document_at_once(document: Content | Exception) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": document}
         await stage.ask("f", "bad#a")
         await stage.in_steps(100)
@@ -475,22 +574,22 @@ def test_a_new_subscriber_retries_a_failing_document_at_once(document: Content |
         await stage.ask("g", "bad#a")
         assert stage.manager.reads == ["bad"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_missing_path_is_reported_with_advice() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"gone": NotFound("there is none"), "closed": Forbidden("not yours")}
         await stage.ask("f", "gone#a", "db#none", "closed#a")
         for path in ("gone#a", "db#none"):
             assert stage.fault(path).endswith("; put a value there, or ask for another path")
         assert stage.fault("closed#a").endswith(": not yours")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_backoff_of_a_document_ends_with_a_successful_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.ask("f", "db#a")
         await stage.in_steps(31)
@@ -502,11 +601,11 @@ def test_the_backoff_of_a_document_ends_with_a_successful_read() -> None:
         await stage.after(EVERY)
         assert await stage.after(10) == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_value_stays_when_its_document_is_refused() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.after(EVERY)
@@ -514,46 +613,46 @@ def test_the_value_stays_when_its_document_is_refused() -> None:
         assert stage.planned == ["f"]
         assert stage.touched == []
         await stage.after(10)
-        assert stage.planned == []  # it says the same
+        assert stage.planned == []  # the same fault
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_missing_field_affects_its_own_path_only() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a", "db#none")
         assert stage.value("db#a") == b"db"
         assert "no field 'none'" in stage.fault("db#none")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_unusable_path_is_reported_without_a_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "odd/path")
         assert stage.manager.reads == []
         assert "expected another path" in stage.fault("odd/path")
         await stage.ask("f")
         assert stage.poller.readings.known == {}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_value_that_is_too_large_is_reported_but_not_shown() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": SingleValue(CANARY * 100_000)}
         await stage.ask("f", "db")
         assert stage.value("db") is None
         assert CANARY.decode() not in stage.fault("db")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-# what is not there
+# absent paths
 
 
 def test_a_path_is_absent_after_two_answers_one_refresh_apart() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         stage.manager.documents = {"db": NotFound("none")}
         await stage.after(EVERY)
@@ -563,13 +662,13 @@ def test_a_path_is_absent_after_two_answers_one_refresh_apart() -> None:
             await stage.after(10)
         await stage.in_steps(80, 10)
         assert stage.known("db#a").is_absent(EVERY)
-        assert stage.value("db#a") == b"db"  # for those who cannot do without
+        assert stage.value("db#a") == b"db"  # for sources that require the path
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_short_refresh_does_not_make_a_path_absent_for_another_source() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=EVERY)
         await stage.ask("g", "db#a", every=10)
@@ -578,11 +677,11 @@ def test_a_short_refresh_does_not_make_a_path_absent_for_another_source() -> Non
         await stage.in_steps(300, 10)
         assert stage.known("db#a").is_absent(EVERY)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_long_refresh_does_not_delay_absence_for_another_source() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("patient", "db#a", every=1e9)
         await stage.ask("f", "db#a", every=2)
@@ -591,34 +690,34 @@ def test_a_long_refresh_does_not_delay_absence_for_another_source() -> None:
         assert stage.known("db#a").is_absent(2)
         assert "f" in stage.planned
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_source_is_planned_when_its_path_becomes_absent_and_not_at_each_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
         planned: dict[float, bool] = {}
         for _ in range(4):
-            await stage.until_asked()
+            await stage.until_read()
             planned[stage.clock.now - 1000] = "f" in stage.planned
         assert planned == {10: True, 30: False, 70: False, 150: False}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_single_not_found_is_no_absence() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=0.0)
         assert stage.known("db#a").not_found
         assert not stage.known("db#a").is_absent(0.0)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_absence_is_counted_again_after_a_new_configuration() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
         await stage.poller.use_store(stage.manager, keep=True)
@@ -626,46 +725,46 @@ def test_absence_is_counted_again_after_a_new_configuration() -> None:
         await stage.after(9)
         assert not stage.known("db#a").is_absent(10)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_missing_field_becomes_absent_by_the_same_rule() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=10)
         assert not stage.known("db#none").is_absent(10)
         await stage.after(10)
         assert stage.known("db#none").is_absent(10)
         assert stage.planned == ["f"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize(
     "between", [Forbidden("no"), Unavailable("down"), Unusable("odd"), NamedValues({"a": b"1"})], ids=str
 )
 def test_any_other_answer_restarts_the_count_of_absence(between: Content | Exception) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
         stage.manager.documents = {"db": between}
         await stage.after(10)
         stage.manager.documents = {"db": NotFound("none")}
-        await stage.until_asked()
+        await stage.until_read()
         assert not stage.known("db#a").is_absent(10)
-        await stage.until_asked()
+        await stage.until_read()
         assert stage.known("db#a").is_absent(10)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
 def test_an_absent_path_stays_absent_until_it_has_a_value(later: Exception) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=10)
         await stage.after(10)
         stage.manager.documents = {"db": later}
-        await stage.until_asked()
+        await stage.until_read()
         assert stage.known("db#a").is_absent(10)
         await stage.poller.fail(MISSING)
         assert stage.known("db#a").is_absent(10)
@@ -674,11 +773,11 @@ def test_an_absent_path_stays_absent_until_it_has_a_value(later: Exception) -> N
         await stage.after(10)
         assert stage.known("db#a") == SecretReading(b"db", f"at {stage.clock.now:g}")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_absent_optional_path_is_read_at_its_refresh() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=2, optional=True)
         assert await stage.in_steps(600) == list(range(2, 602, 2))
@@ -686,54 +785,58 @@ def test_an_absent_optional_path_is_read_at_its_refresh() -> None:
         await stage.after(2)
         assert (stage.value("db#a"), stage.planned) == (b"db", ["f"])
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_absent_optional_field_is_read_at_its_refresh() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#none", every=2, optional=True)
         assert await stage.in_steps(600) == list(range(2, 602, 2))
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("later", [Forbidden("no"), Unavailable("down"), Unusable("odd")], ids=str)
 def test_an_absent_path_that_starts_to_fail_backs_off(later: Exception) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=IMPATIENT, optional=True)
         await stage.in_steps(10)
         stage.manager.documents = {"db": later}
-        await stage.until_asked()
+        await stage.until_read()
         assert await stage.in_steps(1200) == LONGER_AND_LONGER
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_required_absent_path_does_not_delay_optional_subscribers() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("can", "db#a", every=60, optional=True)
         await stage.ask("cannot", "db#a", every=IMPATIENT)
         await stage.in_steps(1200)
-        assert len(await stage.in_steps(600)) in (10, 11, 12)  # once a minute, and at most two for the other
+        assert len(await stage.in_steps(600)) in (
+            10,
+            11,
+            12,
+        )  # once a minute, and at most two reads for the other source
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_failing_subscribers_do_not_delay_absence_for_others() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("cannot", "db#a", every=IMPATIENT)
         await stage.ask("can", "db#a", every=400, optional=True)
         await stage.in_steps(400)
         assert stage.known("db#a").is_absent(400)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_path_required_once_is_required_for_the_source() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         both = SecretPath("db#a", IMPATIENT, optional=True), SecretPath("db#a", IMPATIENT)
         stage.poller.subscribe(a_key("f"), both)
@@ -741,11 +844,11 @@ def test_a_path_required_once_is_required_for_the_source() -> None:
         await stage.settle()
         assert await stage.in_steps(1200) == LONGER_AND_LONGER
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_absent_path_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": NotFound("none")}
         await stage.ask("f", "db#a", every=2, optional=True)
         await stage.in_steps(60)
@@ -754,37 +857,37 @@ def test_an_absent_path_is_logged_once(caplog: pytest.LogCaptureFixture) -> None
         await stage.in_steps(60)
         assert len(caplog.records) == 2
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-# a store out of reach
+# an unreachable store
 
 DOWN = [Unavailable("refused"), Unauthenticated("who are you?"), OSError(CANARY.decode()), TimeoutError()]
 
 
 @pytest.mark.parametrize("fault", DOWN, ids=lambda fault: type(fault).__name__)
 def test_an_unreachable_store_is_probed_less_and_less_often(fault: Exception) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = fault
         await stage.ask("f", *(f"d{number}" for number in range(30)))
         stage.manager.reads.clear()
         times = await stage.in_steps(1200)
         assert times == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_unreachable_store_with_one_document_backs_off_too() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", "db")
         assert await stage.in_steps(1200) == [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_after_an_outage_one_read_probes_and_the_others_follow() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
         stage.manager.down, stage.manager.gate = None, asyncio.Event()
@@ -796,27 +899,27 @@ def test_after_an_outage_one_read_probes_and_the_others_follow() -> None:
         assert not any(stage.fault(f"d{number}") for number in range(30))
         stage.manager.down = Unavailable("refused")
         await stage.after(EVERY)
-        assert await stage.after(1) != []  # the back-off begins anew
+        assert await stage.after(1) != []  # the backoff starts again
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_new_subscribers_learn_of_an_outage_at_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unavailable("refused")
         await stage.ask("f", *(f"d{number}" for number in range(30)))
         assert stage.poller.readings.pending == 0
-        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS // 2
         assert stage.fault("d29") == "FetchError: cannot read 'd29' from the toy store: refused"
         await stage.ask("g", "new")
         assert "refused" in stage.fault("new")
-        assert len(stage.manager.reads) == MAX_CONCURRENT_READS
+        assert len(stage.manager.reads) == MAX_CONCURRENT_READS // 2
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_values_stay_during_an_outage_and_due_sources_learn_of_it() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.after(100)
         await stage.ask("g", "later#a")
@@ -832,11 +935,11 @@ def test_values_stay_during_an_outage_and_due_sources_learn_of_it() -> None:
         await stage.in_steps(300)
         assert (stage.fault("db#a"), stage.fault("later#a")) == ("", "")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"bad": Unavailable("internal error")}
         await stage.ask("f", "bad", *(f"d{number}" for number in range(20)))
         await stage.in_steps(5)
@@ -848,11 +951,11 @@ def test_one_document_that_never_answers_does_not_stop_the_others() -> None:
         assert reads["bad"] < 10  # 1 s, doubling up to its refresh
         assert all(reads[f"d{number}"] == 2 for number in range(20))
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_source_with_a_value_is_planned_for_a_confirmed_outage_only() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "good")
         await stage.after(EVERY - 0.5)
         stage.manager.documents = {"bad": Unavailable("internal error")}
@@ -862,29 +965,29 @@ def test_a_source_with_a_value_is_planned_for_a_confirmed_outage_only() -> None:
         await stage.in_steps(2, 0.5)
         assert stage.known("good") == SecretReading(b"whole", f"at {1000 + EVERY + 1.6:g}")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_retry_after_of_a_store_is_obeyed() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unavailable("slow down", retry_after=120.0)
         await stage.ask("f", "db")
         assert (await stage.after(119), await stage.after(1)) == ([], ["db"])
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_retry_after_of_a_store_is_limited() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unavailable("slow down", retry_after=1e9)
         await stage.ask("f", "db")
         assert await stage.after(3600) == ["db"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_an_answer_after_the_deadline_is_an_outage() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.gate = asyncio.Event()
         await stage.ask("f", "db")
         async with asyncio.timeout(8):
@@ -893,34 +996,34 @@ def test_an_answer_after_the_deadline_is_an_outage() -> None:
         assert "did not answer within 0.01 s" in stage.fault("db")
         assert stage.calls == {("toy", "timeout"): 1}
 
-    on_stage(deed, deadline=0.01)
+    on_stage(scenario, deadline=0.01)
 
 
 def test_reads_are_counted_by_their_result() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         faults = Forbidden(""), NotFound(""), Unusable(""), Unauthenticated(""), Unavailable("")
         stage.manager.documents = {type(fault).__name__: fault for fault in faults}
         await stage.ask("f", "fine", *stage.manager.documents)
         results = "ok", "denied", "absent", "unfit", "unauthenticated", "unavailable"
         assert stage.calls == Counter(("toy", result) for result in results)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 # another store
 
 
 def test_without_a_store_nothing_is_known_or_read() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db", opened=False)
         assert (stage.poller.readings.pending, stage.manager.reads) == (1, [])
         assert stage.poller.subscribed.is_set()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_all_sources_learn_why_there_is_no_store_until_there_is_one() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a", opened=False)
         await stage.poller.fail(MISSING)
         await stage.ask("g", "db#b", opened=False)
@@ -934,11 +1037,11 @@ def test_all_sources_learn_why_there_is_no_store_until_there_is_one() -> None:
         assert [stage.value(path) for path in ("db#a", "db#b")] == [b"db", b"2"]
         assert sorted(stage.planned) == ["f", "f", "g"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_values_stay_while_there_is_no_store() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.poller.close_store()
         await stage.poller.fail(MISSING)
@@ -947,11 +1050,11 @@ def test_values_stay_while_there_is_no_store() -> None:
         await stage.poller.use_store(Manager(), keep=True)
         assert stage.value("db#a") == b"db"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_new_credentials_read_everything_again_and_values_stay_meanwhile() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"refused": Forbidden("not yours")}
         await stage.ask("f", "db#a", "refused#a")
         await stage.poller.close_store()
@@ -966,22 +1069,22 @@ def test_new_credentials_read_everything_again_and_values_stay_meanwhile() -> No
         await stage.settle()
         assert stage.value("refused#a") == b"refused"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_new_credentials_end_the_backoff_of_documents() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("not yours")}
         await stage.ask("f", "db")
         await stage.in_steps(100)
         await stage.poller.use_store(stage.manager, keep=True)
         assert await stage.in_steps(35) == [1, 11, 31]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_new_credentials_end_the_backoff_of_the_store() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.down = Unauthenticated("who are you?")
         await stage.ask("f", *(f"d{number}" for number in range(20)))
         await stage.in_steps(100)
@@ -992,11 +1095,11 @@ def test_new_credentials_end_the_backoff_of_the_store() -> None:
         assert len(new.reads) == 20
         assert not any(stage.fault(f"d{number}") for number in range(20))
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_another_store_drops_all_values() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         await stage.ask("f", "db#a")
         await stage.poller.close_store()
         new = Manager(down=Unavailable("refused"))
@@ -1007,12 +1110,12 @@ def test_another_store_drops_all_values() -> None:
         assert "refused" in stage.fault("db#a")
         assert stage.planned[-1] == "f"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_a_late_answer_of_the_old_store_is_ignored(stubborn: bool) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.gate, stage.manager.stubborn = asyncio.Event(), stubborn
         stage.manager.documents = {"db": NamedValues({"a": b"old"})}
         await stage.ask("f", "db#a")
@@ -1024,10 +1127,10 @@ def test_a_late_answer_of_the_old_store_is_ignored(stubborn: bool) -> None:
         await stage.settle()
         assert stage.value("db#a") == b"new"
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-# what nobody sees
+# hidden values
 
 
 class Talkative:
@@ -1041,7 +1144,7 @@ class Talkative:
 def test_no_value_appears_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": SingleValue(CANARY), "many": Talkative(), "bug": KeyError(CANARY)}
         await stage.ask("f", "db", "many#a", "bug")
         await stage.after(EVERY)
@@ -1050,20 +1153,20 @@ def test_no_value_appears_in_a_repr_a_fault_or_a_log(caplog: pytest.LogCaptureFi
         assert "KeyError" in stage.fault("bug")
         assert CANARY.decode() not in stage.fault("bug")
 
-    on_stage(deed)
+    on_stage(scenario)
     logged = " ".join(f"{record.getMessage()} {record.__dict__.get('fields')}" for record in caplog.records)
     assert "store.unreachable" in logged
     assert CANARY.decode() not in logged
 
 
 def test_the_message_of_a_fault_is_bounded() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.manager.documents = {"db": Forbidden("so\nmuch " * 1000)}
         await stage.ask("f", "db")
         assert len(stage.fault("db")) < 700
         assert "\n" not in stage.fault("db")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 # for ever

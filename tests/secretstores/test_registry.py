@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.secretstores.contexts import CONTEXT
 
+from samara.core.model import SECRET, Ref
 from samara.secretstores import registry
-from samara.secretstores.base import KubeSecret, Store, StoreConfigError
+from samara.secretstores.base import Store, StoreConfigError
 from samara.secretstores.local import Files, KubeSecrets
 from samara.secretstores.registry import Scheme, StoreArguments, open_store, refuse_plain_text
 
 CANARY = "canary-7f3a9"
 
 
-async def nobody(namespace: str, name: str) -> KubeSecret:
-    raise AssertionError("no Secret is read to open a store")
-
-
 def open_url(url: str) -> Store:
-    return asyncio.run(open_store({"url": url.encode(), "token": b"t"}, nobody, own_secrets=[("team", "config")]))
+    return asyncio.run(open_store({"url": url.encode(), "token": b"t"}, CONTEXT))
 
 
 def refused(url: str) -> StoreConfigError:
@@ -40,7 +38,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> list[StoreArguments]:
     def missing(given: StoreArguments) -> Store:
         raise ModuleNotFoundError("No module named 'grpc'", name="grpc")
 
-    more = {"fishykeys": Scheme(make, plain=True), "safe+tls": Scheme(make), "rare": Scheme(missing)}
+    more = {"fishykeys": Scheme(make, is_plain_text=True), "safe+tls": Scheme(make), "rare": Scheme(missing)}
     monkeypatch.setattr(registry, "SCHEMES", {**registry.SCHEMES, **more})
     return seen
 
@@ -48,6 +46,15 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> list[StoreArguments]:
 def test_the_scheme_chooses_the_store() -> None:
     assert isinstance(open_url("file:///etc/values\n"), Files)
     assert isinstance(open_url("kube://team"), KubeSecrets)
+
+
+@pytest.mark.parametrize("url", ["kube://team", "kube://samara", "file:///etc/values"])
+def test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace(url: str) -> None:
+    """Whoever writes a configuration in a tenant's namespace would otherwise read every Secret of the cluster."""
+    elsewhere = CONTEXT._replace(config=Ref(SECRET, "tenant", "config"))
+    with pytest.raises(StoreConfigError, match="namespace team may name it; this one is in tenant") as caught:
+        asyncio.run(open_store({"url": url.encode()}, elsewhere))
+    assert caught.value.reason == "ConnectionError"
 
 
 def test_the_store_gets_the_names_of_the_operators_own_secrets() -> None:
@@ -115,7 +122,7 @@ def test_an_invalid_url_is_refused(toys: list[StoreArguments], url: str) -> None
 @pytest.mark.parametrize("config", [{}, {"url": b""}, {"url": b" \n"}, {"url": b"\xff"}])
 def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
     with pytest.raises(StoreConfigError) as caught:
-        asyncio.run(open_store(config, nobody))
+        asyncio.run(open_store(config, CONTEXT))
     assert caught.value.reason == "TokenError"
     assert "url" in str(caught.value)
 
@@ -126,7 +133,7 @@ def test_without_a_url_there_is_no_store(config: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("token", [{}, {"token": b" \n"}])
 def test_a_missing_token_is_reported_before_faults_of_the_url(url: str, token: dict[str, bytes]) -> None:
     with pytest.raises(StoreConfigError, match="has no token") as caught:
-        asyncio.run(open_store({"url": url.encode(), **token}, nobody))
+        asyncio.run(open_store({"url": url.encode(), **token}, CONTEXT))
     assert caught.value.reason == "TokenError"
 
 

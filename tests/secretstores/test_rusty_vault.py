@@ -20,14 +20,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-def with_admin(server: Running, deed: Callable[[Admin, str], Awaitable[None]]) -> None:
+def with_admin(server: Running, scenario: Callable[[Admin, str], Awaitable[None]]) -> None:
     """An administrator, and a mount with one entry."""
 
     async def run() -> None:
         async with administering(server.base, server.root) as admin:
             mount = await admin.mount("1")
             await admin.write(mount, "1", "app/db", {"user": "app_user", "port": 5432, "text": "\0 ü\n", "empty": ""})
-            await deed(admin, mount)
+            await scenario(admin, mount)
 
     asyncio.run(run())
 
@@ -42,7 +42,7 @@ async def approle(admin: Admin) -> dict[str, bytes]:
 
 
 def test_values_are_read_with_a_token(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         store = admin.opened(mount, {"token": (await token_of(admin)).encode()}, "1")
         assert await value(store, "/app/db#user") == b"app_user"
         assert await value(store, "app/db#port") == b"5432"
@@ -51,11 +51,11 @@ def test_values_are_read_with_a_token(server: Running) -> None:
         await admin.write(mount, "1", "app/db", {"user": "changed"})
         assert await value(store, "app/db#user") == b"changed"
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_a_missing_entry_and_a_missing_field_are_absent(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         store = admin.opened(mount, {"token": admin.token.encode()}, "1")
         for path in ("app/db#other", "app/none#user"):
             with pytest.raises(NotFound):
@@ -64,33 +64,34 @@ def test_a_missing_entry_and_a_missing_field_are_absent(server: Running) -> None
         with pytest.raises(NotFound):
             await value(store, "app/db#user")
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_a_missing_mount_is_not_absence(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         with pytest.raises(Unusable, match="mount"):
             await value(admin.opened("nowhere", {"token": admin.token.encode()}, "1"), "app/db#user")
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_an_unknown_or_revoked_token_is_unauthenticated(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         token = await token_of(admin)
         store = admin.opened(mount, {"token": token.encode()}, "1")
         await value(store, "app/db#user")
         await admin.do("POST", f"auth/token/revoke/{token}", {})
-        for each in (store, admin.opened(mount, {"token": b"never-given"}, "1")):
+        unknown = admin.opened(mount, {"token": b"never-given"}, "1")
+        for refused in (store, unknown):
             with pytest.raises(Unauthenticated) as caught:
-                await value(each, "app/db#user")
+                await value(refused, "app/db#user")
             assert token not in str(caught.value)
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_an_app_role_logs_in_again_after_its_token_was_revoked(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         store = admin.opened(mount, await approle(admin), "1")
         assert await value(store, "app/db#user") == b"app_user"
         held = store.session._token
@@ -99,23 +100,23 @@ def test_an_app_role_logs_in_again_after_its_token_was_revoked(server: Running) 
         assert await value(store, "app/db#user") == b"app_user"
         assert store.session._token is not held
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_an_app_role_with_a_wrong_secret_id_is_unauthenticated(server: Running) -> None:
-    async def deed(admin: Admin, mount: str) -> None:
+    async def scenario(admin: Admin, mount: str) -> None:
         config = {**await approle(admin), "secret-id": b"canary-4711"}
         with pytest.raises(Unauthenticated) as caught:
             await value(admin.opened(mount, config, "1"), "app/db#user")
         assert "canary" not in str(caught.value)
 
-    with_admin(server, deed)
+    with_admin(server, scenario)
 
 
 def test_a_sealed_server_is_an_outage_and_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
     with running(tmp_path_factory.mktemp("sealed")) as server:
 
-        async def deed(admin: Admin, mount: str) -> None:
+        async def scenario(admin: Admin, mount: str) -> None:
             store = admin.opened(mount, {"token": admin.token.encode()}, "1")
             assert await value(store, "app/db#user") == b"app_user"
             await admin.do("PUT", "sys/seal", {})
@@ -124,7 +125,7 @@ def test_a_sealed_server_is_an_outage_and_comes_back(tmp_path_factory: pytest.Te
             await admin.do("PUT", "sys/unseal", {"key": server.key})
             assert await value(store, "app/db#user") == b"app_user"
 
-        with_admin(server, deed)
+        with_admin(server, scenario)
 
 
 def test_a_server_that_has_ended_is_an_outage(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,4 +1,4 @@
-"""Where the Vault to test against comes from, with a stand-in for cargo."""
+"""How RustyVault is built, with a stand-in for cargo."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor

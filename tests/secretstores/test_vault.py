@@ -14,22 +14,22 @@ from yarl import URL
 from samara.secretstores.base import MAX_VALUE, Forbidden, Location, NotFound, StoreError, Unauthenticated, Unusable
 from samara.secretstores.vault import Vault
 
-Deed = Callable[[Admin], Awaitable[None]]
+Scenario = Callable[[Admin], Awaitable[None]]
 OUTSIDE = real()
 
 
 @pytest.fixture(params=["small", "real"] if OUTSIDE else ["small"])
-def with_vault(request: pytest.FixtureRequest) -> Callable[[Deed], None]:
-    async def run(deed: Deed) -> None:
+def with_vault(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    async def run(scenario: Scenario) -> None:
         if request.param == "real":
             assert OUTSIDE is not None
             async with administering(*OUTSIDE) as admin:
-                await deed(admin)
+                await scenario(admin)
         else:
             async with vault_server() as server, administering(server.base, server.root) as admin:
-                await deed(admin)
+                await scenario(admin)
 
-    return lambda deed: asyncio.run(run(deed))
+    return lambda scenario: asyncio.run(run(scenario))
 
 
 async def fault(store: Vault, path: str, kind: type[StoreError]) -> str:
@@ -39,8 +39,8 @@ async def fault(store: Vault, path: str, kind: type[StoreError]) -> str:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_path_and_a_field_are_a_value(with_vault: Callable[[Deed], None], version: str) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_path_and_a_field_are_a_value(with_vault: Callable[[Scenario], None], version: str) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount(version)
         store = admin.opened(mount, {"token": admin.token.encode()}, version)
         for word in ("app_user", "click me!"):
@@ -48,11 +48,13 @@ def test_a_path_and_a_field_are_a_value(with_vault: Callable[[Deed], None], vers
             assert await value(store, "/app/db#user") == word.encode()
         assert await value(store, "app/db#empty") == b""
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_value_that_is_no_text_becomes_json_without_spaces(with_vault: Callable[[Deed], None], version: str) -> None:
+def test_a_value_that_is_no_text_becomes_json_without_spaces(
+    with_vault: Callable[[Scenario], None], version: str
+) -> None:
     data = {
         "port": 5432,
         "on": True,
@@ -62,7 +64,7 @@ def test_a_value_that_is_no_text_becomes_json_without_spaces(with_vault: Callabl
         "hostile": "\0\n{{}}",
     }
 
-    async def deed(admin: Admin) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount(version)
         await admin.write(mount, version, "db", data)
         store = admin.opened(mount, {"token": admin.token.encode()}, version)
@@ -74,12 +76,12 @@ def test_a_value_that_is_no_text_becomes_json_without_spaces(with_vault: Callabl
         assert document.value("text") == b'{"a": 1}'
         assert document.value("hostile") == b"\0\n{{}}"
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_deleted_or_missing_entry_is_absent(with_vault: Callable[[Deed], None], version: str) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_deleted_or_missing_entry_is_absent(with_vault: Callable[[Scenario], None], version: str) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount(version)
         await admin.write(mount, version, "db", {"user": "x"})
         store = admin.opened(mount, {"token": admin.token.encode()}, version)
@@ -88,11 +90,11 @@ def test_a_deleted_or_missing_entry_is_absent(with_vault: Callable[[Deed], None]
         await admin.do("DELETE", f"{mount}/data/db" if version == "2" else f"{mount}/db")
         await fault(store, "db#user", NotFound)
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
-def test_a_wrong_mount_and_a_wrong_version_are_not_absence(with_vault: Callable[[Deed], None]) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_wrong_mount_and_a_wrong_version_are_not_absence(with_vault: Callable[[Scenario], None]) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "db", {"user": "x"})
         for store in (
@@ -101,11 +103,11 @@ def test_a_wrong_mount_and_a_wrong_version_are_not_absence(with_vault: Callable[
         ):
             assert "kv=1" in await fault(store, "db#user", Unusable)
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
-def test_a_path_outside_the_policies_is_forbidden(with_vault: Callable[[Deed], None]) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_path_outside_the_policies_is_forbidden(with_vault: Callable[[Scenario], None]) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "app/db", {"user": "x"})
         token = await admin.make_token(await admin.policy(f"{mount}/data/app/*"))
@@ -113,13 +115,13 @@ def test_a_path_outside_the_policies_is_forbidden(with_vault: Callable[[Deed], N
         assert "policies" in await fault(store, "other/db#user", Forbidden)
         assert await value(store, "app/db#user") == b"x"
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
 def test_a_token_that_may_not_look_itself_up_still_reads_and_is_refused(
-    with_vault: Callable[[Deed], None],
+    with_vault: Callable[[Scenario], None],
 ) -> None:
-    async def deed(admin: Admin) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "app/db", {"user": "x"})
         token = await admin.make_token(await admin.policy(f"{mount}/data/app/*"), no_default_policy=True)
@@ -127,11 +129,11 @@ def test_a_token_that_may_not_look_itself_up_still_reads_and_is_refused(
         assert await value(store, "app/db#user") == b"x"
         await fault(store, "other/db#user", Forbidden)
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
-def test_a_dead_token_is_distinguished_from_a_forbidden_path(with_vault: Callable[[Deed], None]) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_dead_token_is_distinguished_from_a_forbidden_path(with_vault: Callable[[Scenario], None]) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         token = await admin.make_token(await admin.policy(f"{mount}/data/*"))
         store = admin.opened(mount, {"token": token.encode()})
@@ -141,11 +143,11 @@ def test_a_dead_token_is_distinguished_from_a_forbidden_path(with_vault: Callabl
         assert token not in message
         await fault(admin.opened(mount, {"token": b"hvs.never-was"}), "db#user", Unauthenticated)
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
-def test_an_app_role_logs_in_and_logs_in_again(with_vault: Callable[[Deed], None]) -> None:
-    async def deed(admin: Admin) -> None:
+def test_an_app_role_logs_in_and_logs_in_again(with_vault: Callable[[Scenario], None]) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         await admin.write(mount, "2", "db", {"user": "x"})
         _, config = await admin.approle(await admin.policy(f"{mount}/data/*"))
@@ -156,11 +158,11 @@ def test_an_app_role_logs_in_and_logs_in_again(with_vault: Callable[[Deed], None
         await admin.do("POST", "auth/token/revoke", {"token": held.token})
         assert await value(store, "db#user") == b"x"
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
-def test_a_revoked_secret_id_is_unauthenticated(with_vault: Callable[[Deed], None]) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_revoked_secret_id_is_unauthenticated(with_vault: Callable[[Scenario], None]) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         role, config = await admin.approle(await admin.policy(f"{mount}/data/*"))
         await admin.do("POST", f"{role}/secret-id/destroy", {"secret_id": config["secret-id"].decode()})
@@ -169,12 +171,12 @@ def test_a_revoked_secret_id_is_unauthenticated(with_vault: Callable[[Deed], Non
         assert "login" in message
         assert config["secret-id"].decode() not in message
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
 @pytest.mark.parametrize("path", ["a b/ü", "a+b:c@d=e&f;g,h", "~a/-_.b", "(a)'!*$"])
-def test_a_path_is_quoted_in_the_request(with_vault: Callable[[Deed], None], path: str) -> None:
-    async def deed(admin: Admin) -> None:
+def test_a_path_is_quoted_in_the_request(with_vault: Callable[[Scenario], None], path: str) -> None:
+    async def scenario(admin: Admin) -> None:
         mount = await admin.mount("2")
         store = admin.opened(mount, {"token": admin.token.encode()})
         await fault(store, f"{path}#user", NotFound)
@@ -184,7 +186,7 @@ def test_a_path_is_quoted_in_the_request(with_vault: Callable[[Deed], None], pat
             assert answer.status == 200
         assert await value(store, f"{path}#user") == b"x"
 
-    with_vault(deed)
+    with_vault(scenario)
 
 
 def test_a_value_that_is_too_large_does_not_affect_others() -> None:

@@ -13,7 +13,7 @@ from samara.secretstores.vault import AppRole, Kubernetes, Login, StaticToken, V
 
 URL = "vault+https://vault.example:8200/secret"
 BOTH = {"role-id": b"a", "secret-id": b"b"}
-POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+POD = Path("/var/run/secrets/samara.dev/login/token")
 
 
 @pytest.mark.parametrize(

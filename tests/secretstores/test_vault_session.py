@@ -22,17 +22,17 @@ class Clock:
 
     def __init__(self, server: VaultServer) -> None:
         self._server = server
-        self._asked: asyncio.Queue[float] = asyncio.Queue()
+        self._requested: asyncio.Queue[float] = asyncio.Queue()
         self._over: asyncio.Queue[None] = asyncio.Queue()
 
     async def sleep(self, seconds: float) -> None:
-        self._asked.put_nowait(seconds)
+        self._requested.put_nowait(seconds)
         await self._over.get()
 
     async def next(self) -> float:
         """The duration of the current or next sleep."""
         async with asyncio.timeout(5):
-            return await self._asked.get()
+            return await self._requested.get()
 
     def passes(self, seconds: float) -> None:
         """Ends the current sleep, and advances the server's clock by its duration."""
@@ -55,18 +55,18 @@ class Stage:
         return {"token": (await self.admin.make_token(self.policy, **more)).encode()}
 
 
-def staged(deed: Callable[[Stage], Awaitable[None]]) -> None:
+def staged(scenario: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
         async with vault_server() as server, administering(server.base, server.root) as admin:
             mount = await admin.mount("2")
             await admin.write(mount, "2", "app/db", {"user": "x"})
-            await deed(Stage(admin, server, mount, await admin.policy(f"{mount}/data/app/*")))
+            await scenario(Stage(admin, server, mount, await admin.policy(f"{mount}/data/app/*")))
 
     asyncio.run(run())
 
 
 def test_a_token_is_renewed_repeatedly_at_two_thirds_of_its_life() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         store = stage.opened(await stage.token(ttl="90s"))
         await value(store, "app/db#user")
         for _ in range(3):
@@ -78,20 +78,20 @@ def test_a_token_is_renewed_repeatedly_at_two_thirds_of_its_life() -> None:
         assert await value(store, "app/db#user") == b"x"
         assert stage.count(LOOKUP) == 1
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_token_without_expiry_is_not_renewed() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         store = stage.opened({"token": stage.admin.token.encode()})
         await value(store, "app/db#user")
         assert store.session._renewal is None
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_renewal_is_retried_after_an_outage_before_the_token_expires() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         store = stage.opened(await stage.token(ttl="90s"))
         await value(store, "app/db#user")
         assert await stage.clock.next() == 60
@@ -102,14 +102,14 @@ def test_renewal_is_retried_after_an_outage_before_the_token_expires() -> None:
         assert await stage.clock.next() == 60
         assert stage.count(RENEWAL) == 2
 
-    staged(deed)
+    staged(scenario)
 
 
 @pytest.mark.parametrize(
     "like", [{"renewable": False}, {"token_max_ttl": "100s"}], ids=["not renewable", "at its last end"]
 )
 def test_a_token_that_cannot_be_renewed_is_replaced_before_it_expires(like: dict[str, object]) -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s", **like)
         store = stage.opened(config)
         await value(store, "app/db#user")
@@ -123,11 +123,11 @@ def test_a_token_that_cannot_be_renewed_is_replaced_before_it_expires(like: dict
         assert stage.count(RENEWAL) == (2 if "token_max_ttl" in like else 0)
         assert await stage.clock.next() == 60
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_dead_token_is_replaced_by_one_new_login() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
         store = stage.opened(config)
         for terse in (False, True):
@@ -138,11 +138,11 @@ def test_a_dead_token_is_replaced_by_one_new_login() -> None:
             assert await value(store, "app/db#user") == b"x"
             assert stage.count(LOGIN) == logins + 1
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_logins_that_give_dead_tokens_are_not_repeated_forever() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, token_ttl="90s")
         store = stage.opened(config)
         invalid = {"errors": ["permission denied", "invalid token"]}
@@ -152,11 +152,11 @@ def test_logins_that_give_dead_tokens_are_not_repeated_forever() -> None:
             await value(store, "app/db#user")
         assert stage.count(LOGIN) == 2
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_forbidden_path_causes_no_login() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         for more in ({}, {"token_no_default_policy": True}):
             _, config = await stage.admin.approle(stage.policy, **more)
             store = stage.opened(config)
@@ -166,14 +166,14 @@ def test_a_forbidden_path_causes_no_login() -> None:
                     await value(store, "other#user")
             assert stage.count(LOGIN) == logins + 1
 
-    staged(deed)
+    staged(scenario)
 
 
 @pytest.mark.parametrize(("more", "logins"), [({}, 1), ({"token_no_default_policy": True}, 2)])
 def test_a_forbidden_path_among_readable_ones_causes_at_most_one_login(more: dict[str, object], logins: int) -> None:
-    """Whether a token may look itself up is learnt once."""
+    """The session remembers whether its token may look itself up."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy, **more)
         store = stage.opened(config)
         before = stage.count(LOGIN)
@@ -183,11 +183,11 @@ def test_a_forbidden_path_among_readable_ones_causes_at_most_one_login(more: dic
                 await value(store, "other#user")
         assert stage.count(LOGIN) == before + logins
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_dead_token_is_recognised_on_an_older_server_without_a_reason() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.server.terse = True
         config = await stage.token(ttl="90s")
         store = stage.opened(config)
@@ -199,27 +199,27 @@ def test_a_dead_token_is_recognised_on_an_older_server_without_a_reason() -> Non
         with pytest.raises(Unauthenticated):
             await value(stage.opened(config), "app/db#user")
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_concurrent_reads_log_in_once() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         store = stage.opened(config)
         assert await asyncio.gather(*(value(store, "app/db#user") for _ in range(8))) == [b"x"] * 8
         assert stage.count(LOGIN) == 1
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_pod_reads_its_token_file_at_each_login(tmp_path: Path) -> None:
     file = tmp_path / "token"
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.server.logins["cluster-1"] = "kubernetes"
         for jwt in ("jwt-1", "jwt-2"):
             stage.server.jwts["samara", jwt] = {"policies": [stage.policy], "ttl": "90s"}
-        store = stage.opened({"role": b"samara", "auth-mount": b"cluster-1"}, pod_token=file)
+        store = stage.opened({"role": b"samara", "auth-mount": b"cluster-1"}, login_token=file)
         with pytest.raises(Unauthenticated, match="pod"):
             await value(store, "app/db#user")
         file.write_text("jwt-1\n")
@@ -230,25 +230,25 @@ def test_a_pod_reads_its_token_file_at_each_login(tmp_path: Path) -> None:
         assert await value(store, "app/db#user") == b"x"
         assert stage.count("/cluster-1/login") == 2
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_a_pod_without_a_role_in_vault_is_unauthenticated(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("canary-jwt-4711")
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.server.logins["kubernetes"] = "kubernetes"
-        store = stage.opened({"role": b"samara"}, pod_token=tmp_path / "token")
+        store = stage.opened({"role": b"samara"}, login_token=tmp_path / "token")
         with pytest.raises(Unauthenticated, match="403") as caught:
             await value(store, "app/db#user")
         assert "canary" not in str(caught.value)
         assert "canary" not in repr(store)
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_an_outage_at_login_is_an_outage_and_not_unauthenticated() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         token = await stage.token()
         stage.server.sealed = True
@@ -258,11 +258,11 @@ def test_an_outage_at_login_is_an_outage_and_not_unauthenticated() -> None:
         stage.server.sealed = False
         assert await value(stage.admin.stores[-1], "app/db#user") == b"x"
 
-    staged(deed)
+    staged(scenario)
 
 
 def test_every_request_has_the_namespace_header() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         _, config = await stage.admin.approle(stage.policy)
         stage.server.seen.clear()
         await value(stage.opened({**config, "namespace": b"team-a/\n"}), "app/db#user")
@@ -270,4 +270,4 @@ def test_every_request_has_the_namespace_header() -> None:
         await value(stage.opened(config), "app/db#user")
         assert "X-Vault-Namespace" not in stage.server.seen[-1].headers
 
-    staged(deed)
+    staged(scenario)

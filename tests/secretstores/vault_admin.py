@@ -69,7 +69,7 @@ class Admin:
         return role, {"role-id": role_id.encode(), "secret-id": secret_id.encode(), "auth-mount": mount.encode()}
 
     def opened(self, mount: str, config: dict[str, bytes], version: str = "2", **more: Any) -> Vault:
-        """Our own store there; closed at the end."""
+        """Our own store on this server; it is closed after the test."""
         self.stores.append(open_vault(urlsplit(f"vault+{self.base}/{mount}?kv={version}"), config, **more))
         return self.stores[-1]
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 DEFAULT = {
-    f"auth/token/{deed}-self": {"capabilities": [might]}
-    for deed, might in (("lookup", "read"), ("renew", "update"), ("revoke", "update"))
+    f"auth/token/{operation}-self": {"capabilities": [might]}
+    for operation, might in (("lookup", "read"), ("renew", "update"), ("revoke", "update"))
 }
 NEEDED = {"GET": "read", "POST": "update", "PUT": "update", "DELETE": "delete"}
 
@@ -30,7 +30,7 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Refused(Exception):  # noqa: N818 - what it says is refused, nothing is wrong
+class Refused(Exception):  # noqa: N818 - an answer of the server, and not an error of ours
     def __init__(self, status: int, *errors: str) -> None:
         super().__init__(status)
         self.reply = Reply(status, {"errors": list(errors)})
@@ -43,7 +43,7 @@ class Token:
     renewable: bool
     ends: float | None
     last: float | None
-    """When it ends however often it is renewed."""
+    """The time at which it expires, whether renewed or not."""
 
 
 @dataclass
@@ -66,12 +66,12 @@ class VaultServer:
     now: float = 1000.0
     sealed: bool = False
     terse: bool = False
-    """Older servers do not say that a token is invalid, only that something is denied."""
+    """Older servers answer an invalid token only with permission denied."""
     base: str = ""
     jwts: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """By role and accepted JWT: what a token for them is like. A real server asks its cluster about a JWT."""
+    """The fields of a new token, by role and accepted JWT. A real server validates the JWT with its cluster."""
     instead: deque[Reply] = field(default_factory=deque)
-    """Answers that come before those it would give."""
+    """Answers that replace the normal ones."""
     seen: list[Seen] = field(default_factory=list)
     tokens: dict[str, Token] = field(default_factory=dict)
     policies: dict[str, Any] = field(default_factory=lambda: {"default": DEFAULT})
@@ -150,11 +150,11 @@ class VaultServer:
         return Reply(204)
 
     def _auth(self, rest: str, body: dict[str, Any], name: str) -> Reply:
-        area, _, deed = rest.partition("/")
-        return self._token(deed, body, name) if area == "token" else self._approle(area, deed, body)
+        area, _, operation = rest.partition("/")
+        return self._token(operation, body, name) if area == "token" else self._approle(area, operation, body)
 
-    def _token(self, deed: str, body: dict[str, Any], name: str) -> Reply:
-        match deed:
+    def _token(self, operation: str, body: dict[str, Any], name: str) -> Reply:
+        match operation:
             case "create":
                 return self._given(body)
             case "lookup-self":
@@ -168,8 +168,8 @@ class VaultServer:
                 return Reply(204)
         raise Refused(404, "unsupported path")
 
-    def _approle(self, mount: str, deed: str, body: dict[str, Any]) -> Reply:
-        match deed.split("/"):
+    def _approle(self, mount: str, operation: str, body: dict[str, Any]) -> Reply:
+        match operation.split("/"):
             case ["role", role] if self.logins.get(mount) == "approle":
                 self.roles[role] = body
                 return Reply(204)

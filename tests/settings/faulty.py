@@ -12,7 +12,7 @@ from pathlib import Path
 from samara.settings import STRUCTS, SettingsError, parse
 
 EVERY = ", ".join(STRUCTS)
-"""How messages list the vocabularies. The file has `{vocabularies}` in its place: a new one changes no message."""
+"""The vocabularies as messages list them. The file has `{vocabularies}` instead, so a new one changes nothing."""
 FILE = Path(__file__).with_name("faulty.json")
 
 WRONG = {
@@ -27,13 +27,14 @@ WRONG = {
     "an empty list": "[]",
     "a mapping": "{x: 5}",
 }
-"""Values that most keys refuse; what a key accepts of them is in the file as well, without a message."""
+"""Values that most keys refuse. For a key that accepts one, the file has an empty message."""
 KEYS = {
     "": (
-        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied sourceGoneAfter resync writes "
-        "massDelete limits timers"
+        "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied copiedMetadata sourceGoneAfter resync "
+        "writes massDelete limits timers"
     ),
-    "neverCopied": "labels annotations",
+    "neverCopied": "labels annotations objects",
+    "copiedMetadata": "labels annotations",
     "writes": "inFlight perSecond",
     "massDelete": "most percent hold namespaces",
     "limits": "listedNames listedNamesPerNamespace sourceBytesPerNamespace",
@@ -45,7 +46,10 @@ KEYS = {
         "configFile labelKeys watches namingPolicies allowCascadingDeletion propagateGenerated conflicts takeover "
         "managers"
     ),
-    "vocabularies.fishysecret": "namespace crossNamespace paths refreshInterval lastSynced takeover managers",
+    "vocabularies.fishysecret": (
+        "namespace tokenAudience crossNamespace paths refreshInterval minRefreshInterval pathsPerNamespace lastSynced "
+        "takeover managers"
+    ),
     "vocabularies.sync-to": "kinds crossNamespace conflicts takeover managers",
 }
 MISSPELT = {

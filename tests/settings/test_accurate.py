@@ -121,7 +121,7 @@ def test_the_message_for_an_unreadable_file_is_that_of_the_original(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reason"),
     [
         (b"labelKeys: [a:", "line 1: not legal YAML: "),
         (b"labelKeys: []\nlabelKeys: []\n", "line 2: duplicate key 'labelKeys', first on line 1"),
@@ -130,13 +130,13 @@ def test_the_message_for_an_unreadable_file_is_that_of_the_original(tmp_path: Pa
         (b"- a", "found a list, expected a mapping with labelKeys, annotationKeys, "),
     ],
 )
-def test_the_message_for_an_illegal_file_has_the_reason(file: Path, content: bytes, told: str) -> None:
+def test_the_message_for_an_illegal_file_has_the_reason(file: Path, content: bytes, reason: str) -> None:
     file.write_bytes(content)
-    assert fault(f"{{configFile: {file}}}").startswith(f"{file}: {UNREADABLE}{told}")
+    assert fault(f"{{configFile: {file}}}").startswith(f"{file}: {UNREADABLE}{reason}")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("extra: 1", f'{UNREADABLE}error unmarshaling JSON: while decoding JSON: json: unknown field "extra"'),
         ("labelKeys: team", f"{UNREADABLE}labelKeys: expected a list, found text"),
@@ -146,9 +146,9 @@ def test_the_message_for_an_illegal_file_has_the_reason(file: Path, content: byt
         ),
     ],
 )
-def test_the_message_for_a_fault_in_the_file_begins_with_its_name(file: Path, text: str, told: str) -> None:
+def test_the_message_for_a_fault_in_the_file_begins_with_its_name(file: Path, text: str, expected: str) -> None:
     file.write_text(text)
-    assert fault(f"{{configFile: {file}}}") == f"{file}: {told}"
+    assert fault(f"{{configFile: {file}}}") == f"{file}: {expected}"
 
 
 def test_the_message_for_an_inline_fault_begins_with_the_settings_name() -> None:

@@ -1,4 +1,4 @@
-"""Durations, as people write them and as they are shown again."""
+"""Durations are read as users write them, and shown in the same form."""
 
 import math
 

@@ -11,6 +11,7 @@ NAMESPACE = "a namespace name (at most 63 of a-z, 0-9 and '-', no '-' at the end
 GLOB = "a namespace name or glob (a-z, 0-9, '-', '*' and '?')"
 KIND = "a kind such as v1/Secret or apps/v1/Deployment"
 KEY = "a key such as example.com/team, or a glob of keys"
+OBJECT = "a kind and a name such as v1/ConfigMap/company-ca"
 MANAGER = "the name of a field manager (1 to 128 printable characters)"
 
 
@@ -36,7 +37,10 @@ MISMATCHES = [
     ("protectedNamespaces: [2026]", f"protectedNamespaces[0]: found 2026, expected {GLOB}"),
     ("neverCopied: {labels: ['a b']}", f"neverCopied.labels[0]: found 'a b', expected {KEY}"),
     ("neverCopied: {annotations: [a/b/c]}", f"neverCopied.annotations[0]: found 'a/b/c', expected {KEY}"),
-    ("neverCopied: []", "neverCopied: found an empty list, expected a mapping with labels, annotations"),
+    ("neverCopied: []", "neverCopied: found an empty list, expected a mapping with labels, annotations, objects"),
+    ("neverCopied: {objects: [trust]}", f"neverCopied.objects[0]: found 'trust', expected {OBJECT}"),
+    ("neverCopied: {objects: [v1/ConfigMap]}", f"neverCopied.objects[0]: found 'v1/ConfigMap', expected {OBJECT}"),
+    ("copiedMetadata: {labels: ['a b']}", f"copiedMetadata.labels[0]: found 'a b', expected {KEY}"),
     ("sourceGoneAfter: -1s", f"sourceGoneAfter: found '-1s', expected {DURATION}, or 0"),
     ("resync: 90", f"resync: found 90, expected {DURATION}, or 0 (a number needs its unit)"),
     ("resync: 1.5", f"resync: found 1.5, expected {DURATION}, or 0 (a number needs its unit)"),
@@ -108,6 +112,12 @@ OF_A_VOCABULARY = [
     ("accurate", "labelKeys: team", "labelKeys: found 'team', expected a list or null"),
     ("accurate", "configFile: ''", "configFile: found '', expected the path of a file, or null"),
     ("fishysecret", "refreshInterval: 0", f"refreshInterval: found 0, expected {DURATION}, more than 0"),
+    (
+        "fishysecret",
+        "tokenAudience: https://kubernetes.default.svc.cluster.local",
+        "tokenAudience: found 'https://kubernetes.default.svc.cluster.local', "
+        "expected an audience without spaces such as vault, and not that of the API server",
+    ),
     ("fishysecret", "lastSynced: never", "lastSynced: found 'never', expected interval or change"),
     ("fishysecret", "namespace: My_NS", f"namespace: found 'My_NS', expected {NAMESPACE}, or null"),
     (
@@ -178,7 +188,7 @@ def test_the_former_name_of_vocabularies_is_refused_and_the_new_one_named(text: 
 
 @pytest.mark.parametrize(("text", "found"), [("vocabularies:", "null"), ("vocabularies: {}", "an empty mapping")])
 def test_serving_no_vocabulary_at_all_is_refused(text: str, found: str) -> None:
-    expected = "a mapping that names at least one vocabulary (leave it out for all)"
+    expected = "a mapping that names at least one vocabulary (leave it out for all but replicator)"
     assert faults(text) == [f"vocabularies: found {found}, expected {expected}"]
 
 

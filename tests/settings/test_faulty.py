@@ -1,4 +1,4 @@
-"""The messages of several hundred faulty settings, word for word."""
+"""The exact messages for several hundred faulty settings."""
 
 import json
 

@@ -5,11 +5,25 @@ from pathlib import Path
 
 import pytest
 
+from samara.core.kinds import KEPT_BY_CLUSTER
 from samara.core.metadata_keys import NEVER_COPIED, NOT_COPIED_BY_DEFAULT
-from samara.core.model import KindName
+from samara.core.model import KindName, ObjectName
 from samara.core.vocabulary import VocabularySettings
 from samara.setting_types import Leaf, settings_of
-from samara.settings import STRUCTS, Limits, MassDelete, NeverCopied, Settings, Timers, Writes, help_text, load, parse
+from samara.settings import (
+    STRUCTS,
+    CopiedMetadata,
+    Limits,
+    MassDelete,
+    NeverCopied,
+    Settings,
+    Timers,
+    Writes,
+    help_text,
+    load,
+    parse,
+)
+from samara.vocabularies import VOCABULARIES
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
 from samara.vocabularies.resource_distribution import ResourceDistributionSettings
@@ -18,7 +32,7 @@ from samara.vocabularies.sync_to import SyncToSettings
 
 SECRET, CONFIG_MAP = KindName("", "v1", "Secret"), KindName("", "v1", "ConfigMap")
 
-WHOLE = """
+COMPLETE = """
 vocabularies:
   secret-copy: {home: vault, onSourceGone: delete, conflicts: overwrite, takeover: true, managers: [old, older]}
   sync-to: {kinds: [v1/Secret, apps/v1/Deployment], crossNamespace: allow, conflicts: refuse}
@@ -30,15 +44,19 @@ vocabularies:
     propagateGenerated: true
   fishysecret:
     namespace: keys
+    tokenAudience: https://vault.example.com
     crossNamespace: consent
     paths: [{namespaces: ["team-*"], allow: [/app/*]}]
     refreshInterval: 90s
+    minRefreshInterval: 20s
+    pathsPerNamespace: 7
     lastSynced: change
 tenancy: strict
 conflicts: overwrite
 recreate: refuse
 protectedNamespaces: ["kube-*", infra]
-neverCopied: {labels: [team], annotations: ["example.com/*"]}
+neverCopied: {labels: [team], annotations: ["example.com/*"], objects: [v1/ConfigMap/trust, example.com/v1/Ca/root.crt]}
+copiedMetadata: {labels: [color], annotations: ["docs/*"]}
 sourceGoneAfter: 0
 resync: 0s
 writes: {inFlight: 4, perSecond: 2.5}
@@ -52,21 +70,36 @@ def test_every_key_is_read_into_its_field() -> None:
     policy = KindName("networking.k8s.io", "v1", "NetworkPolicy")
     secret, deployment = KindName("", "v1", "Secret"), KindName("apps", "v1", "Deployment")
     config = {"labelKeys": ["team", "*.example.com/*"], "watches": [{"version": "v1", "kind": "Secret"}]}
-    assert parse(WHOLE, "whole.yaml") == Settings(
+    assert parse(COMPLETE, "whole.yaml") == Settings(
         vocabularies={
             "secret-copy": SecretCopySettings("vault", "delete", "overwrite", True, ("old", "older")),
             "sync-to": SyncToSettings((secret, deployment), "allow", "refuse"),
             "resource-distribution": ResourceDistributionSettings((policy,)),
             "accurate": AccurateSettings(None, config, True, True),
             "fishysecret": FishySecretSettings(
-                "keys", "consent", (PathRule(("team-*",), ("/app/*",)),), 90.0, "change"
+                "keys",
+                "https://vault.example.com",
+                "consent",
+                (PathRule(("team-*",), ("/app/*",)),),
+                90.0,
+                20.0,
+                7,
+                "change",
             ),
         },
         tenancy="strict",
         conflicts="overwrite",
         recreate="refuse",
         protected_namespaces=("kube-*", "infra"),
-        never_copied=NeverCopied(("team",), ("example.com/*",)),
+        never_copied=NeverCopied(
+            ("team",),
+            ("example.com/*",),
+            (
+                ObjectName(KindName("", "v1", "ConfigMap"), "trust"),
+                ObjectName(KindName("example.com", "v1", "Ca"), "root.crt"),
+            ),
+        ),
+        copied_metadata=CopiedMetadata(("color",), ("docs/*",)),
         source_gone_after=0.0,
         resync=0.0,
         writes=Writes(4, 2.5),
@@ -82,14 +115,15 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
         "secret-copy": SecretCopySettings("admin", "keep", None, False, ()),
         "resource-distribution": ResourceDistributionSettings((SECRET, CONFIG_MAP), False, ()),
         "accurate": AccurateSettings(None, {}, False, False, None, False, ("accurate-controller",)),
-        "fishysecret": FishySecretSettings(None, None, None, 300.0, "interval", False, ()),
+        "fishysecret": FishySecretSettings(None, "vault", None, None, 300.0, 10.0, 2000, "interval", False, ()),
         "sync-to": SyncToSettings((SECRET, CONFIG_MAP), None, None, False, ()),
     }
     assert {name: defaults.vocabularies[name] for name in expected} == expected
     assert (defaults.tenancy, defaults.conflicts, defaults.recreate) == ("open", "refuse", "allow")
     assert defaults.protected_namespaces == ("kube-system", "kube-public", "kube-node-lease")
     assert (defaults.source_gone_after, defaults.resync) == (3.0, 600.0)
-    assert defaults.never_copied == NeverCopied((), ())
+    assert defaults.never_copied == NeverCopied((), (), KEPT_BY_CLUSTER)
+    assert defaults.copied_metadata == CopiedMetadata((), ())
     assert defaults.writes == Writes(32, 0.0)
     assert defaults.mass_delete == MassDelete(50, 30, math.inf, 3)
     assert defaults.limits == Limits(10_000, 100_000, 16 * 1024 * 1024)
@@ -106,8 +140,9 @@ def test_a_vocabulary_that_is_only_named_has_its_defaults(text: str) -> None:
     assert parse(text, "f").vocabularies == {"secret-copy": SecretCopySettings()}
 
 
-def test_without_vocabularies_every_vocabulary_is_served() -> None:
-    assert list(parse("tenancy: strict", "f").vocabularies) == list(STRUCTS)
+def test_without_vocabularies_every_vocabulary_but_those_off_until_named_is_served() -> None:
+    default = [vocabulary.name for vocabulary in VOCABULARIES if not vocabulary.is_off_until_named]
+    assert list(parse("tenancy: strict", "f").vocabularies) == default
 
 
 def test_with_vocabularies_only_those_named_are_served_in_the_order_of_rank() -> None:
@@ -181,8 +216,8 @@ def test_strict_tenants_are_served_when_sync_to_itself_refuses_conflicts() -> No
 
 def test_a_file_is_read_as_its_text(tmp_path: Path) -> None:
     file = tmp_path / "samara.yaml"
-    file.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
-    assert load(str(file)) == parse(WHOLE, "whole.yaml")
+    file.write_bytes(b"\xef\xbb\xbf" + COMPLETE.encode())
+    assert load(str(file)) == parse(COMPLETE, "whole.yaml")
 
 
 def test_the_manual_read_as_settings_gives_the_defaults() -> None:
@@ -196,11 +231,11 @@ def test_the_manual_names_the_keys_that_are_never_copied() -> None:
 
 def test_every_line_of_the_manual_has_a_comment() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
-    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in STRUCTS]
+    assert [line for line in lines if "#" not in line] == [f"{name}:" for name in Settings().vocabularies]
 
 
 def test_the_manual_shows_default_choice_and_meaning_on_one_line() -> None:
-    line = "    onSourceGone: keep             # keep | delete; copies whose source is gone"
+    line = "    onSourceGone: keep             # keep | delete; what happens to copies whose source is gone"
     assert line in help_text().splitlines()
 
 
@@ -208,3 +243,12 @@ def test_the_types_of_settings_can_be_hashed() -> None:
     """Python 3.11 and 3.12 hash them to evaluate an annotation such as `FilePath | None`."""
     shapes = [setting.shape for struct in (Settings, *STRUCTS.values()) for setting in settings_of(struct)]
     assert len({hash(shape) for shape in shapes if isinstance(shape, Leaf)}) > 1
+
+
+def test_a_vocabulary_that_is_off_until_named_is_served_only_by_its_name() -> None:
+    off = {vocabulary.name for vocabulary in VOCABULARIES if vocabulary.is_off_until_named}
+    assert off
+    assert not off & Settings().vocabularies.keys()
+    for name in off:
+        assert parse(f"vocabularies: {{{name}: }}", "test").vocabularies.keys() == {name}
+        assert f"  # {name}:" in help_text()

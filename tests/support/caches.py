@@ -1,4 +1,4 @@
-"""Parts of `kube` in their simplest form: no secret manager, and nobody who waits for progress."""
+"""Parts of `kube` without a secret manager and without a display of progress."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from samara.kube.cache import Cache
 from samara.kube.codec import Codec
 
 
-def a_plain_cache(registry: Registry, *besides: Kind, **more: Any) -> Cache:
+def a_plain_cache(registry: Registry, *extra_kinds: Kind, **more: Any) -> Cache:
     """A cache for a cluster without a secret manager."""
-    return Cache(registry, besides, **{"built": Codec(registry.managers).content, "readings": NO_READINGS, **more})
+    parts = {"build_content": Codec(registry.managers).content, "readings": NO_READINGS}
+    return Cache(registry, extra_kinds, **{**parts, **more})
 
 
 def some_answers(sources: int = 0, readings: Mapping[str, SecretReading] = NO_READINGS) -> Answers:
-    return Answers(Codec(frozenset()).content, lambda: sources, readings)
+    return Answers(lambda: sources, readings)
 
 
 async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
@@ -28,5 +29,5 @@ async def unread(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
     return {path.path: SecretReading(fault=fault) for path in paths}
 
 
-def unseen(kind: Kind) -> None:
+def unseen(kind: Kind, count: int) -> None:
     """For a list whose progress is not shown."""

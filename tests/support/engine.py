@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tests.engine.parts import HOME, Clock, a_cache, a_namespace, a_registry, an_access
+from tests.support.samples import HOME, Clock, a_cache, a_namespace, a_registry, an_access
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier, Outcome, Result
-from samara.engine.controller import Controller, Options
+from samara.engine.apply import Applier, Ending, Result
+from samara.engine.controller import Controller
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -22,7 +22,9 @@ from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
+from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints
+from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.writer import Writer
 from samara.kube.answers import NO_READINGS
@@ -33,11 +35,11 @@ from samara.kube.reflector import Observed, QuotaChanged
 from samara.secretstores.poller import PollTimings, SecretPoller
 from samara.secretstores.readings import Readings
 
-DONE = Result(Outcome.DONE)
+DONE = Result(Ending.DONE)
 
 
 class EngineHarness:
-    """A controller that leads over the objects of its cache. Nothing has been planned yet."""
+    """A controller that leads, with these objects in its cache. Nothing has been planned yet."""
 
     def __init__(
         self,
@@ -61,17 +63,17 @@ class EngineHarness:
         self.limiter = ConcurrencyLimiter(16, 0.0, clock)
         self.outbox = Outbox(clock, self.limiter)
         self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
-        self.events = EventRecorder(EventSink(client, clock), self.cache)
+        self.sink = EventSink(client, clock)
+        self.events = EventRecorder(self.sink, self.cache)
         self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
         self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
         self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
-        self.controller = Controller(
-            self.inbox,
+        self.planner = planner = Planner(
             self.cache,
             registry,
             ClusterPolicy(),
-            writer=self.writer,
+            outbox=self.outbox,
             fetcher=self.fetcher,
             retry=self.retry,
             guard=self.holds,
@@ -80,15 +82,30 @@ class EngineHarness:
             events=self.events,
             metrics=self.metrics,
             clock=clock,
-            options=Options(gone_after, observe=observing),
+            gone_after=gone_after,
+            observe=observing,
         )
-        self.counts, self.queue = self.controller.counts, self.controller.queue
-        self.drift, self.flaps = self.controller.drift, self.controller.flaps
+        self.counts, self.queue = planner.counts, planner.queue
+        self.drift, self.flaps = planner.drift, planner.flaps
+        self.controller = Controller(
+            self.inbox,
+            self.cache,
+            registry,
+            planner=planner,
+            writer=self.writer,
+            results=ResultHandler(
+                self.cache, registry, self.counts, self.retry, self.drift, self.flaps, self.events, self.metrics
+            ),
+            fetcher=self.fetcher,
+            retry=self.retry,
+            guard=self.holds,
+            clock=clock,
+        )
         self.inbox.open()
         for obj in (*map(a_namespace, [HOME, *namespaces]), *objects):
             self.cache.put(obj)
 
-    # what happens
+    # input
 
     def post(self, message: Message) -> None:
         """The controller handles this message, and all that waited before it."""
@@ -115,12 +132,12 @@ class EngineHarness:
         self.post(QuotaChanged(quota))
 
     def fetched(self, change: Change | None, delay: float) -> None:
-        """A single read has changed the cache before the watch did."""
+        """A single read has changed the cache, before the watch reports the change."""
         assert change is not None
         self.post(Fetched((), delay, change))
 
     def answered(self, change: Change | None) -> None:
-        """The answer to a write of ours, to the status of this object, has changed the cache."""
+        """The answer to our status write on this object has changed the cache."""
         assert change is not None
         obj = change.old or change.new
         assert obj is not None
@@ -130,17 +147,17 @@ class EngineHarness:
     def hold_answered(self, key: Key, answer: Answer) -> None:
         self.post(HoldAnswered(key, answer))
 
-    # what the controller does about it
+    # steps of the controller
 
     async def run(self) -> None:
         """The real loop, until cancelled."""
         await self.controller.run()
 
     def enqueue(self, key: Key) -> None:
-        self.controller.enqueue(key)
+        self.planner.enqueue(key)
 
     def resync(self) -> None:
-        self.controller.resync()
+        self.planner.resync()
 
     def work(self) -> None:
         """Handles and plans all that is queued."""
@@ -150,11 +167,11 @@ class EngineHarness:
     def plan(self, *keys: Key) -> None:
         """Plans these keys, queued or not."""
         for key in keys:
-            self.controller.plan(key)
+            self.planner.plan(key)
 
     def continue_chunked(self) -> bool:
         """Takes the next chunk of a large plan; False if there is none."""
-        return self.controller.continue_chunked()
+        return self.planner.continue_chunked()
 
     def finish_chunked(self) -> None:
         while self.continue_chunked():
@@ -162,13 +179,13 @@ class EngineHarness:
 
     def is_chunked(self, key: Key) -> bool:
         """True while a large plan of this key is under way."""
-        return key in self.controller.chunked
+        return key in self.planner.chunked
 
     def fail_next_chunk(self, key: Key) -> None:
-        """The next step of a large plan raises an error that no code expects."""
-        self.controller.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
+        """The next step of a large plan raises an unexpected error."""
+        self.planner.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
 
-    # what comes of it
+    # results
 
     def sent(self) -> list[Write]:
         """All writes that wait, taken out of the outbox. Their addresses are not locked."""
@@ -187,22 +204,22 @@ class EngineHarness:
 
     def offer(self, write: Write, tally: CopyCounts) -> None:
         """Sends a write that no plan contains, unless it has to wait for its backoff."""
-        self.controller._offer(write, tally, urgent=False)
+        self.planner._offer(write, tally, urgent=False)
 
     def requeued(self) -> list[Key]:
         """The keys that are to be planned now, taken out of the queue."""
         return list(iter(self.queue.take, None))
 
     def status(self, key: Key) -> WriteStatus | None:
-        """The status write of a source, unless its status is right."""
-        return self.controller.status.take_report(key)
+        """The status write of a source; None if its status is up to date."""
+        return self.planner.status.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""
-        return set(self.controller.status.stale)
+        return set(self.planner.status.stale)
 
     def forget_statuses(self) -> None:
-        self.controller.status.stale.clear()
+        self.planner.status.stale.clear()
 
     @property
     def pending_reads(self) -> int:
@@ -210,7 +227,7 @@ class EngineHarness:
 
     @property
     def synced(self) -> bool:
-        """True if all that was listed has been planned and written."""
+        """True if everything in the cache has been planned and written."""
         self.controller.note_sync()
         return self.controller.synced
 
@@ -221,7 +238,7 @@ class EngineHarness:
     @property
     def grace_periods(self) -> set[Key]:
         """Keys whose source vanished and whose copies wait for it to come back."""
-        return set(self.controller.deletions._gone_since)
+        return set(self.planner.deletions._gone_since)
 
 
 def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller | None:

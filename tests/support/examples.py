@@ -148,7 +148,7 @@ class Request(NamedTuple):
     marks: tuple[tuple[Mapping[str, str], Mapping[str, str]], ...]
     """By copy: the labels and annotations that name its source."""
     namespaces: tuple[str, ...]
-    """Of the whole example."""
+    """All namespaces of the example."""
 
     def renamed(self, metadata: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
         """The metadata with other names of namespaces and objects in the values."""

@@ -1,6 +1,6 @@
-"""Stands for a program on a PATH: asks the server of `forks.py` for a run, and ends as that ends.
+"""Replaces a program on a PATH: requests a run from the server of `forks.py`, and ends with its exit code.
 
-`python -I -S fork_client.py SOCKET PROGRAM ARGUMENTS…`, with few imports, since it is there to save time.
+`python -I -S fork_client.py SOCKET PROGRAM ARGUMENTS…`. It imports little, because its purpose is to start fast.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PROGRAMS = {
     "kubectl-samara": "samara.cli.main",
     "kubectl-accurate": "kubectl_accurate.program",
 }
-"""The module of each program, whose `main` reads `sys.argv` and ends the process."""
+"""The module of each program. Its `main` reads `sys.argv` and ends the process."""
 OPTIONAL = ("aws", "fishykeys", "_pb2", "__main__")
 """Modules whose names contain one of these are loaded by the run that needs them, if any does."""
 PR_SET_PDEATHSIG = 1
@@ -32,7 +32,7 @@ STREAMS = 3
 
 
 class Server:
-    """The runs by pid, each with the connection that asked for it."""
+    """Forks a process for each connection, and remembers the connection by pid."""
 
     def __init__(self, path: str) -> None:
         self._listener = socket.socket(socket.AF_UNIX)
@@ -91,7 +91,7 @@ class Server:
             open_socket.close()
 
     def _reap(self) -> None:
-        with suppress(ChildProcessError):  # there is no other
+        with suppress(ChildProcessError):  # no child is left
             while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
                 connection = self._running.pop(ended[0])
                 with suppress(KeyError):
@@ -118,9 +118,10 @@ def load() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not any(part in module.name for part in OPTIONAL):
                 import_module(module.name)
-    import uvloop  # noqa: F401 - `samara run` chooses it
+    import uvloop  # noqa: F401 - `samara run` uses it
 
-    gc.freeze()  # otherwise the first collection of each fork, at its end at the latest, copies all of this
+    # Without this the first garbage collection in each fork would touch, and so copy, all of this memory.
+    gc.freeze()
 
 
 def become(request: dict[str, Any], streams: list[int]) -> None:

@@ -13,16 +13,16 @@ from samara.cli.main import COMMANDS, samara
 
 FOLDER = ROOT / "docs" / "reference" / "schemas"
 LISTS = frozenset({"crds", "manifests"})
-"""Print Kubernetes Lists, whose shape is not ours. So does `rbac`; its schema is that of `rbac --explain`."""
+"""These commands print Kubernetes Lists, which need no schema of ours. The schema of `rbac` is that of `--explain`."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
-_WORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
-_ASIDE = {"$schema", "$defs", "title", "description"}
+_KEYWORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
+_IGNORED = {"$schema", "$defs", "title", "description"}
 
 Json = Any
 
 
 def commands() -> tuple[str, ...]:
-    """The commands that print JSON of a shape of ours."""
+    """The commands that print JSON of our own shape."""
     with samara.make_context("samara", [], resilient_parsing=True) as context:
         registered = {name: samara.get_command(context, name) for name in COMMANDS if name not in LISTS}
     return tuple(name for name, command in registered.items() if command is not None and _prints_json(command))
@@ -49,8 +49,8 @@ def faults_of(schema_document: dict[str, Json], answer: Json) -> Iterator[str]:
 
 
 def _faults(schema_document: dict[str, Json], rule: dict[str, Json], value: Json, at: str) -> Iterator[str]:
-    unknown = rule.keys() - _WORDS - _ASIDE
-    assert not unknown, f"the judge does not know {sorted(unknown)}"
+    unknown = rule.keys() - _KEYWORDS - _IGNORED
+    assert not unknown, f"this validator does not know the keywords {sorted(unknown)}"
     if "$ref" in rule:
         yield from _faults(schema_document, schema_document["$defs"][rule["$ref"].removeprefix("#/$defs/")], value, at)
         return
@@ -70,10 +70,10 @@ def _faults(schema_document: dict[str, Json], rule: dict[str, Json], value: Json
 def _members(schema_document: dict[str, Json], rule: dict[str, Json], value: dict[str, Json], at: str) -> Iterator[str]:
     for name in rule["required"]:
         if name not in value:
-            yield f"{at}.{name}: expected, found nothing"
+            yield f"{at}.{name}: the field is missing"
     for name, member in value.items():
         if name not in rule["properties"]:
-            yield f"{at}.{name}: found, and the schema does not name it"
+            yield f"{at}.{name}: the schema does not have this field"
         else:
             yield from _faults(schema_document, rule["properties"][name], member, f"{at}.{name}")
 

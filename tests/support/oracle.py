@@ -1,10 +1,10 @@
-"""The laws that every write must satisfy, as assertions that are independent of the core."""
+"""The laws that every write must satisfy. They use the model and the desired state, and no rule of the core."""
 
 from __future__ import annotations
 
 from tests.support.world import World
 
-from samara.core.desired import Adopt, Copy, Mode, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Template
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
@@ -31,17 +31,17 @@ def assert_lawful(world: World, write: Write) -> None:
     if isinstance(write, SetFinalizer):
         assert write.ref == write.key.source
         return
-    assert_open(world, write.ref)
+    assert_namespace_is_writable(world, write.ref)
     if isinstance(write, Create | Update | Recreate):
-        assert_placed(world, write)
+        assert_copy_is_lawful(world, write)
     elif isinstance(write, Delete | Release):
-        assert_unwanted(world, write)
+        assert_removal_is_lawful(world, write)
     else:
         assert isinstance(write, Apply)
-        assert_laid(world, write)
+        assert_overlay_is_lawful(world, write)
 
 
-def assert_open(world: World, ref: Ref) -> None:
+def assert_namespace_is_writable(world: World, ref: Ref) -> None:
     """Nothing is written in a terminating or paused namespace."""
     namespace = world.get(namespace_ref(ref.namespace or ref.name))
     if ref.kind == NAMESPACE and namespace is None:
@@ -51,13 +51,13 @@ def assert_open(world: World, ref: Ref) -> None:
     assert namespace.annotations.get(PAUSED) != "true"
 
 
-def wanted(world: World, write: Write) -> Copy | None:
+def desired_copy(world: World, write: Write) -> Copy | None:
     """The copy that the source of the write desires at its address, according to its vocabulary alone."""
     want = world.registry[write.key.source_type].desired(write.key.source, world)
     return next((copy for copy in want.copies if copy.ref == write.ref), None)
 
 
-def is_welcome(world: World, write: Write, copy: Copy) -> bool:
+def namespace_accepts(world: World, write: Write, copy: Copy) -> bool:
     """True unless missing consent or `ignore` closes the namespace to this source."""
     source_type, source = world.registry[write.key.source_type], write.key.source
     if copy.ref.kind == NAMESPACE:
@@ -70,7 +70,7 @@ def is_welcome(world: World, write: Write, copy: Copy) -> bool:
     return (agreed or not source_type.policy.needs_consent) and not ignored
 
 
-def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
+def policy_allows(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:
     """True if the policy lets the source write there. Protected namespaces here are complete names or `kube-*`."""
     name, reach = copy.ref.namespace or copy.ref.name, world.registry[write.key.source_type].policy.protected
     shut = name in protected or ("kube-*" in protected and name.startswith("kube-"))
@@ -79,25 +79,28 @@ def may_reach(world: World, write: Write, copy: Copy, protected: tuple[str, ...]
     return not shut or reach is Protected.ALLOW or (reach is Protected.BY_NAME and copy.by_name)
 
 
-def assert_placed(world: World, write: Create | Update | Recreate) -> None:
-    copy = wanted(world, write)
-    assert copy is not None, "written where nothing is wanted"
-    assert is_welcome(world, write, copy)
+def assert_copy_is_lawful(world: World, write: Create | Update | Recreate) -> None:
+    copy = desired_copy(world, write)
+    assert copy is not None, "written where no copy is desired"
+    assert namespace_accepts(world, write, copy)
     assert isinstance(write.copy.template.content, Content)
     kind = write.copy.template.content.get("type")
     assert kind is None or kind.raw != b'"kubernetes.io/service-account-token"'
     live = world.objects.get(write.ref)
-    assert_along_the_tree(world, write)
+    assert_copy_is_in_a_child(world, write)
     if isinstance(write, Create):
-        assert live is None, "created over something"
+        assert live is None, "created over an existing object"
         return
-    assert copy.template.mode is Mode.SYNC, "what is only created is left alone after"
+    assert live is not None
+    holder = world.registry.owner(live, world)
+    assert holder == write.key or not is_of_deleted_definition(world, live), "taken from what goes with its definition"
+    assert copy.template.mode is Mode.SYNC, "a create-only copy is never updated"
     assert live is write.live
     ours = is_ours(world, write.key, live) or (isinstance(write, Recreate) and may_replace(world, write.key, live))
-    assert ours or may_take(world, write.key, copy, live), "somebody else's object"
+    assert ours or may_take(world, write.key, copy, live), "the object belongs to somebody else"
 
 
-def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> None:
+def assert_copy_is_in_a_child(world: World, write: Create | Update | Recreate) -> None:
     """A copy of `propagate` is in a child of its source namespace and names that namespace."""
     if write.key.source_type != trees.NAME:
         return
@@ -108,15 +111,15 @@ def assert_along_the_tree(world: World, write: Create | Update | Recreate) -> No
     assert annotations[trees.PROPAGATE] == source.annotations[trees.PROPAGATE]
 
 
-def assert_may_end(world: World, write: Delete | Release) -> None:
+def assert_namespace_may_be_deleted(world: World, write: Delete | Release) -> None:
     """A Namespace is deleted only with its SubNamespace, which has our finalizer, and only without children."""
     source = world.objects[write.key.source]
     assert source.deleting
     assert trees.FINALIZER in source.finalizers
     assert (source.ref.namespace, source.ref.name) == (write.live.labels[trees.PARENT], write.ref.name)
-    hanging = [ref for ref, obj in world.objects.items() if obj.labels.get(trees.PARENT) == write.ref.name]
-    cascading = world.registry["sync-to"].policy.needs_consent  # the two go together in these worlds
-    assert cascading or not [ref for ref in hanging if ref.kind == NAMESPACE]
+    children = [ref for ref, obj in world.objects.items() if obj.labels.get(trees.PARENT) == write.ref.name]
+    cascading = world.registry["sync-to"].policy.needs_consent  # these worlds set both or neither
+    assert cascading or not [ref for ref in children if ref.kind == NAMESPACE]
 
 
 def is_ours(world: World, key: Key, live: Object) -> bool:
@@ -130,12 +133,12 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
     owner = world.registry.owner(live, world)
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
     made = live.known_copy or is_recorded(world, key, live) or (owner is not None and is_recorded(world, owner, live))
-    if owner is None and is_given_away(world, key, live):
+    if owner is None and belongs_to_its_namespace(world, key, live):
         return False
     return made and not referred and not is_orphaned(world, live) and RELEASED not in live.annotations
 
 
-def is_given_away(world: World, key: Key, live: Object) -> bool:
+def belongs_to_its_namespace(world: World, key: Key, live: Object) -> bool:
     """For other vocabularies, a copy created once belongs to its namespace if the tree no longer wants it."""
     created = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
     claiming = {key.source_type, *(claim.source_type for claim in world.claimants(live.ref))}
@@ -180,6 +183,15 @@ def may_replace(world: World, key: Key, live: Object) -> bool:
     return earlier and source.annotations.get(PAUSED) != "true"
 
 
+def is_of_deleted_definition(world: World, live: Object) -> bool:
+    """True for a copy of a custom resource that is deleted with its definition: it stays as it is."""
+    holder = world.registry.owner(live, world)
+    if holder is None or holder.source.kind not in world.revoked:
+        return False
+    source = world.get(holder.source)
+    return (source is None or source.deleting) and is_recorded(world, holder, live)
+
+
 def is_kept(world: World, key: Key, live: Object) -> bool:
     """True for a copy of ours whose source does not prune and is of no later vocabulary."""
     holder = world.registry.owner(live, world)
@@ -202,8 +214,8 @@ def may_take(world: World, key: Key, copy: Copy, live: Object) -> bool:
     A source is never taken over, except by one further up its own tree with `overwrite`.
     """
     if world.registry.owner(live, world) is None and not all(
-        copy.template.adopt is Adopt.ANY and chained(world, chain_key, key)
-        for chain_key in world.registry.sources(live, world)
+        copy.template.adopt is Adopt.ANY and are_of_one_hierarchy(world, source_key, key)
+        for source_key in world.registry.sources(live, world)
     ):
         return False
     tools = any(key.startswith(GITOPS) for key in (*live.labels, *live.annotations))
@@ -216,40 +228,44 @@ def has_content_of(template: Template, live: Object) -> bool:
     return template.content in (live.content, live.content.without(*template.unmanaged))
 
 
-def chained(world: World, one: Key, other: Key) -> bool:
+def are_of_one_hierarchy(world: World, one: Key, other: Key) -> bool:
     hierarchy = world.registry[one.source_type].hierarchy
     return one.source_type == other.source_type and hierarchy is not None and hierarchy.parent is not None
 
 
-def assert_unwanted(world: World, write: Delete | Release) -> None:
-    live, copy = world.objects[write.ref], wanted(world, write)
+def assert_removal_is_lawful(world: World, write: Delete | Release) -> None:
+    live, copy = world.objects[write.ref], desired_copy(world, write)
     assert live is write.live
-    assert copy is None or not is_welcome(world, write, copy) or is_left_over(world, write), (
-        "deleted where it is wanted"
+    assert copy is None or not namespace_accepts(world, write, copy) or names_earlier_source(world, write), (
+        "deleted where it is desired"
     )
     assert world.registry[write.key.source_type].ownership.source_of(live, world) == write.key.source
-    assert is_proven(world, write), "the mark is not of our making"
+    assert is_proven(world, write), "managedFields do not attribute the mark to us"
     assert RELEASED not in live.annotations
     assert not live.deleting
-    assert_wished(world, write)
-    assert_in_turn(world, write)
-    assert isinstance(write, Release) == (ADOPTED in live.annotations), "what was adopted stays"
-    assert_nobody_needs(world, write)
+    assert_definition_exists(world, write)
+    assert_new_target_exists(world, write)
+    assert isinstance(write, Release) == (ADOPTED in live.annotations), (
+        "an adopted object is released, and never deleted"
+    )
+    assert_no_other_source_needs(world, write)
     if write.ref.kind == NAMESPACE:
-        assert_may_end(world, write)
+        assert_namespace_may_be_deleted(world, write)
 
 
-def assert_wished(world: World, write: Delete | Release) -> None:
+def assert_definition_exists(world: World, write: Delete | Release) -> None:
     """A source that is deleted with the definition of its kind deletes nothing."""
     source = world.get(write.key.source)
     assert (source is not None and not source.deleting) or write.key.source.kind not in world.revoked
 
 
-def assert_in_turn(world: World, write: Delete | Release) -> None:
+def assert_new_target_exists(world: World, write: Delete | Release) -> None:
     """The Secret at the former target of a FishySecret is deleted only once the new Secret exists."""
     source = world.get(write.key.source)
     if write.key.source_type != fishysecret.NAME or source is None or source.deleting:
         return
+    if not namespace_accepts(world, write, Copy(write.ref, Template(UNAVAILABLE), by_name=True)):
+        return  # a namespace that withdraws its consent does not wait
     (copy,) = world.registry[write.key.source_type].desired(write.key.source, world).copies
     live, template = world.objects.get(copy.ref), copy.template
     assert copy.ref == write.ref or (live is not None and isinstance(template.content, Content))
@@ -260,7 +276,7 @@ def assert_in_turn(world: World, write: Delete | Release) -> None:
         assert template.labels.items() <= live.labels.items()
 
 
-def is_left_over(world: World, write: Delete | Release) -> bool:
+def names_earlier_source(world: World, write: Delete | Release) -> bool:
     """True if an owner reference names an earlier source of the same name."""
     source = world.get(write.key.source)
     owned = owns_by_reference(world.registry[write.key.source_type])
@@ -270,7 +286,7 @@ def is_left_over(world: World, write: Delete | Release) -> bool:
 def is_proven(world: World, write: Delete | Release) -> bool:
     """True if managedFields prove our mark and the garbage collector is not about to delete the copy.
 
-    The parent label of a Namespace counts for any field manager: see `assert_may_end`.
+    The parent label of a Namespace counts for any field manager: see `assert_namespace_may_be_deleted`.
     """
     if write.ref.kind == NAMESPACE:
         return True
@@ -279,14 +295,14 @@ def is_proven(world: World, write: Delete | Release) -> bool:
     return not going and is_recorded(world, write.key, write.live)
 
 
-def assert_nobody_needs(world: World, write: Delete | Release) -> None:
+def assert_no_other_source_needs(world: World, write: Delete | Release) -> None:
     """No copy in sync of another source is deleted."""
-    for key in world.asking():
+    for key in world.source_keys():
         source_type = world.registry[key.source_type]
         if key != write.key and source_type.ownership.source_of(write.live, world) == key.source:
             copies = [copy for copy in source_type.desired(key.source, world).copies if copy.ref == write.ref]
             assert not any(copy.template.content == write.live.content for copy in copies), (
-                f"the last good copy of {key} goes by {write.key}"
+                f"{write.key} deletes a copy in sync of {key}"
             )
 
 
@@ -295,11 +311,13 @@ def proof(live: Object, mark: str, managers: frozenset[str]) -> bool:
     return any(managed_key in live.managed_keys for managed_key in proofs)
 
 
-def assert_laid(world: World, write: Apply) -> None:
+def assert_overlay_is_lawful(world: World, write: Apply) -> None:
     live = world.objects[write.ref]
     assert live is write.live
     assert not live.deleting
     relations = {key: live.labels.get(key) for key in trees.ROLES}
     after = {**live.labels, **write.overlay.labels}
-    assert {key: after.get(key) for key in trees.ROLES} == relations, "nobody is moved by an overlay"
+    assert {key: after.get(key) for key in trees.ROLES} == relations, (
+        "an overlay must not move a namespace within its tree"
+    )
     assert not any(key.startswith("samara.dev/") for key in (*write.overlay.labels, *write.overlay.annotations))

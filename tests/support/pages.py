@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-PAGES = tuple(sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md"))))
+CHART_PAGE = ROOT / "deploy" / "chart" / "README.md"
+PAGES = tuple(sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md"), CHART_PAGE)))
 SETTINGS = tuple(sorted(EXAMPLES.rglob("settings.yaml")))
 MANIFESTS = tuple(path for path in sorted(EXAMPLES.rglob("*.yaml")) if path not in SETTINGS)
 
@@ -21,7 +22,7 @@ class Fence(NamedTuple):
     language: str
     text: str
     not_run: str
-    """Why no test runs it, as the paragraph before it says; empty: a test does."""
+    """Why no test runs the block, from the paragraph before it. Empty if a test runs it."""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -32,7 +33,7 @@ class Fence(NamedTuple):
 
     @property
     def is_for_the_server(self) -> bool:
-        """A file that an API server reads when it starts, and nobody applies."""
+        """True for a configuration file of the API server, which cannot be applied."""
         return self.is_manifest and "apiVersion: apiserver.config.k8s.io/" in self.text
 
 

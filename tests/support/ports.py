@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 FIRST = 10_000
-EACH = 1_000
+SIZE = 1_000
 BLOCKS = 22
 _numbers = itertools.count()
 
@@ -24,29 +24,29 @@ _numbers = itertools.count()
 def free_port() -> int:
     """A free port, a different one each time."""
     own, _ = _own_block()
-    return next(port for port in (own[next(_numbers) % EACH] for _ in own) if _is_free(port))
+    return next(port for port in (own[next(_numbers) % SIZE] for _ in own) if _is_free(port))
 
 
 @cache
 def _own_block() -> tuple[range, IO[str]]:
     """The ports of this process and the lock that reserves them until it ends."""
-    return claimed(Path(tempfile.gettempdir()))
+    return reserved(Path(tempfile.gettempdir()))
 
 
-def claimed(folder: Path) -> tuple[range, IO[str]]:
+def reserved(folder: Path) -> tuple[range, IO[str]]:
     """A free block of ports and its lock. The system releases the lock when the process ends."""
     for block in range(BLOCKS):
         try:
             lock = (folder / f"samara-test-ports-{block}.lock").open("a")
-        except PermissionError:  # another user's
+        except PermissionError:  # the lock of another user
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
             continue
-        return range(FIRST + block * EACH, FIRST + (block + 1) * EACH), lock
-    raise RuntimeError(f"{BLOCKS} processes that run tests have all ports between them: end some of them")
+        return range(FIRST + block * SIZE, FIRST + (block + 1) * SIZE), lock
+    raise RuntimeError(f"{BLOCKS} processes that run tests have reserved all ports: end some of them")
 
 
 def _is_free(port: int) -> bool:

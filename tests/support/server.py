@@ -42,8 +42,8 @@ def _is_current(world: World, planned: Object) -> bool:
 
 def _may_create(world: World, ref: Ref) -> bool:
     namespace = world.objects.get(namespace_ref(ref.namespace))
-    is_lost = ref.kind.namespaced and (namespace is None or namespace.deleting)
-    return ref not in world.objects and not is_lost
+    has_no_namespace = ref.kind.namespaced and (namespace is None or namespace.deleting)
+    return ref not in world.objects and not has_no_namespace
 
 
 def _is_invalid(write: Update) -> bool:
@@ -59,12 +59,12 @@ def _is_invalid(write: Update) -> bool:
 
 
 def _admitted(world: World, kind: Kind, copy: Copy) -> Copy:
-    """The copy as admission changes it. The answer to the write shows that, and the world remembers it as right."""
+    """The copy as admission changes it. The world records this content as the stored form of what was sent."""
     template: Template = copy.template
     sent = template.content
     assert isinstance(sent, Content)
     data = sent.get("data")
-    if not world.meddled or data is None or data.raw is None or world.meddled.encode() not in data.raw:
+    if not world.mutated or data is None or data.raw is None or world.mutated.encode() not in data.raw:
         return copy
     changed = a_field("data", {**json.loads(data.raw), "injected": "by admission"})
     stored = Content(tuple(changed if field == data else field for field in sent.fields))

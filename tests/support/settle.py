@@ -1,4 +1,4 @@
-"""The shell of the tests: plans keys and performs the writes until nothing is left to write."""
+"""Plans keys and performs their writes in a `World`, until nothing is left to write or along the events of a change."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ROUNDS = 40
 RULES = ClusterPolicy()
 
 
-def as_they_come(keys: list[Key]) -> list[Key]:
+def in_given_order(keys: list[Key]) -> list[Key]:
     return keys
 
 
 def every_key(world: World) -> list[Key]:
     """Every source, and every source that a mark names, present or not."""
     owners = [owner for obj in world.held() if (owner := world.registry.owner(obj, world)) is not None]
-    return list(dict.fromkeys((*world.asking(), *owners)))
+    return list(dict.fromkeys((*world.source_keys(), *owners)))
 
 
 def plan_of(key: Key, world: World, rules: ClusterPolicy) -> Plan:
     """Plans a key with all reads that it needs: addresses, paths and definitions; adds the status write."""
     planned = plan(key, world, world.registry, rules)
-    while planned.read_first or planned.reads:
-        world.look(look.ref for look in planned.read_first)
-        world.read(planned.reads)
+    while planned.read_first or planned.queries:
+        world.fetch(read.ref for read in planned.read_first)
+        world.read(planned.queries)
         planned = plan(key, world, world.registry, rules)
     return planned
 
@@ -67,14 +67,17 @@ def is_silent(world: World, rules: ClusterPolicy) -> bool:
 def settle(
     world: World,
     rules: ClusterPolicy = RULES,
-    order: Order = as_they_come,
+    order: Order = in_given_order,
     fates: Iterable[Fate] = (),
     check: Check = lambda world, write: None,
 ) -> list[Write]:
-    """Plans every key until none has a write. Each write is done, dropped on the way, or done but not seen yet."""
+    """Plans every key until none has a write, and returns all writes.
+
+    A write is performed, dropped, or performed without the cache seeing the result, as `fates` says.
+    """
     fate, sent = iter(fates), list[Write]()
     for _ in range(ROUNDS):
-        cache, before = world.seen(), (len(sent), len(world.looked), len(world.values))
+        cache, before = world.snapshot(), (len(sent), len(world.fetched), len(world.values))
         for key in order(every_key(cache)):
             for write in writes_of(key, cache, rules):
                 sent.append(write)
@@ -84,34 +87,36 @@ def settle(
                     perform(world, write)
                 if outcome == "done":
                     cache.catch_up(world)
-        if (len(sent), len(world.looked), len(world.values)) == before:
-            return sent  # what was read in this round may have changed the plan of a key before
+        if (len(sent), len(world.fetched), len(world.values)) == before:
+            return sent  # nothing was read either, which could have changed the plan of an earlier key
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 
 
-def follow(world: World, rules: ClusterPolicy, deed: Callable[[World], object]) -> None:
-    """Plans only the keys that events lead to, from this deed on."""
-    queue = dict.fromkeys(_woken(world, deed))
+def follow(world: World, rules: ClusterPolicy, change: Callable[[World], object]) -> None:
+    """Makes a change and plans the keys that its events lead to, then those of the events of the writes, and so on."""
+    queue = dict.fromkeys(_keys_to_plan(world, change))
     for _ in range(ROUNDS * 10):
         if not queue:
             return
         key = next(iter(queue))
         del queue[key]
         for write in writes_of(key, world, rules):
-            queue.update(dict.fromkeys(_woken(world, partial(perform, write=write))))
+            queue.update(dict.fromkeys(_keys_to_plan(world, partial(perform, write=write))))
     raise AssertionError("the events never end")
 
 
-def _woken(world: World, deed: Callable[[World], object]) -> list[Key]:
-    """The keys that a deed's events lead to: those of the object before and after, and the rivals of a source."""
-    before = world.seen()
-    deed(world)
+def _keys_to_plan(world: World, change: Callable[[World], object]) -> list[Key]:
+    """The keys that a change's events lead to: those of the object before and after, and the rivals of a source."""
+    before = world.snapshot()
+    change(world)
     refs = [ref for ref in {**before.objects, **world.objects} if before.objects.get(ref) is not world.objects.get(ref)]
     rivals = [key for ref in refs for state in (before, world) for key in _rivals(state, ref)]
-    seen = [state.objects[ref] for ref in refs for state in (before, world) if ref in state.objects]
-    return [*rivals, *(key for obj in seen for key in world.registry.keys_to_reconcile(obj, world))]
+    changed = [state.objects[ref] for ref in refs for state in (before, world) if ref in state.objects]
+    return [*rivals, *(key for obj in changed for key in world.registry.keys_to_reconcile(obj, world))]
 
 
 def _rivals(world: World, ref: Ref) -> list[Key]:
-    claims = [world.registry[key.source_type].addresses(ref, world) for key in world.asking() if key.source == ref]
-    return [key for claim in claims if claim is not None for key in world.meeting(claim) if key.source != ref]
+    claims = [world.registry[key.source_type].addresses(ref, world) for key in world.source_keys() if key.source == ref]
+    return [
+        key for claim in claims if claim is not None for key in world.sources_overlapping(claim) if key.source != ref
+    ]

@@ -185,9 +185,9 @@ def _branch(draw: st.DrawFn, world: World, ref: Ref) -> None:
 @st.composite
 def mixed(draw: st.DrawFn) -> World:
     """A cluster in use: sources, copies in sync and drifted, and foreign objects."""
-    world = World(draw(st.sampled_from(list(registries().values()))), meddled=draw(st.sampled_from(("", CANARY))))
+    world = World(draw(st.sampled_from(list(registries().values()))), mutated=draw(st.sampled_from(("", CANARY))))
     for name in ("p", "q"):
-        world.outside[name] = draw(st.one_of(st.none(), contents()))
+        world.outside[path(name)] = draw(st.one_of(st.none(), contents()))
         world.outside[path(f"/{name}")] = draw(st.sampled_from(READINGS))
     _namespaces(draw, world)
     for namespace in draw(st.sampled_from(((), ("a",), ("a", "b"), ("b", "c")))):
@@ -473,7 +473,7 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
 
 
 def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
-    mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "looked")))
+    mishap = draw(st.sampled_from(("", "", "", "owner", "stripped", "deleting", "pasted", "fetched")))
     if mishap == "owner":
         world.edit(ref, owner_references=world.objects[ref].owner_references or (SOMEBODY,))
     elif mishap == "stripped":
@@ -482,8 +482,8 @@ def _mishaps(draw: st.DrawFn, world: World, ref: Ref) -> None:
         world.edit(ref, finalizers=("somebody/else",), deleting=True)
     elif mishap == "pasted":
         world.paste(ref, ref.namespace)
-    elif mishap == "looked":
-        world.look([ref])
+    elif mishap == "fetched":
+        world.fetch([ref])
 
 
 def _bystanders(draw: st.DrawFn, world: World) -> None:
@@ -508,11 +508,11 @@ def fates() -> st.SearchStrategy[list[Fate]]:
     return st.lists(st.sampled_from(every), max_size=12)
 
 
-class Deed:
+class UserAction:
     """A random action of a user on a world."""
 
     def __init__(self, draw: st.DrawFn) -> None:
-        self.what = draw(st.sampled_from(sorted(_DEEDS)))
+        self.what = draw(st.sampled_from(sorted(_ACTIONS)))
         self.pick = draw(st.integers(0, 99))
         self.value = {kind: draw(contents(kind)) for kind in (SECRET, CONFIG_MAP)}
         self.choice = draw(st.sampled_from(LISTS))
@@ -524,7 +524,7 @@ class Deed:
 
     def __call__(self, world: World) -> None:
         there: list[Object] = sorted(world.objects.values(), key=lambda obj: (obj.ref.kind.name, obj.ref.path))
-        _DEEDS[self.what](self, world, there[self.pick % len(there)])
+        _ACTIONS[self.what](self, world, there[self.pick % len(there)])
 
     def __repr__(self) -> str:
         choices = f"{self.choice!r} {self.ask} {self.mode} {self.related}"
@@ -594,15 +594,15 @@ class Deed:
         world.edit(obj.ref, annotations={**obj.annotations, **ask})
 
 
-_DEEDS = {
-    deed.__name__: deed
-    for deed in (
-        *(Deed.delete, Deed.strip, Deed.edit, Deed.note, Deed.terminate),
-        *(Deed.consent, Deed.namespace, Deed.paste, Deed.request, Deed.hang, Deed.propagate, Deed.sub),
+_ACTIONS = {
+    name: getattr(UserAction, name)
+    for name in (
+        *("delete", "strip", "edit", "note", "terminate", "consent", "namespace", "paste", "request"),
+        *("hang", "propagate", "sub"),
     )
 }
 
 
 @st.composite
-def deeds(draw: st.DrawFn) -> Callable[[World], None]:
-    return Deed(draw)
+def user_actions(draw: st.DrawFn) -> Callable[[World], None]:
+    return UserAction(draw)

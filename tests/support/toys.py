@@ -24,6 +24,7 @@ from samara.core.model import (
 )
 from samara.core.names import parse_csv_names, to_label_value
 from samara.core.ownership import ByMark
+from samara.core.queries import SecretPath
 from samara.core.registry import Registry
 from samara.core.source_type import (
     Addresses,
@@ -40,7 +41,7 @@ from samara.core.view import View
 from samara.core.vocabulary import Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
-from samara.vocabularies import VOCABULARIES, secret_copy
+from samara.vocabularies import VOCABULARIES, resource_distribution, secret_copy, sync_to
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
 from samara.vocabularies.fishysecret import Options, PathRule
@@ -120,7 +121,7 @@ def fetch() -> SourceType:
         live = view.get(source)
         if live is None or live.deleting:  # the copies of a Fetch are deleted only while its finalizer is there
             return Desired(prune=live is not None, finalizer=GUARD)
-        path, names = live.annotations[PATH], view.namespaces(parse_csv_names(live.annotations[INTO]))
+        path, names = SecretPath(live.annotations[PATH], 60.0), view.namespaces(parse_csv_names(live.annotations[INTO]))
         value = view.answer(path)
         template = Template(value if isinstance(value, Content) else UNAVAILABLE, {}, {FETCHED: source.namespace})
         copies = tuple(Copy(Ref(SECRET, name, source.name), template, by_name=True) for name in names)
@@ -170,8 +171,11 @@ CHAINS = Vocabulary(
     "chain", ToySettings, lambda own, context: (chain(context.copyable),), frozenset({CHAIN, CHAINED, LINK})
 )
 TEAMS = Vocabulary("inherit", ToySettings, lambda own, context: (inherit(),), frozenset())
-EVERY: tuple[Vocabulary[Any], ...] = (*VOCABULARIES[:2], FETCHES, *VOCABULARIES[2:-1], CHAINS, TEAMS, VOCABULARIES[-1])
-"""The toys stand between the real vocabularies, so that each of them comes before some and after others."""
+TOYS_AFTER = {resource_distribution.NAME: (FETCHES,), sync_to.NAME: (CHAINS, TEAMS)}
+"""By real vocabulary: the toys that stand behind it, so that each toy comes before some and after others."""
+EVERY: tuple[Vocabulary[Any], ...] = tuple(
+    vocabulary for real in VOCABULARIES for vocabulary in (real, *TOYS_AFTER.get(real.name, ()))
+)
 KINDS: Kinds = {**WELL_KNOWN, KindName("toys.dev", "v1", "Widget"): WIDGET}
 COPYABLE = copyable_metadata(Settings(), EVERY)
 WATCHES = [{"version": "v1", "kind": "Secret"}, {"version": "v1", "kind": "ConfigMap"}]
@@ -184,7 +188,7 @@ def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Re
 
 
 def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
-    """Accurate's objects alone, beside no other vocabulary."""
+    """The source type that propagates objects along trees, without the other two of Accurate."""
     alone = propagate.Propagation(
         accurate_config.Config(), kinds, lambda where, metadata: dict(metadata), Adopt.IDENTICAL, generated=generated
     )

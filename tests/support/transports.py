@@ -1,4 +1,4 @@
-"""Closes an event loop cleanly: TLS connections need further iterations to close."""
+"""Waits for the connections of a loop to close. TLS connections need some iterations of the loop for that."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 async def until_closed(seconds: float = 5.0) -> None:
-    """Waits until no transport of the loop is open: a dropped one causes a warning, which fails the test."""
+    """Waits until no transport of the loop is open. Garbage collection of an open one would cause a warning."""
     with suppress(TimeoutError):  # then the warning names the transport
         async with asyncio.timeout(seconds):
-            while _open():  # noqa: ASYNC110 - nobody tells of it
+            while _open():  # noqa: ASYNC110 - the loop has no event for it
                 await asyncio.sleep(0.002)
 
 

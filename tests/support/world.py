@@ -74,23 +74,27 @@ class World:
 
     registry: Registry
     objects: dict[Ref, Object] = field(default_factory=dict)
-    looked: set[Ref] = field(default_factory=set)
+    fetched: set[Ref] = field(default_factory=set)
+    """The addresses of unrelated objects that the cache holds because a plan asked for them."""
     unlisted: set[Kind] = field(default_factory=set)
+    """The kinds that the cache has not listed yet."""
     revoked: set[Kind] = field(default_factory=set)
-    """The kinds whose definitions are being deleted, or are gone."""
+    """The kinds whose definitions are being deleted or were deleted."""
     outside: dict[Query, object] = field(default_factory=dict)
+    """The state outside the cluster, such as the values of a secret manager."""
     values: dict[Query, object] = field(default_factory=dict)
+    """The answers that the cache holds."""
     version: int = 0
-    meddled: str = ""
+    mutated: str = ""
     """If not empty, admission changes copies that contain this text."""
     stored: dict[tuple[Kind, Content], Content] = field(default_factory=dict)
     """The stored form of content that was sent."""
-    _asking: list[Key] | None = None
+    _source_keys: list[Key] | None = None
 
-    # The view of a plan. The cache holds an unrelated object only after it was read.
+    # The view that a plan reads. The cache holds an unrelated object only after it was fetched.
 
     def _holds(self, obj: Object) -> bool:
-        if not obj.ref.kind.namespaced or obj.ref.kind in self.registry.always_cached or obj.ref in self.looked:
+        if not obj.ref.kind.namespaced or obj.ref.kind in self.registry.always_cached or obj.ref in self.fetched:
             return True
         return not self.registry.metadata_keys.isdisjoint((*obj.labels, *obj.annotations)) or self._is_owned(obj)
 
@@ -113,17 +117,22 @@ class World:
     def namespaces(self, listed: NamespaceNames | None = None) -> Iterable[str]:
         return listed.legal if listed is not None else [namespace.ref.name for namespace in self.objects_of(NAMESPACE)]
 
-    def asking(self) -> list[Key]:
-        """Every source, scanned once per change."""
-        if self._asking is None:
-            self._asking = [key for obj in self.held() for key in self.registry.sources(obj, self)]
-        return self._asking
+    def source_keys(self) -> list[Key]:
+        """Every source."""
+        possible = dict.fromkeys(key.source for key in self.possible_source_keys())
+        return [key for ref in possible for key in self.registry.sources(self.objects[ref], self)]
+
+    def possible_source_keys(self) -> list[Key]:
+        """Every object that may be a source, scanned once per change."""
+        if self._source_keys is None:
+            self._source_keys = [key for obj in self.held() for key in self.registry.possible_sources(obj, self)]
+        return self._source_keys
 
     def namespaces_with_label(self, label: str, value: str) -> list[Object]:
         return [namespace for namespace in self.objects_of(NAMESPACE) if namespace.labels.get(label) == value]
 
     def sources(self, source_type: str, namespace: str | None = None) -> list[Ref]:
-        refs = [key.source for key in self.asking() if key.source_type == source_type]
+        refs = [key.source for key in self.possible_source_keys() if key.source_type == source_type]
         return [ref for ref in refs if namespace in (None, ref.namespace)]
 
     def sources_targeting(self, source_type: str, namespace: str) -> list[Ref]:
@@ -147,7 +156,7 @@ class World:
             return ""
         near = {
             other: size_of(self.objects[other.source], len(list(self.registry[other.source_type].listed(obj) or ())))
-            for other in self.asking()
+            for other in self.source_keys()
             if other.source.namespace == key.source.namespace
             and self.registry[other.source_type].limits is not None
             and not (obj := self.objects[other.source]).deleting
@@ -155,32 +164,38 @@ class World:
         return excess(near, limits).get(key, "")
 
     def copies_of(self, key: Key) -> list[Object]:
-        near = [obj for obj in self.held() if key.namespace in (None, obj.ref.namespace)]
-        return [obj for obj in near if self.registry.owner(obj, self) == key.all_namespaces]
+        in_scope = [obj for obj in self.held() if key.namespace in (None, obj.ref.namespace)]
+        return [obj for obj in in_scope if self.registry.owner(obj, self) == key.all_namespaces]
 
     def claimants(self, ref: Ref) -> list[Key]:
         namespace = self.get(namespace_ref(ref.namespace))
         above = ("",) if namespace is None else ("", *self.registry.parents(namespace))
         claims = {Addresses(ref.kind, ref.name, below) for below in above}
         claims.add(Addresses(ref.kind, ref.name, within=ref.namespace))
-        return [key for key in self.asking() if self.registry[key.source_type].addresses(key.source, self) in claims]
+        return [
+            key
+            for key in self.possible_source_keys()
+            if self.registry[key.source_type].addresses(key.source, self) in claims
+        ]
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
 
     def is_claimed(self, ref: Ref) -> bool:
         """True if a source may write this kind and name in any namespace."""
-        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.asking())
+        claims = (self.registry[key.source_type].addresses(key.source, self) for key in self.possible_source_keys())
         return any(claim is not None and claim.target == (ref.kind, ref.name) for claim in claims)
 
-    def meeting(self, addresses: Addresses) -> list[Key]:
-        """The sources whose addresses may overlap with these: not those of another branch of a tree."""
-        others = ((key, self.registry[key.source_type].addresses(key.source, self)) for key in self.asking())
-        near = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
+    def sources_overlapping(self, addresses: Addresses) -> list[Key]:
+        """The sources whose addresses may overlap with these. Those of another branch of a tree do not."""
+        others = (
+            (key, self.registry[key.source_type].addresses(key.source, self)) for key in self.possible_source_keys()
+        )
+        same_target = [(key, claim) for key, claim in others if claim is not None and claim.target == addresses.target]
         return [
             key
-            for key, claim in near
-            if _may_meet(claim.below, addresses.below) and _may_meet(claim.within, addresses.within)
+            for key, claim in same_target
+            if _may_overlap(claim.below, addresses.below) and _may_overlap(claim.within, addresses.within)
         ]
 
     def has_synced(self, kind: Kind) -> bool:
@@ -213,9 +228,10 @@ class World:
             return self.outside.get(_known_by(read), NOT_FOUND)
         return self.outside[read] if read in self.outside else _answer(read)
 
-    def look(self, refs: Iterable[Ref]) -> None:
-        self.looked.update(refs)
-        self._asking = None
+    def fetch(self, refs: Iterable[Ref]) -> None:
+        """Puts these objects into the cache, as a single read does."""
+        self.fetched.update(refs)
+        self._source_keys = None
 
     # Changes by users, or `by` a field manager of ours. They update the managed fields.
 
@@ -236,7 +252,7 @@ class World:
         before = self.objects[ref]
         self.version += 1
         after = replace(before, resource_version=self.version, **changes)
-        changed = {ManagedKey(by, where, key) for (where, key), _ in _words(after) - _words(before)}
+        changed = {ManagedKey(by, where, key) for (where, key), _ in _metadata_of(after) - _metadata_of(before)}
         ours = _kept(before.managed_keys, before, after) | (changed if by else set())
         return self.store(replace(after, managed_keys=ours, applied_keys=_kept(before.applied_keys, before, after)))
 
@@ -258,11 +274,11 @@ class World:
     def strip(self, ref: Ref) -> Object:
         """Removes every mark."""
         marked, keys = self.objects[ref], self.registry.metadata_keys
-        left = [
+        labels, annotations = (
             {key: metadata[key] for key in metadata if key not in keys}
             for metadata in (marked.labels, marked.annotations)
-        ]
-        return self.edit(ref, labels=left[0], annotations=left[1])
+        )
+        return self.edit(ref, labels=labels, annotations=annotations)
 
     def namespace(self, name: str, labels: Words | None = None, annotations: Words | None = None) -> Object:
         return self.put(namespace_ref(name), labels=labels or {}, annotations=annotations or {})
@@ -271,7 +287,7 @@ class World:
         self.edit(namespace_ref(name), finalizers=("kubernetes",), deleting=True)
 
     def store(self, obj: Object) -> Object:
-        self._asking = None
+        self._source_keys = None
         if obj.deleting and not obj.finalizers:
             del self.objects[obj.ref]
             self._empty(namespace_ref(obj.ref.namespace))
@@ -288,14 +304,14 @@ class World:
         ):
             self.edit(ref, finalizers=tuple(finalizer for finalizer in namespace.finalizers if finalizer != EMPTYING))
 
-    # For tests.
+    # Snapshots and comparison.
 
-    def seen(self) -> World:
+    def snapshot(self) -> World:
         """A snapshot as a cache would see it now. It shares the reads."""
-        return replace(self, objects=dict(self.objects), _asking=None)
+        return replace(self, objects=dict(self.objects), _source_keys=None)
 
     def catch_up(self, world: World) -> None:
-        self.objects, self._asking = dict(world.objects), None
+        self.objects, self._source_keys = dict(world.objects), None
 
     def __repr__(self) -> str:
         return "\n".join(_line(obj) for obj in self.objects.values())
@@ -317,7 +333,7 @@ def _known_by(read: Query) -> Query:
     return path(read.path) if isinstance(read, SecretPath) else read
 
 
-def _may_meet(one: str, other: str) -> bool:
+def _may_overlap(one: str, other: str) -> bool:
     return not (one and other) or one == other
 
 
@@ -350,11 +366,11 @@ def _line(obj: Object) -> str:
     return f"{obj.ref} {dict(obj.labels)} {dict(obj.annotations)} {raw} {flags} ours={ours}"
 
 
-def _words(obj: Object) -> set[tuple[tuple[str, str], str]]:
+def _metadata_of(obj: Object) -> set[tuple[tuple[str, str], str]]:
     labels = {((LABELS, key), value) for key, value in obj.labels.items()}
     return labels | {((ANNOTATIONS, key), value) for key, value in obj.annotations.items()}
 
 
 def _kept(owned: frozenset[ManagedKey], before: Object, after: Object) -> frozenset[ManagedKey]:
-    same = {key for key, _ in _words(after) & _words(before)}
+    same = {key for key, _ in _metadata_of(after) & _metadata_of(before)}
     return frozenset(managed_key for managed_key in owned if (managed_key.where, managed_key.key) in same)

@@ -93,9 +93,9 @@ def faults(world: World) -> list[str]:
 
 
 def test_1_2_the_sample_gives_a_secret_of_type_opaque_with_a_key_per_item() -> None:
-    found = made(a_world())
-    assert found is not None
-    assert found.content == STORED
+    live = made(a_world())
+    assert live is not None
+    assert live.content == STORED
 
 
 def test_5_the_finalizer_is_the_first_write_and_comes_before_any_path_is_read() -> None:
@@ -169,9 +169,9 @@ def test_a_secret_that_was_deleted_during_an_outage_comes_back_from_the_last_goo
     for where, value in ((USER, b"app_user"), (PASSWORD, b"click me!")):
         holds(world, where, value, fault=DOWN)
     world.delete(TARGET)
-    found = made(world)
-    assert found is not None
-    assert found.content == STORED
+    live = made(world)
+    assert live is not None
+    assert live.content == STORED
     assert faults(world) == ["FetchError"]
 
 
@@ -185,9 +185,9 @@ def test_11_a_new_secret_is_not_created_from_last_good_values() -> None:
 
 
 def test_13_the_secret_carries_both_owner_labels_and_no_annotation() -> None:
-    found = made(a_world())
-    assert found is not None
-    assert (found.labels, found.annotations, found.owner_references) == (OWNED, {}, ())
+    live = made(a_world())
+    assert live is not None
+    assert (live.labels, live.annotations, live.owner_references) == (OWNED, {}, ())
 
 
 def test_14_22_equal_data_needs_no_write() -> None:
@@ -202,9 +202,9 @@ def test_15_18_a_changed_value_in_the_store_causes_one_update() -> None:
     settle(world, RULES)
     holds(world, PASSWORD, b"next")
     assert kinds(planned(world).writes) == [Update]
-    found = made(world)
-    assert found is not None
-    assert found.content == content(data={"DB_PASS": "bmV4dA==", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+    live = made(world)
+    assert live is not None
+    assert live.content == content(data={"DB_PASS": "bmV4dA==", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
 
 
 def test_19_a_deleted_secret_is_created_again() -> None:
@@ -252,9 +252,9 @@ def test_defect_1_the_conflict_ends_when_the_other_secret_is_deleted() -> None:
     world.put(TARGET, secret())
     settle(world, RULES)
     world.delete(TARGET)
-    found = made(world)
-    assert found is not None
-    assert found.content == STORED
+    live = made(world)
+    assert live is not None
+    assert live.content == STORED
 
 
 def test_defect_2_a_secret_that_is_not_ours_is_never_deleted() -> None:
@@ -305,7 +305,7 @@ def no_values(world: World) -> None:
 
 def a_foreign_secret_and_no_values(world: World) -> None:
     a_foreign_secret(world)
-    world.look([at("other", "moved")])
+    world.fetch([at("other", "moved")])
     no_values(world)
 
 
@@ -421,18 +421,18 @@ SECOND = Ref(FISHY_SECRET, "default", "second")
 def test_defect_5_of_two_fishysecrets_with_one_target_the_older_wins_and_the_other_deletes_nothing() -> None:
     world = a_world(created="2026-02")
     apply(world, SAMPLE, SECOND, created="2026-01")
-    found = made(world)
-    assert found is not None
-    assert found.labels[OWNER_NAME] == "second"
+    live = made(world)
+    assert live is not None
+    assert live.labels[OWNER_NAME] == "second"
     assert [target.reason for target in planned(world).blocked] == ["conflict"]
     world.delete(SOURCE)
     settle(world, RULES)
-    assert world.objects[TARGET] is found
+    assert world.objects[TARGET] is live
 
 
 def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_takes_it_over() -> None:
     world = a_world(created="2026-02")
-    found = made(world)
+    live = made(world)
     apply(world, spec("elsewhere"), SECOND, created="2026-01")
     settle(world, RULES)
     apply(world, SAMPLE, SECOND)
@@ -441,8 +441,8 @@ def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_tak
         Update
     ]  # the Secret is never deleted in between
     taken = world.objects[TARGET]
-    assert found is not None
-    assert (taken.uid, taken.labels[OWNER_NAME]) == (found.uid, "second")
+    assert live is not None
+    assert (taken.uid, taken.labels[OWNER_NAME]) == (live.uid, "second")
     (blocked,) = planned(world).blocked
     assert blocked.message == "fishysecret/FishySecret/default/second has this place"
 
@@ -452,9 +452,9 @@ def test_defect_5_when_the_older_is_deleted_the_other_takes_the_secret_over() ->
     apply(world, SAMPLE, SECOND, created="2026-01")
     settle(world, RULES)
     world.delete(SECOND)
-    found = made(world)
-    assert found is not None
-    assert found.labels == OWNED
+    live = made(world)
+    assert live is not None
+    assert live.labels == OWNED
 
 
 LONG = "a-fishysecret-with-a-name-that-is-longer-than-any-label-can-hold-" + "x" * 100
@@ -464,11 +464,11 @@ def test_defect_6_a_name_too_long_for_a_label_becomes_a_token_and_is_complete_in
     world = a_world()
     ref = Ref(FISHY_SECRET, "default", LONG)
     apply(world, spec("long"), ref)
-    found = made(world, at("target-namespace", "long"))
-    assert found is not None
-    assert len(found.labels[OWNER_NAME]) <= 63
-    assert found.annotations == {OWNER_NAME: LONG}
-    assert world.registry[NAME].ownership.source_of(found, world) == ref
+    live = made(world, at("target-namespace", "long"))
+    assert live is not None
+    assert len(live.labels[OWNER_NAME]) <= 63
+    assert live.annotations == {OWNER_NAME: LONG}
+    assert world.registry[NAME].ownership.source_of(live, world) == ref
     world.delete(ref)
     assert made(world, at("target-namespace", "long")) is None
 
@@ -565,10 +565,10 @@ def test_defect_7_removed_labels_are_restored() -> None:
     world = a_world()
     settle(world, RULES)
     world.strip(TARGET)
-    world.look([TARGET])
-    found = made(world)
-    assert found is not None
-    assert found.labels == OWNED
+    world.fetch([TARGET])
+    live = made(world)
+    assert live is not None
+    assert live.labels == OWNED
 
 
 def test_defect_7_a_changed_type_recreates_the_secret() -> None:
@@ -632,6 +632,24 @@ def test_defect_12_each_path_is_read_once_per_interval_of_the_fishysecret() -> N
     assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, 42.0), SecretPath(PASSWORD, 42.0))
 
 
+@pytest.mark.parametrize(
+    ("asked", "least", "default", "used"),
+    [
+        ("1s", 10.0, 300.0, 10.0),
+        ("11s", 10.0, 300.0, 11.0),
+        ("1s", 1.0, 300.0, 1.0),
+        ("1s", 10.0, 5.0, 5.0),  # the administrator's own interval is never too short
+        ("1h", 10.0, 5.0, 3600.0),
+    ],
+)
+def test_a_fishysecret_is_not_read_more_often_than_the_settings_allow(
+    asked: str, least: float, default: float, used: float
+) -> None:
+    terms = options(refresh_interval=default, min_refresh_interval=least)
+    world = a_world(spec(refreshInterval=asked), terms=terms)
+    assert world.registry[NAME].desired(SOURCE, world).reads == (SecretPath(USER, used), SecretPath(PASSWORD, used))
+
+
 def gone(world: World) -> None:
     world.delete(namespace_ref("target-namespace"))
 
@@ -676,9 +694,9 @@ def test_defect_17_an_optional_path_that_is_absent_for_an_interval_is_left_out()
     world = a_world(optional())
     settle(world, RULES)
     holds(world, PASSWORD, b"click me!", fault=NOT_FOUND.fault, not_found=True, absent_for=300.0)
-    found = made(world)
-    assert found is not None
-    assert found.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+    live = made(world)
+    assert live is not None
+    assert live.content == content(data={"DB_USER": "YXBwX3VzZXI="}, type="Opaque")
     assert faults(world) == []
 
 
@@ -750,9 +768,9 @@ def test_46_a_failing_read_is_reported_while_another_optional_path_may_be_absent
 def test_50_binary_values_are_copied_unchanged() -> None:
     world = a_world()
     holds(world, PASSWORD, b"\0\xff{{ evil }}")
-    found = made(world)
-    assert found is not None
-    assert found.content == content(data={"DB_PASS": "AP97eyBldmlsIH19", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
+    live = made(world)
+    assert live is not None
+    assert live.content == content(data={"DB_PASS": "AP97eyBldmlsIH19", "DB_USER": "YXBwX3VzZXI="}, type="Opaque")
 
 
 def test_50_values_too_large_for_one_secret_are_reported_and_nothing_is_written() -> None:

@@ -1,4 +1,4 @@
-"""Which paths a secret manager is asked for, and which never."""
+"""Which paths are legal, and so may be read from a secret manager."""
 
 import pytest
 from hypothesis import given

@@ -20,23 +20,23 @@ def spec(**changes: Any) -> Json:
     return {"target": TARGET, "data": [ITEM], **changes}
 
 
-def parsed(found: object) -> Spec:
-    return read(json.dumps(found).encode())
+def parsed(spec_json: object) -> Spec:
+    return read(json.dumps(spec_json).encode())
 
 
-def messages(found: object) -> list[str]:
-    return [fault.message for fault in parsed(found).faults]
+def messages(spec_json: object) -> list[str]:
+    return [fault.message for fault in parsed(spec_json).faults]
 
 
 def test_a_spec_is_read_into_values() -> None:
-    whole = spec(
+    complete = spec(
         target={**TARGET, "type": "kubernetes.io/tls"},
         data=[ITEM, {"secretPath": "a#b", "secretKeyName": "tls.crt", "optional": True}],
         refreshInterval="1h30m",
         suspend=True,
         server="as in an old sample",
     )
-    assert parsed(whole) == Spec(
+    assert parsed(complete) == Spec(
         Ref(SECRET, "team", "db"),
         "kubernetes.io/tls",
         (Item("/app/db", "KEY"), Item("a#b", "tls.crt", True)),
@@ -102,9 +102,9 @@ FAULTS: list[tuple[str, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "found"), FAULTS, ids=lambda value: value if isinstance(value, str) else "")
-def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value(where: str, found: Json) -> None:
-    (fault,) = parsed(found).faults
+@pytest.mark.parametrize(("where", "spec_json"), FAULTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value(where: str, spec_json: Json) -> None:
+    (fault,) = parsed(spec_json).faults
     assert fault.reason == "Invalid"
     assert fault.message.startswith(f"{where}: ")
     assert len(fault.message) < 300

@@ -77,7 +77,7 @@ def test_16_a_secret_in_sync_is_ready_and_synced() -> None:
     assert report(world)["lastSyncedTime"] == AT
 
 
-@pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError"])
+@pytest.mark.parametrize("reason", ["TokenError", "ConnectionError", "FetchError", "LimitExceeded"])
 def test_10_11_a_failing_store_is_reported_with_its_reason_and_message(reason: Any) -> None:
     world = a_world()
     holds(world, USER, None, fault=ReadError(reason, "what to do"))
@@ -296,7 +296,7 @@ def test_the_interval_is_that_of_the_fishysecret() -> None:
 
 
 def test_the_time_of_a_sync_is_written_every_five_seconds_at_most() -> None:
-    world = in_sync(refreshInterval="1s")
+    world = in_sync(options(min_refresh_interval=1.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:04Z")
     assert synced(world) == AT
@@ -305,7 +305,7 @@ def test_the_time_of_a_sync_is_written_every_five_seconds_at_most() -> None:
 
 
 def test_the_time_of_a_sync_is_written_more_often_if_the_settings_read_more_often() -> None:
-    world = in_sync(options(refresh_interval=2.0), refreshInterval="1s")
+    world = in_sync(options(refresh_interval=2.0, min_refresh_interval=1.0), refreshInterval="1s")
     stored(world, AT)
     read_at(world, "2026-11-15T10:00:01Z")
     assert synced(world) == AT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from gc import collect
 from typing import Any
@@ -15,6 +15,7 @@ from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
 from samara.core.copy_counts import CopyCounts, NotInSync
+from samara.core.metadata_keys import NAMED
 from samara.core.model import CONFIG_MAP, SECRET, Content, Key, Kind, Object, OwnerReference, Ref, namespace_ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import prepare, steps
@@ -37,8 +38,11 @@ STORED = content(data={"key": "b25l"}, type="Opaque")
 EVERYWHERE: Json = {"allNamespaces": True}
 
 
-def a_registry(kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE)) -> Registry:
-    distribution = resource_distribution.source_type(kinds, COPYABLE.as_written)
+def a_registry(
+    kinds: tuple[Kind, ...] = (SECRET, CONFIG_MAP, QUEUE),
+    is_protected: Callable[[str], bool] = lambda name: name.startswith("kube-"),
+) -> Registry:
+    distribution = resource_distribution.source_type(kinds, COPYABLE.as_written, is_protected=is_protected)
     last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
     return Registry((secret_copy.source_type(), distribution, last))
 
@@ -112,8 +116,8 @@ UNIONS: list[tuple[Json, set[str]]] = [
         {"b", "c"},
     ),
     *(
-        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, found)
-        for key, operator, values, found in (
+        ({"namespaceLabelSelector": {"matchExpressions": [{"key": key, "operator": operator, **values}]}}, selected)
+        for key, operator, values, selected in (
             ("team", "In", {"values": ["red", "green"]}, {"a", "c"}),
             ("team", "NotIn", {"values": ["red"]}, {"b"}),
             ("stage", "NotIn", {"values": ["test"]}, {"a", "b", "c"}),
@@ -191,13 +195,53 @@ def test_a_missing_or_terminating_namespace_is_waited_for() -> None:
     assert filled(world) == {"a", "zz"}
 
 
+@pytest.mark.parametrize("targets", [EVERYWHERE, {"includedNamespaces": listed("a")}], ids=["all", "list"])
+def test_a_protected_namespace_that_is_no_longer_listed_loses_its_copy(targets: Json) -> None:
+    world = a_world({**EVERYWHERE, "includedNamespaces": listed("kube-system")})
+    assert "kube-system" in filled(world)
+    distribute(world, targets)
+    assert "kube-system" not in filled(world)
+
+
+def test_a_namespace_that_becomes_protected_keeps_its_copy_until_it_was_listed_and_is_no_more() -> None:
+    world = a_world(EVERYWHERE)
+    protected, world.registry = world.registry, a_registry(is_protected=lambda name: False)
+    settle(world)
+    world.registry = protected
+    assert "kube-system" in filled(world)
+    assert NAMED not in copy(world, "kube-system").annotations
+    distribute(world, {**EVERYWHERE, "includedNamespaces": listed("kube-system")})
+    assert "kube-system" in filled(world)
+    distribute(world, EVERYWHERE)
+    assert "kube-system" not in filled(world)
+
+
+def test_a_forged_annotation_does_not_delete_the_copy_in_a_namespace_that_became_protected() -> None:
+    world = a_world(EVERYWHERE)
+    protected, world.registry = world.registry, a_registry(is_protected=lambda name: False)
+    settle(world)
+    world.registry = protected
+    live = copy(world, "kube-system")
+    world.edit(live.ref, annotations={**live.annotations, NAMED: "true"})
+    assert "kube-system" in filled(world)
+
+
+def test_a_copy_in_a_namespace_that_is_no_longer_protected_loses_the_annotation() -> None:
+    world = a_world({"includedNamespaces": listed("kube-system")})
+    settle(world, RULES)
+    assert copy(world, "kube-system").annotations[NAMED] == "true"
+    world.registry = a_registry(is_protected=lambda name: False)
+    settle(world)
+    assert NAMED not in copy(world, "kube-system").annotations
+
+
 def test_the_plans_of_single_namespaces_together_are_the_whole_plan() -> None:
     world = a_world(
         {"allNamespaces": True, "includedNamespaces": listed("kube-system"), "excludedNamespaces": listed("b")}
     )
-    whole = {write.ref for write in planned(world).writes}
+    complete = {write.ref for write in planned(world).writes}
     slices = {write.ref for name in "abc" for write in plan_of(KEY.in_namespace(name), world, RULES).writes}
-    assert slices | {at("kube-system", "db")} == whole
+    assert slices | {at("kube-system", "db")} == complete
     assert plan_of(KEY.in_namespace("kube-system"), world, RULES).writes
 
 
@@ -297,7 +341,7 @@ def test_removed_annotations_are_restored_while_the_owner_reference_is_there() -
     world = a_world()
     settle(world, RULES)
     world.strip(copy(world).ref)
-    world.look([copy(world).ref])
+    world.fetch([copy(world).ref])
     settle(world, RULES)
     assert copy(world).annotations[FROM] == "dist"
 
@@ -842,6 +886,6 @@ def test_a_spec_that_is_nested_too_deep_is_a_fault(levels: int, read: bool) -> N
     """The spec and the resource add two levels."""
     nested = b"[" * levels + b"]" * levels
     raw = b'{"resource":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"},"data":%s}}' % nested
-    found = specs.read(raw)
+    parsed = specs.read(raw)
     expected = [] if read else ["spec: a mapping, nested at most 200 deep, was expected"]
-    assert [fault.message for fault in found.faults] == expected
+    assert [fault.message for fault in parsed.faults] == expected

@@ -181,9 +181,9 @@ def the_trial(what: Json, kind: Any) -> DryRunCreate:
     world = World(a_registry())
     world.answer = lambda read: queries.append(read)  # type: ignore[method-assign,arg-type]
     answered(stored(what), None, world)
-    found = queries[-1]
-    assert found.kind == kind
-    return found
+    query = queries[-1]
+    assert query.kind == kind
+    return query
 
 
 @pytest.mark.parametrize("what", [SECRET_DB, a_queue()])

@@ -15,16 +15,31 @@ from tests.support.settle import plan_of, settle
 from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
 
+from samara.assembly import registry_of
 from samara.core.admission import Request
 from samara.core.desired import Adopt, Desired
 from samara.core.metadata_keys import ACCEPT, ADOPTED, RELEASED
-from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Content, Key, Kind, Object, Ref, namespace_ref
+from samara.core.model import (
+    CONFIG_MAP,
+    FIELD_MANAGER,
+    SECRET,
+    Content,
+    Key,
+    Kind,
+    KindName,
+    Object,
+    ObjectName,
+    Ref,
+    namespace_ref,
+)
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_type import disabled
 from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
+from samara.settings import CopiedMetadata, NeverCopied, Settings
 from samara.vocabularies import secret_copy, sync_to
+from samara.vocabularies.secret_copy import TARGETS
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names, parse, parse_for
 
 SOURCE = at("team", "db")
@@ -104,6 +119,38 @@ def test_rule_1_a_copy_with_the_annotation_is_no_source() -> None:
     world.edit(copy(world).ref, annotations={**copy(world).annotations, **to("b")})
     assert settle(world, RULES) == []
     assert world.sources("sync-to") == [SOURCE]
+
+
+PASTED = [{FROM: "b/db"}, {secret_copy.ORIGIN: "admin/db"}]
+
+
+@pytest.mark.parametrize("mark", PASTED, ids=["own mark", "mark of another vocabulary"])
+def test_rule_1_a_mark_pasted_onto_a_source_does_not_switch_it_off_and_is_reported(mark: dict[str, str]) -> None:
+    world = a_world(to("a"))
+    assert filled(world) == {"a"}
+    world.edit(SOURCE, annotations={**to("a"), **mark}, content=secret("two"))
+    settle(world, RULES)
+    assert copy(world).content == secret("two")
+    (fault,) = planned(world).faults
+    assert (fault.reason, "remove the marks" in fault.message) == ("Invalid", True)
+    world.edit(SOURCE, annotations=to("b"))
+    assert filled(world) == {"b"}
+    assert planned(world).faults == ()
+
+
+@pytest.mark.parametrize("mark", PASTED, ids=["own mark", "mark of another vocabulary"])
+def test_rule_1_an_object_whose_mark_names_a_source_that_wants_it_there_is_no_source(mark: dict[str, str]) -> None:
+    world = a_world({})
+    (value,) = mark.values()
+    namespace, _, name = value.partition("/")
+    requests = {secret_copy.TARGETS: "team"} if namespace == "admin" else to("team")
+    world.put(at(namespace, name), secret(), annotations=requests)
+    labels = {FROM: "b-db"} if FROM in mark else {secret_copy.FROM: "admin-db"}
+    world.edit(SOURCE, annotations={**to("a"), **mark}, labels=labels)
+    assert filled(world) == {namespace}
+    assert KEY not in world.source_keys()
+    world.edit(at(namespace, name), annotations={})
+    assert "a" in filled(world), "its mark is not proven, so it is a source as soon as nobody wants it there"
 
 
 def test_rule_1_a_copy_of_another_vocabulary_with_the_annotation_is_no_source() -> None:
@@ -256,12 +303,22 @@ def test_rule_3_a_label_removed_from_the_source_leaves_the_copies_and_foreign_la
     assert dict(copy(world).labels) == {"theirs": "x", FROM: "team-db"}
 
 
-def test_rule_3_under_strict_tenancy_no_labels_are_copied() -> None:
-    world = a_world(to("a"), a_registry(copy_labels=False))
-    world.edit(SOURCE, labels={"team": "red"}, annotations={**to("a"), "note": "n"})
+def test_rule_3_under_strict_tenancy_only_the_listed_labels_and_annotations_are_copied() -> None:
+    listed = CopiedMetadata(labels=("team", "velero.io/*"), annotations=("docs/*",))
+    for settings, labels, notes in (({}, {}, {}), ({"copied_metadata": listed}, {"team": "red"}, {"docs/url": "u"})):
+        world = strict_world({}, **settings)
+        words = {"team": "red", "power": "much", "velero.io/backup": "b"}
+        world.edit(SOURCE, labels=words, annotations={**to("a"), "note": "n", "docs/url": "u"})
+        settle(world, RULES)
+        assert dict(copy(world).labels) == {**labels, FROM: "team-db"}
+        assert dict(copy(world).annotations) == {**notes, FROM: "team/db"}
+
+
+def test_without_strict_tenancy_the_setting_of_copied_metadata_has_no_effect() -> None:
+    world = a_world(to("a"), registry_of(Settings(copied_metadata=CopiedMetadata(labels=("other",)))))
+    world.edit(SOURCE, labels={"team": "red"})
     settle(world, RULES)
-    assert dict(copy(world).labels) == {FROM: "team-db"}
-    assert dict(copy(world).annotations) == {"note": "n", FROM: "team/db"}
+    assert dict(copy(world).labels) == {"team": "red", FROM: "team-db"}
 
 
 def test_rule_3_a_name_too_long_for_a_label_gets_a_legal_token() -> None:
@@ -375,8 +432,7 @@ def test_rule_4_admission_covers_every_served_kind() -> None:
     assert admission.kinds == (CONFIG_MAP,)
 
 
-def test_rule_4_copies_and_kinds_that_are_not_served_are_not_validated() -> None:
-    assert admitted(annotated({SYNC_TO: "everywhere", FROM: "other/db"})) == ()
+def test_rule_4_kinds_that_are_not_served_are_not_validated() -> None:
     assert admitted(annotated({SYNC_TO: "everywhere"}, at("team", "x", SERVICE_ACCOUNT))) == ()
 
 
@@ -678,11 +734,11 @@ def test_a_kind_that_grants_access_is_never_copied_and_reported() -> None:
 
 def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() -> None:
     world = a_world(to("a", "zz", "Bad_Name"))
-    whole = desired_by(world)
+    complete = desired_by(world)
     for name in ("a", "b", "zz", "team"):
         part = world.registry["sync-to"].desired(SOURCE, NamespaceView(world, name))
-        assert part.copies == tuple(copy for copy in whole.copies if copy.ref.namespace == name)
-        assert (part.prune, part.faults) == (whole.prune, whole.faults)
+        assert part.copies == tuple(copy for copy in complete.copies if copy.ref.namespace == name)
+        assert (part.prune, part.faults) == (complete.prune, complete.faults)
 
 
 def test_the_names_of_a_list_keep_their_order() -> None:
@@ -704,3 +760,49 @@ def test_the_request_for_one_namespace_is_that_part_of_the_whole_request(listed:
 
     assert part.targets.selects(name, {}) == whole.targets.selects(name, {})
     assert part.faults == whole.faults
+
+
+# Objects that are the same in every namespace
+
+
+def test_the_settings_list_objects_that_are_never_sources_and_never_copies() -> None:
+    """A source with equal content would adopt them everywhere, and change them all when its own content changes."""
+    listed = NeverCopied(objects=(ObjectName(KindName("", "v1", "Secret"), "db"),))
+    settings = Settings(never_copied=listed)
+    world = a_world(EVERY, registry_of(settings))
+    world.put(at("a", "db"), secret())
+    assert settle(world, RULES) == []
+    (fault,) = planned(world).faults
+    assert (fault.reason, "never copied" in fault.message) == ("Refused", True)
+    root_ca = world.put(at("team", "kube-root-ca.crt", CONFIG_MAP), content(), annotations=EVERY)
+    assert [fault.reason for fault in planned(world, Key(NAME, root_ca.ref)).faults] == ["Refused"]
+
+
+# Strict tenancy
+
+
+def strict_world(annotations: dict[str, str], **settings: Any) -> World:
+    """A world under strict tenancy, in which the namespace `a` accepts the source."""
+    world = a_world(annotations, registry_of(Settings(tenancy="strict", **settings)))
+    world.edit(namespace_ref("a"), annotations={ACCEPT: "team"})
+    return world
+
+
+def test_under_strict_tenancy_an_identical_object_is_a_conflict_like_any_other() -> None:
+    """Otherwise the author of a source could find out what an object in another namespace holds."""
+    answers = []
+    for value in ("one", "other"):
+        world = strict_world(to("a"))
+        theirs = world.put(at("a", "db"), secret(value))
+        assert filled(world) == {"a"}
+        assert world.objects[theirs.ref] is theirs
+        answers.append([(blocked.reason, blocked.message) for blocked in planned(world).blocked])
+    assert answers[0] == answers[1] == [("conflict", "an object of this name is there that is not ours")]
+
+
+def test_under_strict_tenancy_vocabularies_of_administrators_adopt_identical_objects() -> None:
+    world = strict_world({})
+    world.put(at("admin", "ca"), secret(), annotations={TARGETS: "a"})
+    world.put(at("a", "ca"), secret())
+    settle(world, RULES)
+    assert world.objects[at("a", "ca")].annotations[ADOPTED] == "true"

@@ -15,12 +15,11 @@ import aiohttp
 import pytest
 from prometheus_client import disable_created_metrics
 from prometheus_client.parser import text_string_to_metric_families
-from tests.engine.parts import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.engine import EngineHarness
 from tests.support.ports import free_port
+from tests.support.samples import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.world import at, secret
 
-from samara import log
 from samara.core.copy_counts import CopyCounts
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.model import NAMESPACE, SECRET, Key
@@ -31,8 +30,9 @@ from samara.kube.errors import ConfigError
 from samara.kube.reflector import Reflector, ReflectorTimings
 from samara.vocabularies import secret_copy
 from samara.web.health import Health, Leader
+from samara.web.listener import split_address
 from samara.web.metrics import CopyMetrics, MetricsPage, ProcessMetrics, QueueMetrics, WatchMetrics
-from samara.web.server import answering, split_address
+from samara.web.server import serving
 
 EXPOSITION = Path(__file__).with_name("exposition.txt")
 SPECIFIED = {
@@ -106,7 +106,7 @@ class Stage:
             reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
-        return Health(self.reflectors, self.engine, self.leader, None, {}, frozenset())
+        return Health(self.reflectors, self.engine, self.leader, None, dict, frozenset())
 
     def metrics(self) -> MetricsPage:
         program = self.program
@@ -132,9 +132,9 @@ class Stage:
         return values
 
 
-def on_stage(deed: Callable[[Stage], Awaitable[None]]) -> None:
+def on_stage(scenario: Callable[[Stage], Awaitable[None]]) -> None:
     async def run() -> None:
-        await deed(Stage())
+        await scenario(Stage())
 
     asyncio.run(run())
 
@@ -143,7 +143,7 @@ async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
-        answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
+        serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
         aiohttp.ClientSession() as session,
         asyncio.timeout(8),
     ):
@@ -159,7 +159,7 @@ async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, str, str]
 
 
 def test_a_healthy_process_is_live_ready_and_synced() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert all(type_.startswith("application/json") for _, type_, _ in answers)
@@ -170,65 +170,65 @@ def test_a_healthy_process_is_live_ready_and_synced() -> None:
             {"ok": True, "waiting": {}, "synced": True},
         ]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_watch_without_progress_is_named() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].last_heard -= 21.0
         ((status, _, text), (ready, _, _)) = await responses(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
         stage.reflectors[1].last_heard -= 21.0
         assert stage.health().live()[1]["faults"] == ["the watch of v1/Secret has been quiet for 21 s"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].last_heard -= 19.0
         assert stage.health().live() == (True, {"ok": True, "faults": []})
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_stalled_lease_is_named() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.leader = Stalled("the lease has been out of reach for 31 s")
         assert stage.health().live()[1]["faults"] == ["the lease has been out of reach for 31 s"]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_refused_lease_is_named_and_does_not_make_a_standby_unready() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.leader = Stalled(why="forbidden")
         assert stage.health().live()[0]
         assert stage.health().ready() == (True, {"ok": True, "waiting": {"lease": "forbidden"}})
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_process_is_not_ready_before_every_kind_is_listed() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
         answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 503, 503]
         assert json.loads(answers[1][2]) == {"ok": False, "waiting": {"v1/Secret": "not listed yet"}}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
         stage.program.cache.set_served(SECRET, False)
         stage.reflectors[1].last_heard -= 1000.0
@@ -236,34 +236,34 @@ def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> 
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_sync_depends_on_the_queue_and_readiness_does_not() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.engine.synced = False
         (ready, _, _), (synced, _, text) = await responses(stage, "/readyz", "/syncz")
         assert (ready, synced) == (200, 503)
         assert json.loads(text) == {"ok": False, "waiting": {}, "synced": False}
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_metric_of_sync_agrees_with_syncz() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         assert stage.samples()[("samara_synced",)] == 1
         stage.reflectors[1].not_ready_reason = "not listed yet"
         assert not stage.health().synced()[0]
         assert stage.samples()[("samara_synced",)] == 0
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_other_paths_are_not_found() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         assert [status for status, _, _ in await responses(stage, "/", "/debug")] == [404, 404]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 # metrics
@@ -296,7 +296,7 @@ def full(stage: Stage) -> None:
 
 
 def test_every_figure_is_shown() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         full(stage)
         samples = stage.samples()
         expected: dict[tuple[str, ...], float] = {
@@ -329,11 +329,11 @@ def test_every_figure_is_shown() -> None:
         }
         assert {key: samples.get(key) for key in expected} == expected
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.program.outbox.put(create("a"), urgent=False)
         stage.clock.now += 3.0
         stage.program.queue.add(a_key())
@@ -342,19 +342,19 @@ def test_the_oldest_work_may_wait_for_a_plan_or_for_its_write() -> None:
         stage.program.outbox.take()
         assert stage.samples()["samara_oldest_pending_seconds",] == 4
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_metric_names_a_kind_that_the_server_does_not_know() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.unserved = ("toys.dev/v1/Widget",)
         assert stage.samples()["samara_kind_waiting", "toys.dev/v1/Widget"] == 1
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_names_and_labels_are_those_of_the_specification() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         full(stage)
         text = stage.metrics().text().decode()
         families = list(text_string_to_metric_families(text))
@@ -371,23 +371,23 @@ def test_names_and_labels_are_those_of_the_specification() -> None:
             f"{name}_total" for name in counters
         }
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_exposition_is_the_one_that_dashboards_were_made_for() -> None:
     """Every line without its value: names, help, types, labels and buckets."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         full(stage)
         lines = stage.metrics().text().decode().splitlines()
         shown = sorted(line if line.startswith("#") else line.rpartition(" ")[0] for line in lines)
         assert shown == EXPOSITION.read_text().splitlines()
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_no_label_grows_with_the_cluster() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         full(stage)
         before = set(stage.samples())
         for number in range(50):
@@ -397,13 +397,13 @@ def test_no_label_grows_with_the_cluster() -> None:
             stage.program.holds.check(key, deletes(numbered(0, 8), key), 10, 10)
         assert set(stage.samples()) == before
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_source_types_of_one_vocabulary_are_one_series() -> None:
     """Two samples with the same labels would make Prometheus refuse all of them."""
 
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         one = secret_copy.source_type()
         two = (replace(one, name="both:tree"), replace(one, name="both:sub"))
         stage.registry = Registry(two)
@@ -413,16 +413,16 @@ def test_the_source_types_of_one_vocabulary_are_one_series() -> None:
         assert samples["samara_sources", "both"] == 2
         assert samples["samara_orphans", "both"] == 4
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_metrics_are_served_as_prometheus_reads_them() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         ((status, type_, text),) = await responses(stage, "/metrics")
         assert (status, type_) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert re.search(r"^# TYPE samara_copies gauge$", text, re.MULTILINE)
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 # the address
@@ -448,60 +448,60 @@ def test_an_invalid_address_is_refused_by_name(address: str) -> None:
 
 
 def test_the_error_names_an_address_in_use() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
             port = other.getsockname()[1]
             with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--http-address"):
-                async with answering(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
+                async with serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()):
                     pytest.fail("two listen on one port")
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
-def test_for_port_0_the_log_names_the_chosen_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses: list[str] = []
-    monkeypatch.setattr(log, "info", lambda event, address: addresses.append(address))
+def test_for_port_0_the_log_names_the_chosen_port(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "samara")
 
-    async def deed(stage: Stage) -> None:
-        async with answering("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
-            assert (await _get(session, f"http://{addresses[0]}/healthz"))[0] == 200
+    async def scenario(stage: Stage) -> None:
+        async with serving("127.0.0.1:0", stage.health(), stage.metrics()), aiohttp.ClientSession() as session:
+            (address,) = [getattr(record, "fields", {})["address"] for record in caplog.records]
+            assert (await _get(session, f"http://{address}/healthz"))[0] == 200
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_no_answer_holds_a_value() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         full(stage)
         stage.program.cache.put(a_copy("b", content=secret("canary-81f2")))
         answers = await responses(stage, "/healthz", "/readyz", "/syncz", "/metrics")
         assert not [text for _, _, text in answers if "canary" in text]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_the_process_is_not_ready_while_the_webhook_server_does_not_answer() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         health = replace(stage.health(), webhooks=SimpleNamespace(not_ready_reason="not listening yet"))
         assert health.ready() == (False, {"ok": False, "waiting": {"webhook": "not listening yet"}})
         assert not health.synced()[0]
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_readiness_does_not_wait_for_a_kind_behind_our_own_conversion() -> None:
-    async def deed(stage: Stage) -> None:
+    async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
         health = replace(stage.health(), converted=frozenset({SECRET}))
         assert health.ready() == (True, {"ok": True, "waiting": {"v1/Secret": "not listed yet"}})
 
-    on_stage(deed)
+    on_stage(scenario)
 
 
 def test_a_waiting_vocabulary_is_named_and_does_not_prevent_readiness() -> None:
-    async def deed(stage: Stage) -> None:
-        health = replace(stage.health(), unserved={"resource-distribution": "original running"})
+    async def scenario(stage: Stage) -> None:
+        health = replace(stage.health(), unserved=lambda: {"resource-distribution": "original running"})
         assert health.ready() == (True, {"ok": True, "waiting": {"resource-distribution": "original running"}})
 
-    on_stage(deed)
+    on_stage(scenario)

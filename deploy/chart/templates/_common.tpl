@@ -1,10 +1,41 @@
-{{- define "samara.labels" -}}
+{{/* The program and its commands find an installation by this label, so no value changes it. */}}
+{{- define "samara.selector" -}}
 app.kubernetes.io/name: samara
 {{- end -}}
 
 {{- define "samara.podLabels" -}}
-app.kubernetes.io/name: samara
+{{ include "samara.selector" . }}
 app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "samara.labels" -}}
+{{ include "samara.selector" . }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* An object of a generated file with these labels, as YAML. Takes a list of root and object. */}}
+{{- define "samara.labelled" -}}
+{{- $labels := include "samara.labels" (first .) | fromYaml -}}
+{{- $metadata := (last .).metadata -}}
+{{- set (last .) "metadata" (set $metadata "labels" (merge $labels $metadata.labels)) | toYaml -}}
+{{- end -}}
+
+{{/*
+The name of the objects. Those that the program finds or writes by name have fixed names: the Service and the
+configurations of the webhook, its Secret, the Lease and the ConfigMap with held deletions.
+*/}}
+{{- define "samara.fullname" -}}
+{{- $name := "samara" -}}
+{{- if .Values.fullnameOverride -}}
+{{- $name = .Values.fullnameOverride -}}
+{{- else if .Values.nameOverride -}}
+{{- $name = .Values.nameOverride -}}
+{{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- end -}}
+{{- $name | trunc 53 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* The settings as the operator reads them. */}}

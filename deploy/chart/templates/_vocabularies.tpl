@@ -1,6 +1,6 @@
 {{/*
 The vocabularies that the settings name, or those that are served by default, as JSON. Each has its settings in `own`.
-Everything else about it is in files/vocabularies.yaml, which `make chart` generates from the program.
+Everything else about a vocabulary is in files/vocabularies.yaml, which `make chart` generates from the program.
 */}}
 {{- define "samara.vocabularies" -}}
 {{- $given := .Values.settings.vocabularies | default dict -}}
@@ -14,9 +14,16 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- toJson $served -}}
 {{- end -}}
 
-{{/* The kinds that the settings of a vocabulary list, as JSON, with their plurals as `samara rbac` guesses them. */}}
+{{/* The audience of the pods' token for logins. Empty if no vocabulary needs a secret manager. */}}
+{{- define "samara.tokenAudience" -}}
+{{- range include "samara.vocabularies" . | fromJsonArray -}}
+{{- if .tokenAudience -}}{{- .own.tokenAudience | default .tokenAudience -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The kinds that the settings of a vocabulary list, as JSON, with the plurals that `samara rbac` guesses as well. */}}
 {{- define "samara.kinds" -}}
-{{- $found := list -}}
+{{- $kinds := list -}}
 {{- with .kinds -}}
 {{- range get $.own .key | default .default -}}
 {{- $kind := . -}}
@@ -33,17 +40,17 @@ Everything else about it is in files/vocabularies.yaml, which `make chart` gener
 {{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that give rights, that keep the cluster's books or that ask for copies are never copied" $.name $.kinds.key $found) -}}
 {{- end -}}
 {{- end -}}
-{{- $low := lower $kind.kind -}}
-{{- $plural := printf "%ss" $low -}}
-{{- if regexMatch "(^|[^aeiou])y$" $low -}}
-{{- $plural = printf "%sies" (trimSuffix "y" $low) -}}
-{{- else if regexMatch "(s|x|ch|sh)$" $low -}}
-{{- $plural = printf "%ses" $low -}}
+{{- $singular := lower $kind.kind -}}
+{{- $plural := printf "%ss" $singular -}}
+{{- if regexMatch "(^|[^aeiou])y$" $singular -}}
+{{- $plural = printf "%sies" (trimSuffix "y" $singular) -}}
+{{- else if regexMatch "(s|x|ch|sh)$" $singular -}}
+{{- $plural = printf "%ses" $singular -}}
 {{- end -}}
-{{- $found = append $found (dict "group" $group "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
+{{- $kinds = append $kinds (dict "group" $group "version" $kind.version "kind" $kind.kind "plural" $plural) -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $found -}}
+{{- toJson $kinds -}}
 {{- end -}}
 
 {{/* The rules of the ClusterRole: those that `samara rbac` prints, and rbac.extraRules. */}}
@@ -99,7 +106,7 @@ either does. Takes a list of the two.
 
 {{/* The webhooks of one configuration, sorted by name, as JSON. Takes root, type (validating or mutating) and path. */}}
 {{- define "samara.webhooks" -}}
-{{- $found := dict -}}
+{{- $webhookByName := dict -}}
 {{- $type := .type -}}
 {{- range include "samara.vocabularies" .root | fromJsonArray -}}
 {{- $own := dict -}}
@@ -119,10 +126,10 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 {{- range $name, $webhook := $own -}}
-{{- if hasKey $found $name -}}
-{{- $webhook = include "samara.joinedWebhooks" (list (get $found $name) $webhook) | fromJson -}}
+{{- if hasKey $webhookByName $name -}}
+{{- $webhook = include "samara.joinedWebhooks" (list (get $webhookByName $name) $webhook) | fromJson -}}
 {{- end -}}
-{{- $_ := set $found $name $webhook -}}
+{{- $_ := set $webhookByName $name $webhook -}}
 {{- end -}}
 {{- end -}}
 {{- $client := dict -}}
@@ -133,7 +140,7 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- $otherNamespaces := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list .root.Release.Namespace) -}}
 {{- $webhooks := list -}}
-{{- range $found -}}
+{{- range $webhookByName -}}
 {{- $webhooks = append $webhooks (merge (dict "clientConfig" $client "namespaceSelector" (dict "matchExpressions" (list $otherNamespaces))) .) -}}
 {{- end -}}
 {{- toJson $webhooks -}}
@@ -148,13 +155,34 @@ either does. Takes a list of the two.
 {{- end -}}
 {{- end -}}
 
-{{/* Fails on keys that had another name before, and on values that are valid alone but not together. */}}
+{{/*
+Fails if another release, or `samara manifests`, has installed the operator in this cluster. Found by the bindings of its
+account, because a release may give its objects other names. Finds nothing where helm has no cluster to ask.
+*/}}
+{{- define "samara.checkIsAlone" -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $isOurs := eq "samara" (get (.metadata.labels | default dict) "app.kubernetes.io/name") -}}
+{{- if and $isOurs .subjects (not (hasKey $annotations "helm.sh/hook")) -}}
+{{- $release := get $annotations "meta.helm.sh/release-name" -}}
+{{- $namespace := (first .subjects).namespace -}}
+{{- if or (ne $namespace $.Release.Namespace) (and $release (ne $release $.Release.Name)) -}}
+{{- $where := printf "namespace %s" $namespace -}}
+{{- if $release -}}{{- $where = printf "release %s in namespace %s" $release $namespace -}}{{- end -}}
+{{- fail (printf "expected no other samara in this cluster, found %s (ClusterRoleBinding %s): two operators would undo each other's writes; upgrade or uninstall that one" $where .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails if the values have a key that was renamed, or values that are valid alone but not together. */}}
 {{- define "samara.check" -}}
 {{- range $old, $new := (.Files.Get "files/vocabularies.yaml" | fromYaml).renamed -}}
 {{- if hasKey $.Values.settings $old -}}
 {{- fail (printf "settings.%s: unknown key, it is called '%s' now" $old $new) -}}
 {{- end -}}
 {{- end -}}
+{{- include "samara.checkIsAlone" . -}}
 {{- if and .Values.image.tag .Values.image.digest -}}
 {{- fail "image: expected a tag or a digest, found both; leave one empty" -}}
 {{- end -}}
@@ -169,7 +197,15 @@ either does. Takes a list of the two.
 {{- $vocabulary := . -}}
 {{- range $key := .fileSettings -}}
 {{- with get $vocabulary.own $key -}}
+{{- $path := . -}}
+{{- $isMounted := false -}}
+{{- range $.Values.extraVolumeMounts -}}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $path -}}{{- $isMounted = true -}}{{- end -}}
+{{- if eq .mountPath $path -}}{{- $isMounted = true -}}{{- end -}}
+{{- end -}}
+{{- if not $isMounted -}}
 {{- fail (printf "settings.vocabularies.%s.%s: expected the keys of that file in its place, found %s: there is no such file in the operator's pods" $vocabulary.name $key .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $conflicts := .own.conflicts | default $.Values.settings.conflicts | default "refuse" -}}

@@ -15,90 +15,100 @@ from typing import Any
 import uvloop
 
 from samara_devtools.bench.bare import BareError
-from samara_devtools.bench.bars import Row, of_bystander, of_calm, of_fishy, of_large, of_memory, of_turns, table
-from samara_devtools.bench.bystander import Bystander, stand_by
+from samara_devtools.bench.bystander import Bystander, measure_bystander
 from samara_devtools.bench.controller import ControllerError
-from samara_devtools.bench.fishysecret import Fishy, fish
-from samara_devtools.bench.idle import Calm, stay_calm
-from samara_devtools.bench.lab import lab, say
-from samara_devtools.bench.memory import Large, Memory, enlarge, weigh
+from samara_devtools.bench.fan_outs import FanOuts, measure_fan_outs
+from samara_devtools.bench.fishysecret import FishySecrets, measure_fishysecrets
+from samara_devtools.bench.in_sync import InSync, measure_in_sync
+from samara_devtools.bench.lab import open_lab, say
+from samara_devtools.bench.memory import Large, Memory, measure_large, measure_memory
 from samara_devtools.bench.options import SOURCES, Options, parse
-from samara_devtools.bench.turns import Turns, take_turns
+from samara_devtools.bench.table import (
+    Row,
+    bystander_rows,
+    fan_out_rows,
+    fishysecret_rows,
+    in_sync_rows,
+    large_rows,
+    memory_rows,
+    table,
+)
 from samara_devtools.devcluster import DevclusterError
 
-FEW = 10
-"""Namespaces of the FishySecrets. Their cost depends on the paths, not on the namespaces."""
+FISHYSECRET_NAMESPACES = 10
+"""Few are enough: the cost of FishySecrets depends on their paths, not on their namespaces."""
 
 
 @dataclass(slots=True)
 class Report:
-    vocabulary: str
-    calm: Calm | None = None
-    turns: Turns | None = None
+    least_rate: float
+    in_sync: InSync | None = None
+    fan_outs: FanOuts | None = None
     bystander: Bystander | None = None
     memory: Memory | None = None
     large: Large | None = None
-    fishy: Fishy | None = None
+    fishysecrets: FishySecrets | None = None
 
     def rows(self) -> list[Row]:
         return [
-            *(of_turns(self.turns, self.vocabulary) if self.turns else ()),
-            *(of_bystander(self.bystander) if self.bystander else ()),
-            *(of_calm(self.calm) if self.calm else ()),
-            *(of_memory(self.memory) if self.memory else ()),
-            *(of_large(self.large) if self.large else ()),
-            *(of_fishy(self.fishy) if self.fishy else ()),
+            *(fan_out_rows(self.fan_outs, self.least_rate) if self.fan_outs else ()),
+            *(bystander_rows(self.bystander) if self.bystander else ()),
+            *(in_sync_rows(self.in_sync) if self.in_sync else ()),
+            *(memory_rows(self.memory) if self.memory else ()),
+            *(large_rows(self.large) if self.large else ()),
+            *(fishysecret_rows(self.fishysecrets) if self.fishysecrets else ()),
         ]
 
 
 async def measure(options: Options, report: Report) -> None:
     if options.vocabulary == "fishysecret":
-        async with lab(options, FEW) as pond:
-            report.fishy = await fish(pond)
+        async with open_lab(options, FISHYSECRET_NAMESPACES) as lab:
+            report.fishysecrets = await measure_fishysecrets(lab)
         return
     if options.wants("memory"):
-        async with lab(options, options.small) as small:
-            report.memory = await weigh(small)
+        async with open_lab(options, options.small) as lab:
+            report.memory = await measure_memory(lab)
     if options.wants("latency", "rest", "restart", "fill", "change", "bystander"):
-        async with lab(options, options.namespaces) as usual:
+        async with open_lab(options, options.namespaces) as lab:
             if options.wants("latency", "rest", "restart"):
-                report.calm = await stay_calm(usual)
+                report.in_sync = await measure_in_sync(lab)
             if options.wants("fill", "change"):
-                report.turns = await take_turns(usual)
+                report.fan_outs = await measure_fan_outs(lab)
             if options.wants("bystander"):
-                report.bystander = await stand_by(usual)
+                report.bystander = await measure_bystander(lab)
     if options.wants("large"):
-        async with lab(options, options.copies // SOURCES) as wide:
-            report.large = await enlarge(wide)
+        async with open_lab(options, options.copies // SOURCES) as lab:
+            report.large = await measure_large(lab)
 
 
-def written(options: Options, report: Report) -> Path:
+def write_json(options: Options, report: Report) -> Path:
+    """Writes the options, the table and all figures into a new file, and returns its path."""
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}.json"
-    path.write_text(json.dumps(_document(options, report), indent=1, default=_plain) + "\n")
+    path.write_text(json.dumps(_document(options, report), indent=1, default=_jsonable) + "\n")
     return path
 
 
 def _document(options: Options, report: Report) -> dict[str, Any]:
     machine = {"cores": os.cpu_count(), "load": os.getloadavg(), "python": platform.python_version()}
-    rows = [{**row._asdict(), "bar": row.bar, "passed": row.passed} for row in report.rows()]
+    rows = [{**row._asdict(), "limit": row.limit, "passed": row.passed} for row in report.rows()]
     return {"machine": machine, "options": asdict(options), "table": rows, "measured": asdict(report)}
 
 
-def _plain(value: object) -> object:
+def _jsonable(value: object) -> object:
     return sorted(value) if isinstance(value, frozenset | set) else str(value)
 
 
-def _setting(options: Options) -> str:
+def _heading(options: Options) -> str:
     if options.vocabulary == "fishysecret":
         return f"{options.objects:,} FishySecrets over {options.paths:,} paths"
-    return f"{options.namespaces:,} namespaces where nothing else is said, Secrets of 1 KiB"
+    return f"{options.namespaces:,} namespaces unless a row names another number, Secrets of 1 KiB"
 
 
 def main() -> int:
     options = parse()
-    report = Report(options.vocabulary)
+    report = Report(options.least_rate)
     code = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -110,9 +120,9 @@ def main() -> int:
     rows = report.rows()
     if not rows:
         return 1
-    print(f"\n{_setting(options)}, {options.controller}\n")
+    print(f"\n{_heading(options)}, {options.controller}\n")
     print(table(rows))
-    print(f"\n{written(options, report)}")
+    print(f"\n{write_json(options, report)}")
     return code
 
 

@@ -14,7 +14,7 @@ READS = frozenset({"get", "list", "watch"})
 REVIEWS = "selfsubjectaccessreviews"
 """Counts as a read, although it is a POST."""
 CHUNK = 1 << 20
-"""Bytes that are read at a time, so that reading does not block the event loop for long."""
+"""Bytes that are read at once. Reading more would block the event loop for long."""
 
 
 class _User(msgspec.Struct):
@@ -64,10 +64,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     code: int
     began: float
     ended: float
-    dry: bool = False
+    is_dry_run: bool = False
 
     @property
-    def is_good(self) -> bool:
+    def succeeded(self) -> bool:
         return 200 <= self.code < 300
 
     @property
@@ -76,10 +76,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 def entry_of(line: bytes) -> Entry | None:
-    """One line as an entry. A watch counts when it opens, every other request when it is answered."""
+    """The entry of one line. A watch counts when it opens, any other request when it is answered."""
     event = _line(line)
-    opened = event.stage == "ResponseStarted"
-    if opened != (event.verb == "watch"):
+    is_opening = event.stage == "ResponseStarted"
+    if is_opening != (event.verb == "watch"):
         return None
     target = event.objectRef
     return Entry(
@@ -126,20 +126,20 @@ class AuditLog:
         self._file.close()
 
 
-class Pending:
-    """Namespaces in which a certain write is still missing. Each entry of the log is checked once."""
+class MissingWrites:
+    """Namespaces in which a certain write is still missing. Each entry of the log is examined once."""
 
     def __init__(
-        self, log: AuditLog, mark: int, missing: set[str], namespaces_in: Callable[[list[Entry]], Iterable[str]]
+        self, log: AuditLog, mark: int, namespaces: set[str], namespaces_in: Callable[[list[Entry]], Iterable[str]]
     ) -> None:
         self._log = log
-        self._at = mark
-        self._missing = missing
+        self._mark = mark
+        self._missing = namespaces
         self._namespaces_in = namespaces_in
 
-    def is_over(self) -> bool:
-        fresh, self._at = self._log.entries[self._at :], len(self._log.entries)
-        self._missing.difference_update(self._namespaces_in(fresh))
+    def are_done(self) -> bool:
+        new, self._mark = self._log.entries[self._mark :], len(self._log.entries)
+        self._missing.difference_update(self._namespaces_in(new))
         return not self._missing
 
 
@@ -161,7 +161,7 @@ def column(entry: Entry) -> str:
         return entry.resource
     if not entry.is_write or entry.resource == REVIEWS:
         return "reads"
-    if entry.dry:
+    if entry.is_dry_run:
         return "dry_runs"
     return "status" if entry.subresource == "status" else "writes"
 
@@ -169,14 +169,14 @@ def column(entry: Entry) -> str:
 def count(entries: Iterable[Entry]) -> Counts:
     listed = list(entries)
     by_column = Counter(map(column, listed))
-    failed = sum(1 for entry in listed if column(entry) == "writes" and not entry.is_good)
+    failed = sum(1 for entry in listed if column(entry) == "writes" and not entry.succeeded)
     return Counts(
         **{name: by_column[name] for name in ("writes", "reads", "events", "status", "dry_runs", "leases")},
         failed=failed,
     )
 
 
-def by(entries: Iterable[Entry], user: str) -> list[Entry]:
+def of_user(entries: Iterable[Entry], user: str) -> list[Entry]:
     return [entry for entry in entries if entry.user == user]
 
 
@@ -184,33 +184,34 @@ def agents(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(sorted({entry.agent for entry in entries}))
 
 
-def written(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, float]:
-    """When each namespace last had a good write of the object of this name."""
+def last_writes(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, float]:
+    """When the object of this name was last written, by namespace."""
     times: dict[str, float] = {}
-    for entry in _good_writes(entries, name, resource):
+    for entry in _successful_writes(entries, name, resource):
         times[entry.namespace] = max(entry.ended, times.get(entry.namespace, entry.ended))
     return times
 
 
 def first_writes(entries: Iterable[Entry], name: str, resource: str = "secrets") -> dict[str, Entry]:
-    """The first successful write in each namespace. Later ones do not delay the copy of a new namespace."""
+    """The first successful write of the object of this name, by namespace."""
     first: dict[str, Entry] = {}
-    for entry in _good_writes(entries, name, resource):
+    for entry in _successful_writes(entries, name, resource):
         if entry.namespace not in first or entry.ended < first[entry.namespace].ended:
             first[entry.namespace] = entry
     return first
 
 
-def _good_writes(entries: Iterable[Entry], name: str, resource: str) -> Iterator[Entry]:
+def _successful_writes(entries: Iterable[Entry], name: str, resource: str) -> Iterator[Entry]:
     for entry in entries:
-        if entry.name == name and entry.resource == resource and entry.is_write and entry.is_good and not entry.dry:
+        is_stored = entry.is_write and entry.succeeded and not entry.is_dry_run
+        if is_stored and (entry.name, entry.resource) == (name, resource):
             yield entry
 
 
-def created(entries: Iterable[Entry], resource: str) -> dict[str, float]:
-    """When each cluster-wide object of this resource was made, by name."""
+def creations(entries: Iterable[Entry], resource: str) -> dict[str, float]:
+    """When each cluster-scoped object of this resource was created, by name."""
     return {
         entry.name: entry.ended
         for entry in entries
-        if entry.resource == resource and entry.verb == "create" and entry.is_good
+        if entry.resource == resource and entry.verb == "create" and entry.succeeded
     }

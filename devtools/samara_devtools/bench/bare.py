@@ -1,4 +1,4 @@
-"""The bare client: an aiohttp loop with the connection settings of samara.kube.client and nothing around it."""
+"""The bare client: an aiohttp session with the connection settings of `samara.kube.client`, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from samara.kube.auth import load
 
 T = TypeVar("T")
 JSON = "application/json"
-SECONDS = 60.0
+TIMEOUT = 60.0
+"""Seconds."""
 CONNECTIONS = 64
 
 encode = msgspec.json.Encoder().encode
@@ -35,8 +36,8 @@ class Bare:
         self._session = session
         self._base = URL(server)
 
-    async def send(self, method: str, path: str, body: bytes | None = None, form: str = JSON) -> bytes:
-        headers = {"Content-Type": form} if body else {}
+    async def send(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
+        headers = {"Content-Type": content_type} if body else {}
         url = self._base.joinpath(path.lstrip("/"), encoded=True)
         async with self._session.request(method, url, data=body, headers=headers) as response:
             answer = await response.read()
@@ -56,7 +57,7 @@ class Bare:
         """Keeps a watch open and reads its events."""
         url = self._base.joinpath(path.lstrip("/"), encoded=True)
         version = str((await self.get(path, limit="1"))["metadata"]["resourceVersion"])
-        task = asyncio.create_task(self._read(url.with_query(watch="1", resourceVersion=version)))
+        task = asyncio.create_task(self._read_watch(url.with_query(watch="1", resourceVersion=version)))
         try:
             yield
         finally:
@@ -64,19 +65,19 @@ class Bare:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _read(self, url: URL) -> None:
-        forever = aiohttp.ClientTimeout(total=None, sock_connect=10)
-        async with self._session.get(url, timeout=forever) as response:
+    async def _read_watch(self, url: URL) -> None:
+        no_timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        async with self._session.get(url, timeout=no_timeout) as response:
             while await response.content.readany():
                 pass
 
 
 @asynccontextmanager
-async def bare(kubeconfig: Path, agent: str) -> AsyncIterator[Bare]:
+async def open_client(kubeconfig: Path, agent: str) -> AsyncIterator[Bare]:
     access = load(str(kubeconfig), None, None, None, os.environ, Path.home())
     connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl or False, keepalive_timeout=60)
     headers = {"User-Agent": agent, "Accept": JSON, "Accept-Encoding": "identity"}
-    timeout = aiohttp.ClientTimeout(total=SECONDS, sock_connect=10)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=10)
     async with aiohttp.ClientSession(
         connector=connector, headers=headers, timeout=timeout, auto_decompress=False
     ) as session:
@@ -85,10 +86,10 @@ async def bare(kubeconfig: Path, agent: str) -> AsyncIterator[Bare]:
 
 async def spread(items: Iterable[T], workers: int, do: Callable[[T], Awaitable[object]]) -> None:
     """Calls `do` for every item, with this many calls at a time."""
-    waiting = iter(items)
+    remaining = iter(items)
 
     async def work() -> None:
-        for item in waiting:
+        for item in remaining:
             await do(item)
 
     async with asyncio.TaskGroup() as group:

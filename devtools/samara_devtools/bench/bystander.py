@@ -8,22 +8,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
-from samara_devtools.bench.audit import Entry, by
+from samara_devtools.bench.audit import Entry, of_user
 from samara_devtools.bench.bare import encode
-from samara_devtools.bench.baseline import CONCURRENCY, MOST, BareLoop, watching
+from samara_devtools.bench.baseline import CONCURRENCY, MAX_WRITES, BareLoop, watching
+from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.figures import Burst, median, percentile
 from samara_devtools.bench.lab import BARE, BYSTANDER, CONTROLLER, Lab, say
 from samara_devtools.bench.secrets import source_of
-from samara_devtools.bench.turns import fan
 
 PAUSE = 0.01
 """Seconds between two writes of the bystander."""
-AS_FAST = 0.95
-"""A bare client with this share of our rate counts as equally fast. Two runs of one client differ as much."""
+SAME_RATE = 0.95
+"""A bare client with this share of our rate counts as equally fast. Two runs of one client differ by as much."""
 
 
 @dataclass(slots=True)
-class Beside:
+class ClientRuns:
     """The runs of one client, and the latencies of the bystander's writes during all of them in milliseconds."""
 
     bursts: list[Burst] = field(default_factory=list)
@@ -44,49 +44,47 @@ class Beside:
 
 @dataclass(slots=True)
 class Bystander:
-    ours: Beside = field(default_factory=Beside)
-    bare: dict[int, Beside] = field(default_factory=dict)
+    ours: ClientRuns = field(default_factory=ClientRuns)
+    bare: dict[int, ClientRuns] = field(default_factory=dict)
     """By the number of writes in flight."""
 
     @property
-    def equal(self) -> int:
+    def equally_fast(self) -> int:
         """The writes in flight of the slowest bare client that reaches our rate, else of the fastest."""
-        as_fast = [
-            concurrency
-            for concurrency, beside in self.bare.items()
-            if beside.per_second >= AS_FAST * self.ours.per_second
-        ]
-        rates = {concurrency: self.bare[concurrency].per_second for concurrency in as_fast or self.bare}
-        return min(rates, key=rates.__getitem__) if as_fast else max(rates, key=rates.__getitem__)
+        rates = {concurrency: runs.per_second for concurrency, runs in self.bare.items()}
+        as_fast = [concurrency for concurrency, rate in rates.items() if rate >= SAME_RATE * self.ours.per_second]
+        return min(as_fast, key=rates.__getitem__) if as_fast else max(rates, key=rates.__getitem__)
 
 
-async def stand_by(lab: Lab) -> Bystander:
-    bystander = Bystander(bare={concurrency: Beside() for concurrency in CONCURRENCY})
+async def measure_bystander(lab: Lab) -> Bystander:
+    bystander = Bystander(bare={concurrency: ClientRuns() for concurrency in CONCURRENCY})
     for number in range(1, lab.options.rounds + 1):
         await _beside_us(lab, bystander.ours, f"bystander-{number}")
-        for concurrency, beside in bystander.bare.items():
-            await _beside_bare(lab, beside, concurrency, f"bystander-bare-{number}-{concurrency}")
-    for name, beside in (
-        ("the controller", bystander.ours),
-        *((f"{concurrency} at a time", it) for concurrency, it in bystander.bare.items()),
-    ):
-        say(f"bystander beside {name}: {beside.per_second:.0f}/s, p99 {beside.p99:.1f} ms of {len(beside.latencies)}")
+        for concurrency, runs in bystander.bare.items():
+            await _beside_bare(lab, runs, concurrency, f"bystander-bare-{number}-{concurrency}")
+    _say_latencies("the controller", bystander.ours)
+    for concurrency, runs in bystander.bare.items():
+        _say_latencies(f"{concurrency} at a time", runs)
     return bystander
 
 
-async def _beside_us(lab: Lab, beside: Beside, name: str) -> None:
+def _say_latencies(client: str, runs: ClientRuns) -> None:
+    say(f"bystander beside {client}: {runs.per_second:.0f}/s, p99 {runs.p99:.1f} ms of {len(runs.latencies)}")
+
+
+async def _beside_us(lab: Lab, runs: ClientRuns, name: str) -> None:
     async with lab.ready() as controller, _writing(lab):
         mark = lab.log.catch_up()
-        burst = await fan(lab, controller, source_of(lab.options, name))
-        beside.add(burst, latencies_during(lab.log.since(mark), BYSTANDER, CONTROLLER))
+        burst = await run_fan_out(lab, controller, source_of(lab.options, name))
+        runs.add(burst, latencies_during(lab.log.since(mark), BYSTANDER, CONTROLLER))
 
 
-async def _beside_bare(lab: Lab, beside: Beside, workers: int, name: str) -> None:
-    loop = BareLoop(lab, name, min(MOST, len(lab.namespaces)))
+async def _beside_bare(lab: Lab, runs: ClientRuns, workers: int, name: str) -> None:
+    loop = BareLoop(lab, name, min(MAX_WRITES, len(lab.namespaces)))
     async with watching(lab), _writing(lab):
         mark = lab.log.catch_up()
         burst = await loop.measured(workers, loop.create)
-        beside.add(burst, latencies_during(lab.log.since(mark), BYSTANDER, BARE))
+        runs.add(burst, latencies_during(lab.log.since(mark), BYSTANDER, BARE))
     await loop.clean_up()
 
 
@@ -96,13 +94,13 @@ async def _writing(lab: Lab) -> AsyncIterator[None]:
     over = asyncio.Event()
 
     async def write() -> None:
-        folder = f"/api/v1/namespaces/{lab.options.home}/configmaps"
+        path = f"/api/v1/namespaces/{lab.options.home}/configmaps"
         name = f"bystander-{lab.log.poll()}"
-        await lab.other.send("POST", folder, _config_map(name, 0))
+        await lab.bystander.send("POST", path, _config_map(name, 0))
         for number in count(1):
             if over.is_set():
                 return
-            await lab.other.send("PUT", f"{folder}/{name}", _config_map(name, number))
+            await lab.bystander.send("PUT", f"{path}/{name}", _config_map(name, number))
             await asyncio.sleep(PAUSE)
 
     async with asyncio.TaskGroup() as group:
@@ -122,12 +120,16 @@ def latencies_during(entries: Sequence[Entry], user: str, writer: str) -> list[f
 
     By the server's clock: the bystander and the bare client share a process, and would wait for each other.
     """
-    busy = [entry for entry in by(entries, writer) if entry.resource == "secrets" and entry.is_write and entry.is_good]
-    if not busy:
+    fan_out = [
+        entry
+        for entry in of_user(entries, writer)
+        if entry.resource == "secrets" and entry.is_write and entry.succeeded
+    ]
+    if not fan_out:
         return []
-    begin, end = min(entry.began for entry in busy), max(entry.ended for entry in busy)
+    begin, end = min(entry.began for entry in fan_out), max(entry.ended for entry in fan_out)
     return [
         1000 * (entry.ended - entry.began)
-        for entry in by(entries, user)
-        if entry.is_write and entry.is_good and begin <= entry.began <= end
+        for entry in of_user(entries, user)
+        if entry.is_write and entry.succeeded and begin <= entry.began <= end
     ]

@@ -1,4 +1,4 @@
-"""One run of the controller under test: from its start, by a command line, to its end, by its pid."""
+"""One run of the controller under test, which a command line starts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from samara_devtools.bench.options import Options
 from samara_devtools.devcluster.wire import free_port
 
 POLL = 0.004
+"""Seconds."""
 SETTINGS = "settings.yaml"
-GRACE = 20.0
-START = 180.0
-PROBE = 0.01
+STOP_TIMEOUT = 20.0
+START_TIMEOUT = 180.0
+PROBE_PAUSE = 0.01
 _STALL = re.compile(r"^\w*loop\w*(?:stall|block|longest|lag|stood)\w*(?:\{[^}]*\})?\s+([0-9.eE+-]+)$", re.MULTILINE)
 _DEATH_SIGNAL = 1
 _libc = ctypes.CDLL(None)
@@ -40,7 +41,7 @@ class Controller:
     """A running controller."""
 
     def __init__(self, options: Options, kubeconfig: Path, log: Path) -> None:
-        self._fill = {
+        self._placeholders = {
             "port": str(free_port()),
             "kubeconfig": str(kubeconfig),
             "python": sys.executable,
@@ -67,7 +68,7 @@ class Controller:
         return self._process.pid
 
     def _filled(self, text: str) -> str:
-        for name, value in self._fill.items():
+        for name, value in self._placeholders.items():
             text = text.replace(f"{{{name}}}", value)
         return text
 
@@ -87,23 +88,23 @@ class Controller:
 
     async def ready(self) -> float:
         """Seconds from its start until it reports that it is ready."""
-        return await self._answers(self._options.ready_url)
+        return await self._wait_for_200(self._options.ready_url)
 
     async def synced(self) -> float | None:
         """Seconds from its start until it reports that all is in sync. None if it cannot report that."""
-        return await self._answers(self._options.synced_url) if self._options.synced_url else None
+        return await self._wait_for_200(self._options.synced_url) if self._options.synced_url else None
 
-    async def _answers(self, url: str) -> float:
+    async def _wait_for_200(self, url: str) -> float:
         async with aiohttp.ClientSession() as session:
             while not await _is_good(session, self._filled(url)):
                 self.check()
-                if time.monotonic() - self.started > START:
-                    raise ControllerError(f"{self._filled(url)} did not answer with 200 within {START:.0f} s")
+                if time.monotonic() - self.started > START_TIMEOUT:
+                    raise ControllerError(f"{self._filled(url)} did not answer with 200 within {START_TIMEOUT:.0f} s")
                 await asyncio.sleep(POLL)
         return time.monotonic() - self.started
 
-    async def answers(self) -> None:
-        """Waits for any answer. Before that, the controller has no event loop that could be blocked."""
+    async def wait_for_answer(self) -> None:
+        """Waits for any answer. Before that, the controller may have no event loop that could be blocked."""
         if not self._options.ready_url:
             return
         async with aiohttp.ClientSession() as session:
@@ -120,7 +121,7 @@ class Controller:
                 began = time.monotonic()
                 await _is_good(session, self._filled(self._options.ready_url))
                 self.longest_answer = max(self.longest_answer or 0.0, time.monotonic() - began)
-                await asyncio.sleep(PROBE)
+                await asyncio.sleep(PROBE_PAUSE)
 
     async def stall(self) -> float | None:
         """The longest stall of its event loop in seconds. None if its metrics do not report it."""
@@ -139,7 +140,7 @@ class Controller:
         if self._process.poll() is None:
             self._process.terminate()
         try:
-            self._process.wait(GRACE)
+            self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -158,5 +159,5 @@ async def _status(session: aiohttp.ClientSession, url: str) -> int | None:
 
 
 def stall_in(metrics: str) -> float | None:
-    """The largest figure of a metric that names a stall of the loop."""
+    """The largest value of the metrics whose names speak of a stall of the event loop."""
     return max(map(float, _STALL.findall(metrics)), default=None)

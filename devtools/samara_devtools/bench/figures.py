@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from samara_devtools.bench.audit import Counts, Entry, by, count, written
+from samara_devtools.bench.audit import Counts, Entry, count, last_writes, of_user
 
 
 class Cpu(NamedTuple):
@@ -60,34 +60,34 @@ class WritesOf(NamedTuple):
 
 def fan_out(entries: Sequence[Entry], cause: WritesOf, effect: WritesOf, cpu: Cpu) -> Burst:
     """Measures from the answer to the first write of a source to the answer to the last write of a copy."""
-    start = min(_times(by(entries, cause.user), cause))
-    mine = by(entries, effect.user)
-    ends = _times(mine, effect)
-    return Burst(len(ends), max(ends) - start, count(mine), cpu.per(len(ends)))
+    start = min(_times(of_user(entries, cause.user), cause))
+    requests = of_user(entries, effect.user)
+    ends = _times(requests, effect)
+    return Burst(len(ends), max(ends) - start, count(requests), cpu.per(len(ends)))
 
 
 def _times(entries: Sequence[Entry], writes: WritesOf) -> list[float]:
     """When each object was last written."""
-    return [time for name in writes.names for time in written(entries, name, writes.resource).values()]
+    return [time for name in writes.names for time in last_writes(entries, name, writes.resource).values()]
 
 
 def trial(entries: Sequence[Entry], user: str, cpu: Cpu) -> Burst:
     """Measures from the first request of a bare loop to its last answer."""
-    mine = by(entries, user)
-    good = [entry for entry in mine if entry.is_write and entry.is_good]
-    seconds = max(entry.ended for entry in good) - min(entry.began for entry in good)
-    return Burst(len(good), seconds, count(mine), cpu.per(len(good)))
+    requests = of_user(entries, user)
+    writes = [entry for entry in requests if entry.is_write and entry.succeeded]
+    seconds = max(entry.ended for entry in writes) - min(entry.began for entry in writes)
+    return Burst(len(writes), seconds, count(requests), cpu.per(len(writes)))
 
 
-def ratios(measured: Sequence[float], beside: Sequence[float]) -> list[float]:
-    """Divides each figure by the mean of the two that were measured just before and just after it."""
-    pairs = zip(measured, itertools.pairwise(beside), strict=False)
+def ratios(figures: Sequence[float], references: Sequence[float]) -> list[float]:
+    """Divides each figure by the mean of the two references that were measured just before and just after it."""
+    pairs = zip(figures, itertools.pairwise(references), strict=False)
     return [figure / statistics.fmean(pair) for figure, pair in pairs]
 
 
-def delays(made: Mapping[str, float], filled: Mapping[str, float]) -> list[float]:
-    """Milliseconds from the answer to a namespace's creation to the answer to the write of its last copy."""
-    return sorted(1000 * (filled[name] - made[name]) for name in made if name in filled)
+def delays(created: Mapping[str, float], written: Mapping[str, float]) -> list[float]:
+    """Milliseconds from the creation of each namespace to the write in it, for those that have both."""
+    return sorted(1000 * (written[name] - created[name]) for name in created if name in written)
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

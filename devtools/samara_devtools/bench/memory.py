@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from samara_devtools.bench.audit import Counts, by, count
+from samara_devtools.bench.audit import Counts, count, of_user
 from samara_devtools.bench.bare import spread
 from samara_devtools.bench.controller import Controller
+from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.lab import CONTROLLER, WORKERS, Lab, say
 from samara_devtools.bench.options import SOURCES
-from samara_devtools.bench.secrets import Source, source_of, unrelated
-from samara_devtools.bench.turns import fan
+from samara_devtools.bench.secrets import Source, source_of, unrelated_secrets
 
 
 @dataclass(slots=True)
@@ -22,50 +22,50 @@ class Memory:
 
     namespaces: int
     ready: float | None = None
-    """Seconds until it was ready, with all namespaces and no copy."""
+    """Seconds until the controller was ready when all namespaces existed and no copy did."""
     empty: float = 0.0
     """Resident size when it was ready, before any copy."""
     filled: float = 0.0
     """Peak of a process that made every copy."""
-    alone: float = 0.0
+    after_change: float = 0.0
     """Peak of a process that started in sync and then changed every copy."""
-    crowded: float = 0.0
-    """The same beside unrelated Secrets."""
+    beside_unrelated: float = 0.0
+    """The same with unrelated Secrets in the cluster."""
     unrelated: int = 0
     blocked: float | None = None
     """The longest wait for an answer of the controller, in seconds."""
     stall: float | None = None
+    """The longest stall of its event loop in seconds, by its own metrics."""
 
     @property
     def growth(self) -> float:
-        return self.crowded - self.alone
+        return self.beside_unrelated - self.after_change
 
 
-async def weigh(lab: Lab) -> Memory:
+async def measure_memory(lab: Lab) -> Memory:
     memory = Memory(len(lab.namespaces), unrelated=lab.options.unrelated)
     source = source_of(lab.options, "first")
     with lab.running() as controller:
-        memory.ready = await lab.up(controller)
-        await lab.settled()
+        memory.ready = await lab.wait_ready(controller)
+        await lab.wait_settled()
         memory.empty = controller.resident()
         async with probed(controller):
-            await fan(lab, controller, source)
-        memory.filled, memory.blocked, memory.stall = (
-            controller.peak(),
-            controller.longest_answer,
-            await controller.stall(),
-        )
-    memory.alone = await _peak_of_change(lab, source.changed())
-    say(f"peak memory: {memory.filled:.1f} MB filling, {memory.alone:.1f} MB changing after a restart")
-    await spread(unrelated(lab.namespaces, memory.unrelated), WORKERS, lambda request: lab.admin.send("POST", *request))
-    memory.crowded = await _peak_of_change(lab, source.changed().changed())
-    say(f"peak memory beside {memory.unrelated} unrelated Secrets: {memory.crowded:.1f} MB")
+            await run_fan_out(lab, controller, source)
+        memory.filled, memory.stall = controller.peak(), await controller.stall()
+        memory.blocked = controller.longest_answer
+    memory.after_change = await _peak_of_change(lab, source.changed())
+    say(f"peak memory: {memory.filled:.1f} MB filling, {memory.after_change:.1f} MB changing after a restart")
+    await spread(
+        unrelated_secrets(lab.namespaces, memory.unrelated), WORKERS, lambda request: lab.admin.send("POST", *request)
+    )
+    memory.beside_unrelated = await _peak_of_change(lab, source.changed().changed())
+    say(f"peak memory beside {memory.unrelated} unrelated Secrets: {memory.beside_unrelated:.1f} MB")
     return memory
 
 
 async def _peak_of_change(lab: Lab, source: Source) -> float:
     async with lab.ready() as controller:
-        await fan(lab, controller, source)
+        await run_fan_out(lab, controller, source)
         return controller.peak()
 
 
@@ -86,11 +86,11 @@ class Large:
     namespaces: int
     sources: int
     seconds: float = 0.0
-    """Until every copy was written."""
+    """From the first source to the last copy."""
     filled: float = 0.0
     """Peak of the process that made the copies, in megabytes."""
     started: float = 0.0
-    """Peak of one that started in sync."""
+    """Peak of a process that started in sync."""
     ready: float | None = None
     synced: float | None = None
     restart: Counts | None = None
@@ -103,7 +103,7 @@ class Large:
         return self.namespaces * self.sources
 
 
-async def enlarge(lab: Lab) -> Large:
+async def measure_large(lab: Lab) -> Large:
     large = Large(len(lab.namespaces), SOURCES)
     sources = [source_of(lab.options, f"large-{number}") for number in range(SOURCES)]
     await _fill(lab, large, sources)
@@ -120,9 +120,9 @@ async def _fill(lab: Lab, large: Large, sources: list[Source]) -> None:
         for source in sources:
             await lab.write(source)
         for source in sources:
-            await lab.copied(source, mark)
+            await lab.wait_copied(source, mark)
         large.seconds = clock() - began
-        await lab.settled()
+        await lab.wait_settled()
         for source in sources:
             await lab.verify(source)
         large.filled, large.stall = controller.peak(), await controller.stall()
@@ -132,14 +132,14 @@ async def _fill(lab: Lab, large: Large, sources: list[Source]) -> None:
 async def _start(lab: Lab, large: Large) -> None:
     mark = lab.log.catch_up()
     with lab.running() as controller:
-        await controller.answers()
+        await controller.wait_for_answer()
         async with probed(controller):
-            large.ready, large.synced = await lab.up(controller), await controller.synced()
-            await lab.settled()
+            large.ready, large.synced = await lab.wait_ready(controller), await controller.synced()
+            await lab.wait_settled()
         large.started, stall = controller.peak(), await controller.stall()
     large.stall = _longest(large.stall, stall)
     large.blocked = _longest(large.blocked, controller.longest_answer)
-    large.restart = count(by(lab.log.since(mark), CONTROLLER))
+    large.restart = count(of_user(lab.log.since(mark), CONTROLLER))
 
 
 def _longest(*times: float | None) -> float | None:

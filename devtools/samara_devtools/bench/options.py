@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-ABOUT = "Measures speed and memory beside a bare client on the same server, and prints one table."
+from samara.vocabularies import VOCABULARIES
+
 PHASES = ("fill", "change", "bystander", "latency", "rest", "restart", "memory", "large")
 OURS = "{python} -m samara.cli.main run --kubeconfig {kubeconfig} --http-address 127.0.0.1:{port}"
 READY = "http://127.0.0.1:{port}/readyz"
@@ -14,16 +17,32 @@ METRICS = "http://127.0.0.1:{port}/metrics"
 FULL = 10_000
 SMALL = 1_000
 """Namespaces at which memory and the time to ready are measured."""
-ASKS: dict[str, dict[str, str]] = {
-    "secret-copy": {"secret-copy/namespaces": ""},
-    "sync-to": {"openkruise.io/sync-to": "cluster"},
-    "resource-distribution": {},
-    "accurate": {"accurate.cybozu.com/propagate": "update"},
-    "fishysecret": {},
+LEAST_RATE = 90
+"""Percent of the bare client's rate."""
+
+
+class Workload(NamedTuple):
+    """How a vocabulary is measured."""
+
+    annotations: Mapping[str, str]
+    """Make a Secret a source for every namespace. Empty if the sources are custom resources."""
+    settings: Mapping[str, object] | None = None
+    """The vocabulary's own settings. None: the operator runs without a settings file."""
+    least_rate: int = LEAST_RATE
+
+
+WORKLOADS = {
+    "secret-copy": Workload({"secret-copy/namespaces": ""}),
+    "sync-to": Workload({"openkruise.io/sync-to": "cluster"}),
+    "resource-distribution": Workload({}),
+    "accurate": Workload(
+        {"accurate.cybozu.com/propagate": "update"},
+        {"watches": [{"version": "v1", "kind": "Secret"}]},
+        least_rate=80,  # in a tree each hop waits for the one before
+    ),
+    "fishysecret": Workload({}, {}),
 }
-"""The annotations that make a Secret a source."""
-CONFIGURED = ("accurate", "fishysecret")
-"""These vocabularies need a settings file."""
+"""A vocabulary without a line here is measured with the annotations of `--source-annotation`."""
 SOURCES = 10
 """Sources of the large run."""
 BRANCHES = 4
@@ -33,6 +52,9 @@ BRANCHES = 4
 @dataclass(frozen=True, slots=True)
 class Options:
     vocabulary: str
+    has_custom_resources: bool
+    settings: Mapping[str, object] | None
+    least_rate: int
     namespaces: int
     only: frozenset[str]
     controller: str
@@ -44,57 +66,63 @@ class Options:
     fresh: int
     small: int
     home: str
-    annotations: dict[str, str]
-    labels: dict[str, str]
+    """The namespace of the sources."""
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
     ready_url: str
     synced_url: str
     metrics_url: str
     out: str
-    resources: int = 1
+    resources: int
     """Sources that are written together in each round."""
-    deep: bool = False
+    deep: bool
     """True if the namespaces of Accurate are a deep tree. Otherwise the root is the parent of all."""
-    objects: int = 0
+    objects: int
     """Number of FishySecrets."""
-    paths: int = 0
+    paths: int
 
     def wants(self, *phases: str) -> bool:
         return any(phase in self.only for phase in phases)
 
 
 def parse(arguments: list[str] | None = None) -> Options:
-    given = _parser().parse_args(arguments)
-    namespaces = given.namespaces or (FULL if given.full else SMALL)
-    chosen = frozenset(given.only.split(",")) if given.only else _usual(given.full or given.copies)
-    ours = given.controller == OURS
-    command = f"{OURS} --config {{config}}" if ours and given.vocabulary in CONFIGURED else given.controller
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    is_ours = given.controller == OURS
+    workload = WORKLOADS.get(given.vocabulary, Workload({}))
+    annotations = dict(given.source_annotation)
+    if not annotations and given.vocabulary not in WORKLOADS:
+        parser.error(f"--vocabulary {given.vocabulary}: expected --source-annotation, which makes a Secret its source")
     return Options(
-        given.vocabulary,
-        namespaces,
-        chosen,
-        command,
-        given.copies or SOURCES * FULL,
-        given.rest,
-        given.unrelated,
-        given.rounds,
-        given.trial,
-        given.fresh,
-        given.small,
-        given.source_namespace,
-        dict(given.source_annotation) if given.source_annotation else ASKS[given.vocabulary],
-        dict(given.source_label),
-        given.ready_url,
-        given.synced_url if given.synced_url is not None else SYNCED * ours,
-        given.metrics_url if given.metrics_url is not None else METRICS * ours,
-        given.out,
-        given.resources,
-        given.deep,
-        given.objects,
-        given.paths,
+        vocabulary=given.vocabulary,
+        has_custom_resources=any(known.custom_resources for known in VOCABULARIES if known.name == given.vocabulary),
+        settings=workload.settings,
+        least_rate=workload.least_rate,
+        namespaces=given.namespaces or (FULL if given.full else SMALL),
+        only=frozenset(given.only.split(",")) if given.only else _default_phases(given.full or given.copies),
+        controller=f"{OURS} --config {{config}}" if is_ours and workload.settings is not None else given.controller,
+        copies=given.copies or SOURCES * FULL,
+        rest=given.rest,
+        unrelated=given.unrelated,
+        rounds=given.rounds,
+        trial=given.trial,
+        fresh=given.fresh,
+        small=given.small,
+        home=given.source_namespace,
+        annotations=annotations or workload.annotations,
+        labels=dict(given.source_label),
+        ready_url=given.ready_url,
+        synced_url=given.synced_url if given.synced_url is not None else SYNCED * is_ours,
+        metrics_url=given.metrics_url if given.metrics_url is not None else METRICS * is_ours,
+        out=given.out,
+        resources=given.resources,
+        deep=given.deep,
+        objects=given.objects,
+        paths=given.paths,
     )
 
 
-def _usual(large: bool) -> frozenset[str]:
+def _default_phases(large: bool) -> frozenset[str]:
     return frozenset(PHASES) if large else frozenset(PHASES) - {"large"}
 
 
@@ -118,29 +146,46 @@ def _parser() -> argparse.ArgumentParser:
         description="Measures speed and memory beside a bare client on the same server, and prints one table.",
     )
     add = parser.add_argument
-    add("--vocabulary", choices=sorted(ASKS), default="secret-copy", help="which of ours is measured")
+    add("--vocabulary", choices=[known.name for known in VOCABULARIES], default="secret-copy", help="what is measured")
     add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
     add("--full", action="store_true", help=f"{FULL} namespaces, and the large run too")
     add("--only", type=_phases, metavar="PHASES", help=f"some of {','.join(PHASES)}")
     add("--copies", type=int, metavar="N", help=f"do the large run, with this many copies of {SOURCES} sources")
     add("--rest", type=float, default=60.0, metavar="S", help="seconds at rest")
-    add("--unrelated", type=int, default=5000, metavar="N", help="Secrets of 10 KiB that are nobody's business")
+    add(
+        "--unrelated", type=int, default=5000, metavar="N", help="Secrets of 10 KiB that are neither sources nor copies"
+    )
     add("--rounds", type=int, default=3, metavar="N", help="how often bare client and controller take turns")
     add("--trial", type=int, default=2000, metavar="N", help="writes in one trial of the bare client")
-    add("--fresh", type=int, default=200, metavar="N", help="namespaces made one after another for the latency")
+    add("--fresh", type=int, default=200, metavar="N", help="namespaces created one after another for the latency")
     add("--small", type=int, default=SMALL, metavar="N", help="namespaces of the memory phase")
     add("--resources", type=int, default=1, metavar="N", help="sources that are written at once in a turn")
-    add("--deep", action="store_true", help=f"accurate: a tree of {BRANCHES} branches each; else all hang on the root")
+    add(
+        "--deep",
+        action="store_true",
+        help=f"accurate: a tree with {BRANCHES} children each; else all are children of the root",
+    )
     add("--objects", type=int, default=5000, metavar="N", help="fishysecret: how many there are")
-    add("--paths", type=int, default=200, metavar="N", help="fishysecret: distinct paths that they ask for")
+    add("--paths", type=int, default=200, metavar="N", help="fishysecret: how many paths they read together")
     add("--out", default="build/bench", metavar="FOLDER", help="where the JSON goes")
-    theirs = parser.add_argument_group("another controller")
-    add = theirs.add_argument
+    add = parser.add_argument_group("another controller").add_argument
     add("--controller", default=OURS, metavar="COMMAND", help="may use {kubeconfig}, {port} and {python}")
     add("--source-namespace", default="admin", metavar="NAME", help="where its sources live")
-    add("--source-annotation", type=_pair, action="append", metavar="K=V", help="what makes a Secret its source")
+    add(
+        "--source-annotation",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="what makes a Secret its source",
+    )
     add("--source-label", type=_pair, action="append", default=[], metavar="K=V")
-    add("--ready-url", default=READY, metavar="URL", help="200 when it is ready; empty: when it has been quiet")
-    add("--synced-url", metavar="URL", help="200 when all is in sync, where it has such an address")
-    add("--metrics-url", metavar="URL", help="metrics that name the longest stall of its loop")
+    add(
+        "--ready-url",
+        default=READY,
+        metavar="URL",
+        help="200 when it is ready; empty: it is ready when it has sent nothing for a while",
+    )
+    add("--synced-url", metavar="URL", help="200 when all is in sync, if it has such an address")
+    add("--metrics-url", metavar="URL", help="metrics that hold the longest stall of its event loop")
     return parser

@@ -17,7 +17,7 @@ DISTRIBUTIONS = "resourcedistributions"
 
 
 def content(seed: str, size: int = KIB) -> dict[str, str]:
-    """Data of this many bytes, the same for the same seed."""
+    """The data of a Secret with a value of this many bytes, the same for the same seed."""
     return {"value": base64.b64encode(random.Random(seed).randbytes(size)).decode()}
 
 
@@ -26,7 +26,7 @@ def secret(namespace: str, name: str, data: dict[str, str], **metadata: Any) -> 
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "data": data}
 
 
-def folder(namespace: str) -> str:
+def secrets_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/secrets"
 
 
@@ -46,9 +46,10 @@ class Source:
 
     def request(self) -> tuple[str, str, bytes, str]:
         """Method, path, body and content type of the write that makes this edition."""
-        where = folder(self.options.home)
-        method, path = ("PUT", f"{where}/{self.name}") if self.edition else ("POST", where)
-        return method, path, self.body(), JSON
+        path = secrets_path(self.options.home)
+        if self.edition:
+            return "PUT", f"{path}/{self.name}", self.body(), JSON
+        return "POST", path, self.body(), JSON
 
     def body(self) -> bytes:
         metadata = {"labels": self.options.labels, "annotations": self.options.annotations}
@@ -65,14 +66,13 @@ class Distribution(Source):
     resource = DISTRIBUTIONS
 
     def request(self) -> tuple[str, str, bytes, str]:
-        where = f"/apis/apps.kruise.io/v1beta1/{DISTRIBUTIONS}"
+        path = f"/apis/apps.kruise.io/v1beta1/{DISTRIBUTIONS}"
         if self.edition:
-            return "PATCH", f"{where}/{self.name}", encode({"spec": {"resource": {"data": self.data}}}), MERGE
-        return "POST", where, self.body(), JSON
+            return "PATCH", f"{path}/{self.name}", encode({"spec": {"resource": {"data": self.data}}}), MERGE
+        return "POST", path, self.body(), JSON
 
     def body(self) -> bytes:
-        held = secret("", self.name, self.data)
-        spec = {"resource": held, "targets": {"allNamespaces": True}}
+        spec = {"resource": secret("", self.name, self.data), "targets": {"allNamespaces": True}}
         kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
         return encode({**kind, "metadata": {"name": self.name}, "spec": spec})
 
@@ -82,15 +82,15 @@ def source_of(options: Options, name: str) -> Source:
     return Distribution(options, name) if options.vocabulary == "resource-distribution" else Source(options, name)
 
 
-def like_a_copy(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
-    """The body that a controller has to send for a copy: the content, one label and one annotation."""
+def copy_body(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:
+    """The body of a copy as a controller sends it: the content, one label and one annotation."""
     metadata = {"labels": {"bench/from": f"admin-{name}"}, "annotations": {"bench/origin": f"admin/{name}"}}
     return encode(secret(namespace, name, data, **metadata, **({"resourceVersion": version} if version else {})))
 
 
-def unrelated(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:
-    """Paths and bodies of Secrets of 10 KiB that no source concerns."""
+def unrelated_secrets(namespaces: list[str], number: int) -> Iterator[tuple[str, bytes]]:
+    """Paths and bodies of Secrets of 10 KiB that are neither sources nor copies."""
     for index in range(number):
         namespace = namespaces[index % len(namespaces)]
         name = f"unrelated-{index}"
-        yield folder(namespace), encode(secret(namespace, name, content(name, 10 * KIB)))
+        yield secrets_path(namespace), encode(secret(namespace, name, content(name, 10 * KIB)))

@@ -33,14 +33,14 @@ class Entry(NamedTuple):
 
 
 class Audit:
-    """Reads the log from its end at the start, or from the end of the last read."""
+    """Reads the log as it grows, from its end at the start."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._offset = log.stat().st_size
 
-    def news(self) -> Iterator[Entry]:
-        """The accepted writes since the last call. An incomplete line is left for the next call."""
+    def new_entries(self) -> Iterator[Entry]:
+        """The accepted writes since the last call. An incomplete line is read by the next call."""
         with self._log.open("rb") as log:
             log.seek(self._offset)
             for line in log:

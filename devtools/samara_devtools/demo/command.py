@@ -9,25 +9,20 @@ from types import FrameType
 import click
 
 from samara.cli.options import Command
-from samara_devtools.demo.accurate import Accurate
-from samara_devtools.demo.fishysecret import FishySecret
-from samara_devtools.demo.resource_distribution import ResourceDistribution
-from samara_devtools.demo.screen import Screen, spoken
-from samara_devtools.demo.secret_copy import SecretCopy
+from samara_devtools.demo.screen import Screen, duration_text
 from samara_devtools.demo.stage import DemoError, Stage
-from samara_devtools.demo.steps import Steps, timed
-from samara_devtools.demo.sync_to import SyncTo
+from samara_devtools.demo.steps import timed
+from samara_devtools.demo.walks import walks
 from samara_devtools.devcluster import DevclusterError, find
 
-WALKS: tuple[type[Steps], ...] = (SecretCopy, SyncTo, ResourceDistribution, Accurate, FishySecret)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command("demo", cls=Command)
-@click.option("--keep", is_flag=True, help="Skip the walk; keep cluster and operator up until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Show no steps; keep the cluster and the operator running until Ctrl-C.")
 @click.pass_context
 def command(context: click.Context, keep: bool) -> None:
-    """Start a cluster of its own, the operator and the examples; walk through them; remove it all."""
+    """Start a local API server, the operator and the examples, show each step, and remove everything."""
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     screen = Screen()
@@ -45,20 +40,20 @@ def show(screen: Screen, keep: bool) -> None:
     screen.title("Samara on a real Kubernetes API server, on this machine only")
     with Stage(find(screen.say)) as stage:
         screen.took("etcd, kube-apiserver and kube-controller-manager are up", timed(stage.start_cluster))
-        operator = timed(lambda: stage.start_operator(log_to_terminal=keep))
-        screen.took("samara run is in sync, with the rights of `samara rbac` and no others", operator)
+        seconds = timed(lambda: stage.start_operator(log_to_terminal=keep))
+        screen.took("samara run is in sync, with the rights of `samara rbac` and no others", seconds)
         if keep:
             _keep(stage, screen)
         began = time.monotonic()
-        for walk in WALKS:
-            walk(stage, screen).all()
-        screen.title(f"That was all of it, in {spoken(time.monotonic() - began)}.")
+        for vocabulary, walk in walks().items():
+            walk(vocabulary, stage, screen).all()
+        screen.title(f"That was all of it, in {duration_text(time.monotonic() - began)}.")
 
 
 def _keep(stage: Stage, screen: Screen) -> None:
     """Keeps all running until a signal, or until a process ends by itself."""
-    for walk in WALKS:
-        walk(stage, screen).sources()
+    for vocabulary, walk in walks().items():
+        walk(vocabulary, stage, screen).sources()
     screen.title("All of it runs until Ctrl-C. In a second terminal:")
     click.echo(f"export KUBECONFIG={stage.cluster.kubeconfig}")
     click.echo(f"export PATH={stage.cluster.binaries.kubectl.parent}:$PATH")

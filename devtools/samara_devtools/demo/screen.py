@@ -9,22 +9,27 @@ import click
 _COLUMN = 72
 
 
-def spoken(seconds: float) -> str:
-    """A duration as people say it."""
+def duration_text(seconds: float) -> str:
+    """A duration with the unit that suits it."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 class Screen:
-    """Lines in the order of what happens."""
+    """Prints one line after the other, and numbers the steps."""
 
     def __init__(self) -> None:
+        self._steps = 0
         self._color = False if "NO_COLOR" in os.environ else None
         """None lets click decide: colours on a terminal only."""
 
     def title(self, text: str) -> None:
         self._line(click.style(f"\n{text}", bold=True))
+
+    def step(self, text: str) -> None:
+        self._steps += 1
+        self.title(f"{self._steps}. {text}")
 
     def say(self, text: str) -> None:
         self._line(f"  {text}")
@@ -36,9 +41,9 @@ class Screen:
         for line in text.rstrip().splitlines():
             self._line(click.style(f"    {line}", dim=True))
 
-    def took(self, what: str, seconds: float) -> None:
-        check, duration = click.style("  ✓ ", fg="green"), click.style(spoken(seconds), fg="green", bold=True)
-        self._line(f"{check}{what:<{_COLUMN}} {duration}")
+    def took(self, result: str, seconds: float) -> None:
+        check, duration = click.style("  ✓ ", fg="green"), click.style(duration_text(seconds), fg="green", bold=True)
+        self._line(f"{check}{result:<{_COLUMN}} {duration}")
 
     def _line(self, text: str) -> None:
         click.echo(text, color=self._color)

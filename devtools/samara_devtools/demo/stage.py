@@ -12,24 +12,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import yaml
+
 from samara.core.metadata_keys import APP
 from samara.kube.errors import SamaraError
+from samara.vocabularies import VOCABULARIES
 from samara_devtools.devcluster import Binaries, Devcluster
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 from samara_devtools.devcluster.wire import answers, free_port
 
 HOME = "samara"
 """The operator's own namespace and its service account in it."""
 EXAMPLES = Path(__file__).resolve().parents[1].joinpath("examples").resolve()
-"""In a checkout the folder is a link; its target is shown to people."""
-SETTINGS = ("accurate", "settings.yaml")
-"""The settings among the examples: one vocabulary can do nothing without any, and the others need none."""
+"""In a checkout the folder is a link. The commands of the demo show the path of its target."""
+SETTINGS = "settings.yaml"
 PROTECTED = ("kube-system", "kube-public", "kube-node-lease", HOME)
-"""No targets of "every namespace"."""
-MOST_STAY = "720h"
-"""How long the operator can work before its credentials end: long enough for any demo."""
-READY = 60.0
-GRACE = 15.0
+"""No targets of sources that ask for every namespace."""
+OPERATOR_LIFETIME = "720h"
+"""How long the credentials of a kept operator are valid."""
+TIMEOUT = 60.0
+STOP_TIMEOUT = 15.0
 _POLL = 0.02
 _TAIL = 2000
 # -P: a folder named samara in the working directory must not be imported instead of ours.
@@ -50,7 +52,7 @@ class Operator:
         arguments = ("run", *access, f"--config={settings}", f"--http-address={self._address}")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                leashed(*_SAMARA, *arguments),
+                killed_with_parent(*_SAMARA, *arguments),
                 cwd=data,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
@@ -71,7 +73,7 @@ class Operator:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(GRACE)
+            self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -82,6 +84,18 @@ def _environment() -> dict[str, str]:
     return {
         name: value for name, value in os.environ.items() if name != "KUBECONFIG" and not name.startswith("SAMARA_")
     }
+
+
+def settings_text() -> str:
+    """Serves every vocabulary as its example does, and protects our own namespace, as commands assume it."""
+    vocabularies = {vocabulary.name: _example_settings(vocabulary.name) for vocabulary in VOCABULARIES}
+    return yaml.safe_dump({"vocabularies": vocabularies, "protectedNamespaces": list(PROTECTED)})
+
+
+def _example_settings(vocabulary: str) -> object:
+    """The own settings of a vocabulary in its example. None if the example has no settings."""
+    path = EXAMPLES / vocabulary / SETTINGS
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["vocabularies"][vocabulary] if path.exists() else None
 
 
 class Stage:
@@ -107,33 +121,26 @@ class Stage:
         """The output of one of our own commands about the cluster."""
         env = {**_environment(), "KUBECONFIG": str(self.cluster.kubeconfig)}
         command = [*_SAMARA, *arguments]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=READY, check=False)  # noqa: S603
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False)  # noqa: S603
         if done.returncode != 0:
             raise DemoError(f"samara {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
 
     def start_operator(self, *, log_to_terminal: bool = False) -> None:
         """Starts it with exactly the rights that `samara rbac` prints. Returns when it is in sync."""
-        settings = self._settings()
-        self._tell(settings)
+        settings = self.cluster.data / SETTINGS
+        settings.write_text(settings_text(), encoding="utf-8")
+        self._publish_settings(settings)
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("crds"))
         self.cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
         self.cluster.kubectl("apply", "--filename=-", input=self.samara("rbac", f"--namespace={HOME}"))
-        token = self.cluster.service_account_token(HOME, HOME, MOST_STAY)
+        token = self.cluster.service_account_token(HOME, HOME, OPERATOR_LIFETIME)
         kubeconfig = self.cluster.kubeconfig_with_token(token)
         self._operator = Operator(kubeconfig, settings, self.cluster.data, log_to_terminal)
         self._stack.callback(self._operator.stop)
         self.wait_for("the operator", self._operator.is_ready)
 
-    def _settings(self) -> Path:
-        """The example's settings, with our own namespace protected, as commands assume for an installation."""
-        vocabulary, file = SETTINGS
-        made = self.cluster.data / file
-        text = (EXAMPLES / vocabulary / file).read_text(encoding="utf-8")
-        made.write_text(f"{text}protectedNamespaces: [{', '.join(PROTECTED)}]\n", encoding="utf-8")
-        return made
-
-    def _tell(self, settings: Path) -> None:
+    def _publish_settings(self, settings: Path) -> None:
         """Puts the settings into the ConfigMap from which commands read them, as an installation does."""
         self.cluster.kubectl("create", "namespace", HOME)
         self.cluster.kubectl("create", "configmap", HOME, f"--namespace={HOME}", f"--from-file=config.yaml={settings}")
@@ -148,9 +155,9 @@ class Stage:
             raise DemoError("the operator ended by itself, so everything was stopped")
 
     def wait_for(self, what: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + READY
+        deadline = time.monotonic() + TIMEOUT
         while not condition():
             self.check()
             if time.monotonic() > deadline:
-                raise DemoError(f"expected {what} within {READY:.0f} s; it did not come")
+                raise DemoError(f"expected {what} within {TIMEOUT:.0f} s; it did not come")
             time.sleep(_POLL)

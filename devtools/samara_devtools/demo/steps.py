@@ -18,28 +18,26 @@ Address = tuple[str, str]
 
 
 class Steps(ABC):
-    """One vocabulary's walk. Every step runs one command and shows its effect."""
+    """The walk of one vocabulary. Every step runs one command and shows its effect."""
 
-    vocabulary = ""
-
-    def __init__(self, stage: Stage, screen: Screen) -> None:
+    def __init__(self, vocabulary: str, stage: Stage, screen: Screen) -> None:
         self._stage = stage
         self._screen = screen
-        self._examples = EXAMPLES / self.vocabulary
+        self._examples = EXAMPLES / vocabulary
         self._audit = Audit(stage.cluster.audit_log)
 
     @abstractmethod
     def sources(self) -> None:
-        """The first step, and the only one where everything stays up."""
+        """The first step. With `--keep` it is the only one."""
 
     @abstractmethod
     def all(self) -> None:
         """Every step, in order."""
 
     def _file(self, name: str) -> str:
-        path = self._examples / name
-        here = Path.cwd()
-        return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+        """The path of an example, as short as a user would type it."""
+        path, folder = self._examples / name, Path.cwd()
+        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
     def _kubectl(self, *arguments: str) -> None:
         self._screen.command("kubectl", *arguments)
@@ -49,19 +47,19 @@ class Steps(ABC):
         self._screen.command("samara", *arguments)
         self._screen.output(self._stage.samara(*arguments))
 
-    def _namespaces(self, *besides: str) -> list[str]:
+    def _namespaces(self, *excluded: str) -> list[str]:
         listed = json.loads(self._stage.cluster.kubectl("get", "namespaces", "--output=json"))
-        return [name for item in listed["items"] if (name := item["metadata"]["name"]) not in besides]
+        return [name for item in listed["items"] if (name := item["metadata"]["name"]) not in excluded]
 
-    def _fresh(self) -> None:
-        """Skips writes before the next command, so that they do not count for it."""
-        for _ in self._audit.news():
+    def _skip_earlier_writes(self) -> None:
+        """Only writes after this call count in `_until`."""
+        for _ in self._audit.new_entries():
             pass
 
     def _until(
         self, verb: str, addresses: set[Address], resource: str = "secrets", since: datetime | None = None
     ) -> float:
-        """Seconds from when the server received a person's request, or from `since`, to the last write."""
+        """Waits for a write at each address. Seconds from a person's request, or from `since`, to the last write."""
         missing = set(addresses)
         received = [] if since is None else [since]
         done: list[datetime] = []
@@ -73,17 +71,16 @@ class Steps(ABC):
                 missing.discard((entry.namespace, entry.name))
                 done.append(entry.done)
 
-        def arrived() -> bool:
-            for entry in self._audit.news():
+        def are_done() -> bool:
+            for entry in self._audit.new_entries():
                 take(entry)
             return not missing
 
-        self._stage.wait_for(f"to see the {verb} of {len(addresses)} copies", arrived)
+        self._stage.wait_for(f"to see the {verb} of {len(addresses)} copies", are_done)
         return (max(done) - min(received)).total_seconds()
 
     def _expect_equal(self, source: Address, copy: Address, kind: str = "secret") -> None:
-        one, other = (self._content(address, kind) for address in (source, copy))
-        if one != other:
+        if self._content(source, kind) != self._content(copy, kind):
             raise DemoError(f"expected {'/'.join(copy)} to be equal to {'/'.join(source)}; it differs")
 
     def _content(self, address: Address, kind: str) -> object:
@@ -93,6 +90,7 @@ class Steps(ABC):
 
 
 def timed(action: Callable[[], object]) -> float:
+    """Runs the action and returns the seconds that it took."""
     began = time.monotonic()
     action()
     return time.monotonic() - began

@@ -3,7 +3,7 @@
 import argparse
 import signal
 import sys
-import threading
+import time
 from types import FrameType
 
 from samara_devtools.devcluster.binaries import find
@@ -49,12 +49,11 @@ def up() -> int:
     with Devcluster() as cluster:
         _say(f"export KUBECONFIG={cluster.kubeconfig}")
         to_stderr("The control plane runs until Ctrl-C.")
-        never = threading.Event()
-        while not never.wait(POLL_SECONDS):
+        while True:
+            time.sleep(POLL_SECONDS)
             ended = cluster.ended()
             if ended:
                 raise DevclusterError(f"{ended} ended by itself, so the control plane was stopped.")
-    return 0
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -19,14 +19,15 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class DevclusterOptions:
-    """`audit_secret_bodies` records the bodies of requests and answers for Secrets, `audit_bodies` the request bodies
-    of all writes. Without them, requests are recorded without bodies.
-    """
+    """How a control plane differs from the default one."""
 
     audit: bool = True
     audit_secret_bodies: bool = False
+    """Record the bodies of requests and answers for Secrets."""
     audit_bodies: bool = False
+    """Record the request bodies of all writes."""
     controllers: bool = True
+    """Start kube-controller-manager."""
     apiserver_args: tuple[str, ...] = ()
     etcd_args: tuple[str, ...] = ()
     apiserver_port: int | None = None
@@ -68,11 +69,11 @@ class Files:
         return self.data / "tokens.pub"
 
     @property
-    def admin(self) -> Path:
+    def admin_kubeconfig(self) -> Path:
         return self.data / "kubeconfig"
 
     @property
-    def controllers(self) -> Path:
+    def controllers_kubeconfig(self) -> Path:
         return self.data / "kubeconfig-controllers"
 
     @property
@@ -94,7 +95,7 @@ def etcd(files: Files, client: str, peer: str, options: DevclusterOptions) -> li
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster={files.data.name}={peer}",
         "--unsafe-no-fsync",  # the data is thrown away with the cluster
-        "--heartbeat-interval=10",  # a lone member elects itself: the default makes it wait half a second
+        "--heartbeat-interval=10",  # a single member elects itself; with the defaults it would first wait half a second
         "--election-timeout=100",
         "--log-level=warn",
         *options.etcd_args,
@@ -107,7 +108,7 @@ def apiserver(files: Files, etcd_url: str, port: int, options: DevclusterOptions
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={port}",
-        "--endpoint-reconciler-type=none",  # a loopback address is no legal endpoint
+        "--endpoint-reconciler-type=none",  # a loopback address is not a legal endpoint
         f"--tls-cert-file={files.server_certificate}",
         f"--tls-private-key-file={files.server_key}",
         f"--client-ca-file={files.ca}",
@@ -117,7 +118,7 @@ def apiserver(files: Files, etcd_url: str, port: int, options: DevclusterOptions
         f"--service-account-signing-key-file={files.token_key}",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--allow-privileged=true",
-        "--shutdown-watch-termination-grace-period=1s",  # else open watches hold up its end for a minute
+        "--shutdown-watch-termination-grace-period=1s",  # otherwise open watches delay its end by a minute
         *(_audit(files) if options.audit else ()),
         *options.apiserver_args,
     ]
@@ -125,7 +126,7 @@ def apiserver(files: Files, etcd_url: str, port: int, options: DevclusterOptions
 
 def controller_manager(files: Files, options: DevclusterOptions) -> list[str]:
     return [
-        f"--kubeconfig={files.controllers}",
+        f"--kubeconfig={files.controllers_kubeconfig}",
         f"--controllers={','.join(CONTROLLERS)}",
         f"--root-ca-file={files.ca}",
         "--leader-elect=false",

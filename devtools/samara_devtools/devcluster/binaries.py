@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samara_devtools.devcluster.errors import DevclusterError
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 
 MODULE = Path(__file__).with_name("tools")
 MODULE_FILES = ("go.mod", "go.sum", "tools.go")
@@ -76,8 +76,8 @@ def cache_folder() -> Path:
 def read_recipe(module: Path = MODULE) -> Recipe:
     """Versions come from go.mod alone, so that an upgrade is one edit there."""
     go_mod = (module / "go.mod").read_text()
-    go = first(r"^go (\d+\.\d+)", go_mod)
-    kubernetes = first(r"^\s*k8s\.io/kubernetes (v\S+)", go_mod)
+    go = first_match(r"^go (\d+\.\d+)", go_mod)
+    kubernetes = first_match(r"^\s*k8s\.io/kubernetes (v\S+)", go_mod)
     flags = ("-trimpath", "-ldflags", _ldflags(kubernetes))
     digest = hashlib.sha256()
     for part in (go_mod, (module / "go.sum").read_text(), *flags, *PACKAGES, platform.system(), platform.machine()):
@@ -85,7 +85,7 @@ def read_recipe(module: Path = MODULE) -> Recipe:
     return Recipe(go, kubernetes, flags, digest.hexdigest()[:16])
 
 
-def first(pattern: str, text: str) -> str:
+def first_match(pattern: str, text: str) -> str:
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         raise DevclusterError(f"The go.mod of the local control plane has no line like {pattern}.")
@@ -153,7 +153,7 @@ def _build(recipe: Recipe, folder: Path, progress: Progress, heartbeat: float) -
         (work / "bin").rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    progress(f"Built the local control plane in {spoken(time.monotonic() - started)}.")
+    progress(f"Built the local control plane in {duration_text(time.monotonic() - started)}.")
 
 
 def _compile(go: str, recipe: Recipe, work: Path, progress: Progress, heartbeat: float) -> None:
@@ -163,7 +163,7 @@ def _compile(go: str, recipe: Recipe, work: Path, progress: Progress, heartbeat:
     out.mkdir()
     for name in MODULE_FILES:
         shutil.copyfile(MODULE / name, module / name)
-    command = leashed(go, "build", *recipe.flags, "-o", f"{out}/", *PACKAGES)
+    command = killed_with_parent(go, "build", *recipe.flags, "-o", f"{out}/", *PACKAGES)
     with log.open("wb") as output:
         code = run_go(command, module, output.fileno(), lambda s: progress(f"Still building, {s} so far."), heartbeat)
     if code == 0 and (out / "server").exists():
@@ -185,7 +185,7 @@ def run_go(command: list[str], folder: Path, output: int, beat: Progress, heartb
             try:
                 return go.wait(heartbeat)
             except subprocess.TimeoutExpired:
-                beat(spoken(time.monotonic() - started))
+                beat(duration_text(time.monotonic() - started))
     finally:
         if go.poll() is None:  # interrupted: its compilers go with it
             os.killpg(go.pid, signal.SIGKILL)
@@ -205,6 +205,6 @@ def last_line(log: Path) -> str:
     return lines[-1][:300] if lines else "it said nothing"
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

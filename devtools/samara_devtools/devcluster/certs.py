@@ -27,12 +27,22 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority in memory. Only files that the servers must read are written."""
+    """A certificate authority. Its key stays in memory."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("samara-devcluster-ca")
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            key_cert_sign=True,
+            crl_sign=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            encipher_only=False,
+            decipher_only=False,
+        )
         certificate = (
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -82,7 +82,7 @@ class Devcluster:
             raise
 
     def stop(self) -> None:
-        """Kills what runs (the data is thrown away, so nothing needs a grace) and removes the data folder."""
+        """Kills all processes at once, because their data is thrown away, and removes the data folder."""
         if self._folder is None:
             return
         self._children.stop_all()
@@ -102,7 +102,7 @@ class Devcluster:
 
     @property
     def kubeconfig(self) -> Path:
-        return self.files.admin
+        return self.files.admin_kubeconfig
 
     @property
     def ca_file(self) -> Path:
@@ -123,7 +123,7 @@ class Devcluster:
     def kubectl(self, *args: str, input: str | None = None, kubeconfig: Path | None = None) -> str:
         """The output of kubectl, as admin unless another kubeconfig is given."""
         command = [str(self.binaries.kubectl), f"--kubeconfig={kubeconfig or self.kubeconfig}"]
-        # A separate cache: the one in the home folder is keyed by host and port, which clusters share over time.
+        # A separate cache: the one in the home folder is keyed by host and port, which another cluster may have had.
         command += [f"--cache-dir={self.data / 'kubectl-cache'}", *args]
         env = os.environ | {"KUBERC": "off"}
         done = subprocess.run(
@@ -147,14 +147,14 @@ class Devcluster:
         self._children.stop(APISERVER)
 
     def restart_apiserver(self) -> None:
-        """Ends it as an upgrade would, or starts it after a kill; same address, same data."""
+        """Stops the API server as an upgrade would, if it runs, and starts it with the same address and data."""
         self._children.stop(APISERVER, GRACE_SECONDS)
         self._start_apiserver(APISERVER, self.etcd_url, int(self.url.rpartition(":")[2]))
 
     def start_second_apiserver(
         self, etcd_url: str | None = None, port: int | None = None, apiserver_args: tuple[str, ...] = ()
     ) -> str:
-        """The address of one more server on the same etcd, reached through `etcd_url` if that is given."""
+        """Starts one more API server on the same etcd, which it reaches at `etcd_url` if given. Returns its address."""
         name = f"{APISERVER}-{next(self._numbers)}"
         return self._start_apiserver(name, etcd_url or self.etcd_url, port, apiserver_args)
 
@@ -170,7 +170,7 @@ class Devcluster:
             raise DevclusterError(f"etcd refused {path}: {error}") from error
 
     def compact(self) -> int:
-        """Forgets all history before the present revision, which it returns."""
+        """Removes all history before the present revision from etcd, and returns that revision."""
         header = self.etcd_call("/v3/kv/range", {"key": "AA==", "count_only": True})["header"]
         self.etcd_call("/v3/kv/compaction", {"revision": header["revision"], "physical": True})
         return int(header["revision"])
@@ -188,7 +188,7 @@ class Devcluster:
         self._start_listening(ETCD, run, self._etcd_is_ready)
 
     def _etcd_is_ready(self) -> bool:
-        # By name, since an etcd of another program may answer on the port.
+        # The name is compared, because the etcd of another program may answer on the port.
         try:
             members = wire.post(self.etcd_url, "/v3/cluster/member/list", {}, wire.PROBE_SECONDS)["members"]
             return bool(members[0]["name"] == self.data.name)

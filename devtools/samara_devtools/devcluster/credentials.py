@@ -16,7 +16,7 @@ ALL_RIGHTS = "system:masters"
 
 
 class Credentials:
-    """Made before the servers start; kubeconfigs follow once the server's address is known."""
+    """Creates keys and certificates before the servers start, and kubeconfigs once the server's address is known."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -42,12 +42,12 @@ class Credentials:
         return context
 
     def write_admin(self, url: str) -> None:
-        self._write(self._files.admin, url, _user(self._admin))
+        self._write(self._files.admin_kubeconfig, url, _user(self._admin))
 
     def write_controllers(self, url: str) -> None:
-        # All rights, as this one identity stands for controllers that each have a role of their own.
+        # All rights: one identity stands for many controllers, each of which would have a role of its own.
         client = self._authority.client("system:kube-controller-manager", [ALL_RIGHTS])
-        self._write(self._files.controllers, url, _user(client))
+        self._write(self._files.controllers_kubeconfig, url, _user(client))
 
     def for_user(self, url: str, user: str, groups: Sequence[str]) -> Path:
         return self._write(self._new_path(), url, _user(self._authority.client(user, groups)))

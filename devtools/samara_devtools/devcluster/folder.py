@@ -27,13 +27,13 @@ class DataFolder:
 def _locked(path: Path) -> TextIO:
     file = path.open("w")
     fcntl.flock(file, fcntl.LOCK_EX)
-    file.write(f"{os.getpid()}\n")  # after the lock: an empty file is a folder in the making, not a stale one
+    file.write(f"{os.getpid()}\n")  # after the lock: a folder with an empty file is new, and not stale
     file.flush()
     return file
 
 
 def remove_stale() -> None:
-    """Removes the folders of this user whose owner was killed before it could do so."""
+    """Removes the folders of this user whose owner was killed before it could remove them."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_stale(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -44,7 +44,7 @@ def _is_stale(path: Path) -> bool:
         if path.is_symlink() or path.stat().st_uid != os.getuid():
             return False
         with (path / OWNER).open("r+") as owner:
-            # A lock and not the pid alone: the kernel drops it with its owner, and a pid may be used again.
+            # The pid alone proves nothing, because pids are used again. The kernel drops the lock with its owner.
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return bool(owner.read().strip())
     except OSError:

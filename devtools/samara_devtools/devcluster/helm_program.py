@@ -14,14 +14,14 @@ from samara_devtools.devcluster.binaries import (
     HEARTBEAT_SECONDS,
     Progress,
     cache_folder,
-    first,
+    duration_text,
+    first_match,
     last_line,
     locked,
     run_go,
-    spoken,
 )
 from samara_devtools.devcluster.errors import DevclusterError
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 
 MODULE = Path(__file__).with_name("helm")
 MODULE_FILES = ("go.mod", "go.sum", "tools.go")
@@ -55,7 +55,7 @@ def cached_helm() -> Path:
 
 
 def helm_version() -> str:
-    return first(r"^require helm\.sh/helm/v4 (v\S+)", (MODULE / "go.mod").read_text())
+    return first_match(r"^require helm\.sh/helm/v4 (v\S+)", (MODULE / "go.mod").read_text())
 
 
 def _build(program: Path, progress: Progress, heartbeat: float) -> None:
@@ -76,7 +76,7 @@ def _build(program: Path, progress: Progress, heartbeat: float) -> None:
         (work / "bin").rename(program.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    progress(f"Built helm in {spoken(time.monotonic() - started)}.")
+    progress(f"Built helm in {duration_text(time.monotonic() - started)}.")
 
 
 def _compile(go: str, work: Path, progress: Progress, heartbeat: float) -> None:
@@ -86,7 +86,7 @@ def _compile(go: str, work: Path, progress: Progress, heartbeat: float) -> None:
     for name in MODULE_FILES:
         shutil.copyfile(MODULE / name, module / name)
     flags = ("-trimpath", "-ldflags", f"-s -w -X {VERSION}={helm_version()}")
-    command = leashed(go, "build", *flags, "-o", f"{out}/", PACKAGE)
+    command = killed_with_parent(go, "build", *flags, "-o", f"{out}/", PACKAGE)
     with log.open("wb") as output:
         code = run_go(command, module, output.fileno(), lambda s: progress(f"Still building, {s} so far."), heartbeat)
     if code != 0 or not (out / "helm").exists():

@@ -1,4 +1,4 @@
-"""Starts and ends the child processes of a control plane, by pid only; none outlives the process that started it."""
+"""Starts and stops the child processes of a control plane. None outlives the process that started it."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from samara_devtools.devcluster.errors import DevclusterError
 
-LEASH = Path(__file__).with_name("leash.py")
+SCRIPT = Path(__file__).with_name("killed_with_parent.py")
 TAIL_BYTES = 2000
 
 
-def leashed(program: str, *arguments: str) -> list[str]:
+def killed_with_parent(program: str, *arguments: str) -> list[str]:
     """The command line of a program that the kernel kills when the thread that starts it ends."""
-    return [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), program, *arguments]
+    return [sys.executable, "-I", "-S", str(SCRIPT), str(os.getpid()), program, *arguments]
 
 
 class Children:
@@ -25,8 +25,8 @@ class Children:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        # The kernel counts the thread that forked as the parent: a caller's thread may end long before the process.
-        self._forks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devcluster")
+        # For the kernel, the parent is the thread that forked. A caller's thread may end long before the process.
+        self._forking_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="devcluster")
 
     @property
     def pids(self) -> dict[str, int]:
@@ -38,14 +38,14 @@ class Children:
     def start(self, name: str, program: Path, arguments: Sequence[str]) -> None:
         if name in self._running:
             raise DevclusterError(f"{name} runs already, as pid {self._running[name].pid}.")
-        self._forks.submit(self._fork, name, program, arguments).result()
+        self._forking_thread.submit(self._fork, name, program, arguments).result()
 
     def _fork(self, name: str, program: Path, arguments: Sequence[str]) -> None:
         # A minimal environment: etcd would read every ETCD_* variable as a flag.
         env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self._folder)}
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                leashed(str(program), *arguments),
+                killed_with_parent(str(program), *arguments),
                 cwd=self._folder,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -77,7 +77,7 @@ class Children:
         child.wait()
 
     def stop_all(self) -> None:
-        self._forks.shutdown()  # first, so that a start interrupted halfway adds no child to the list below
+        self._forking_thread.shutdown()  # first, so that a start interrupted halfway adds no child to the list below
         for name in reversed(list(self._running)):
             self.stop(name)
 

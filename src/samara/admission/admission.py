@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from samara.admission.certificates import Timings, TlsSecret
+from samara.admission.conversion import Converters
 from samara.admission.live_recheck import Validator
 from samara.admission.registrar import Registrar, Registration
 from samara.admission.review import guarded_kinds
 from samara.admission.server import WebhookServer
-from samara.admission.webhooks import SERVICE, Converters, Endpoint, needed_configurations
+from samara.admission.webhooks import Endpoint, needed_configurations
 from samara.core.model import Kind
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType
@@ -23,10 +24,10 @@ from samara.kube.codec import Codec
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDeps:
-    """What admission uses of the rest of the program."""
+    """The parts of the program that admission uses."""
 
     client: Client
-    """Admission's own: a standby answers as well, and reads and performs dry runs for that."""
+    """A client of its own, because a standby answers too, and sends reads and dry runs to do so."""
     codec: Codec
     view: View
     registry: Registry
@@ -40,17 +41,16 @@ class AdmissionDeps:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where the server listens, and where the API server finds it."""
+    """Where the webhook server listens, and the URL at which the API server calls it: None for the chart's Service."""
 
     address: str = ":9443"
     url: str | None = None
     in_cluster: bool = False
     """True if the webhook configurations are the chart's: the operator creates and deletes none."""
-    service: str = SERVICE
 
 
 class Admission:
-    """One per process. Every replica answers, and only the leader writes."""
+    """Exists once in a process. Every replica answers, and only the leader writes."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class Admission:
         crds: tuple[str, ...],
         timings: Timings,
     ) -> None:
-        """`registered` are the vocabularies for which there are webhook configurations, `crds` those to convert."""
-        endpoint = Endpoint(deps.namespace, listener.url, listener.service)
+        """`registered` are the source types that get webhook configurations, and `crds` the definitions to convert."""
+        endpoint = Endpoint(deps.namespace, listener.url)
         validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
         self._server = WebhookServer(
             listener.address, guarded_kinds(deps.registry), validator, deps.is_listed, converters, deps.metrics
@@ -98,9 +98,9 @@ class Admission:
             group.create_task(self._registrar.run())
 
     async def close(self) -> None:
-        """Unregisters the webhooks. Must end before the lease is released and the tasks are cancelled."""
+        """Unregisters the webhooks. Await it before the lease is released and `run` is cancelled."""
         await self._registrar.close()
 
     def _bundle(self) -> bytes:
-        """The authorities that the API server must trust. Empty while there is no server to call."""
+        """The authorities that the API server must trust. Empty while the server does not answer."""
         return self._secret.bundle if self.not_ready_reason is None else b""

@@ -29,10 +29,17 @@ from samara.core.model import SECRET, Ref
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import MALFORMED, encode
 from samara.kube.errors import AlreadyExists, Conflict, Invalid, NotFound, SamaraError
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 
 SKEW = timedelta(days=1)
 """Certificates become valid this long before now: the clocks of the API server and of this machine may differ."""
+TYPE = "kubernetes.io/tls"
+KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
+"""By field of `Certificates`: its key in the Secret."""
+CERT_MANAGER = "cert-manager.io/certificate-name"
+"""cert-manager annotates the Secrets that it keeps. The operator does not write those."""
+_INTERVALS_AFTER_FAILURE = 10
+"""After this many intervals a failed write is tried again."""
 _MAX_AUTHORITIES = 3
 _UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 """Raised for bytes that are no PEM, for unsupported keys and for wrong signatures."""
@@ -40,7 +47,7 @@ _UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Of certificates. Each is replaced after two thirds of its life."""
+    """How long certificates are valid. Each is replaced after two thirds of its life."""
 
     authority: timedelta = timedelta(days=730)
     serving: timedelta = timedelta(days=90)
@@ -59,7 +66,7 @@ class Timings:
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     now: Callable[[], datetime] = utc_now
     interval: float = 1.0
-    """Between two checks of the loaded certificate and of leading, without a request."""
+    """Between two checks of the loaded certificate and of who leads. They send no request."""
     recheck_interval: float = 10.0
     """Between two reads of the webhook configurations and CRDs."""
 
@@ -77,7 +84,7 @@ class Certificates:
 
 
 def renew(current: Certificates | None, names: Iterable[str], now: datetime, lifetimes: Lifetimes) -> Certificates:
-    """The certificates as they should be now: the current ones if nothing is due, new ones if they are unusable."""
+    """The certificates as they should be now. It keeps what is valid and not due, and issues the rest anew."""
     given = current or Certificates(b"", b"")
     issuer = _issuer(given, now, lifetimes)
     serving = _serving(given, issuer, now)
@@ -130,7 +137,7 @@ class TlsSecret:
         self._load = load
         self._timings = timings
         self._watcher = ObjectWatcher(
-            client, self._ref, self._on_object, lambda fault: self._failed("read", fault), timings.interval
+            client, self._ref, self._on_object, lambda fault: self._report_failure("read", fault), timings.interval
         )
         self._was_read = False
         """True if the API server has answered whether the Secret exists."""
@@ -147,9 +154,9 @@ class TlsSecret:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watcher.run())
-            group.create_task(self._keep_right())
+            group.create_task(self._keep_correct())
 
-    def _on_object(self, raw: Bytes | None) -> None:
+    def _on_object(self, raw: RawObject | None) -> None:
         stored = None if raw is None else StoredSecret.of(raw)
         self._was_read, self._stored = True, stored
         if stored is None or stored.certificates == self._loaded:
@@ -161,14 +168,14 @@ class TlsSecret:
         self._loaded, self.not_ready_reason = stored.certificates, None
         log.info("webhook-certificate.loaded", secret=self._ref.path)
 
-    async def _keep_right(self) -> None:
+    async def _keep_correct(self) -> None:
         while True:
             await asyncio.sleep(self._timings.interval)
             if self._was_read and self._is_leading():
                 try:
                     await self._correct()
                 except (SamaraError, *MALFORMED) as fault:
-                    self._failed("write", fault)
+                    self._report_failure("write", fault)
                     await asyncio.sleep(_INTERVALS_AFTER_FAILURE * self._timings.interval)
 
     async def _correct(self) -> None:
@@ -188,9 +195,9 @@ class TlsSecret:
 
     def _current(self) -> Certificates | None:
         """The certificates in the Secret, or the loaded ones if those cannot be served or are gone."""
-        inside = self._stored.certificates if self._stored is not None else None
-        if self._loaded is None or (inside is not None and is_servable(inside)):
-            return inside
+        stored = self._stored.certificates if self._stored is not None else None
+        if self._loaded is None or (stored is not None and is_servable(stored)):
+            return stored
         return self._loaded
 
     async def _write(self, stored: StoredSecret | None, wanted: Certificates) -> None:
@@ -210,20 +217,11 @@ class TlsSecret:
         await self._client.request("DELETE", address(self._ref), encode(options))
         self._watcher.take(None)
 
-    def _failed(self, verb: str, fault: Exception) -> None:
+    def _report_failure(self, verb: str, fault: Exception) -> None:
         reason = str(fault) if isinstance(fault, SamaraError) else type(fault).__name__
         if self._loaded is None:
             self.not_ready_reason = f"cannot {verb} Secret {self._ref.path}: {reason}"
         log.warning("webhook-certificate.failed", what=verb, secret=self._ref.path, fault=reason)
-
-
-TYPE = "kubernetes.io/tls"
-KEYS = {"serving": "tls.crt", "key": "tls.key", "bundle": "ca.crt", "authority_key": "ca.key"}
-"""By field of `Certificates`: its key in the Secret."""
-CERT_MANAGER = "cert-manager.io/certificate-name"
-"""cert-manager annotates the Secrets that it keeps. The operator does not write those."""
-_INTERVALS_AFTER_FAILURE = 10
-"""After this many intervals a failed write is tried again."""
 
 
 class _Metadata(msgspec.Struct):
@@ -250,10 +248,10 @@ class StoredSecret:
     is_cert_managers: bool
 
     @classmethod
-    def of(cls, raw: Bytes) -> StoredSecret:
-        metadata, (kind, data) = _secret(raw).metadata, secret_data(raw)
+    def of(cls, raw: RawObject) -> StoredSecret:
+        metadata, (secret_type, data) = _secret(raw).metadata, secret_data(raw)
         is_cert_managers = CERT_MANAGER in (metadata.annotations or {})
-        return cls(metadata.uid, int(metadata.resourceVersion), kind or TYPE, from_data(data), is_cert_managers)
+        return cls(metadata.uid, int(metadata.resourceVersion), secret_type or TYPE, from_data(data), is_cert_managers)
 
 
 def from_data(data: Mapping[str, bytes]) -> Certificates:
@@ -262,6 +260,7 @@ def from_data(data: Mapping[str, bytes]) -> Certificates:
 
 
 def to_data(certificates: Certificates) -> dict[str, str]:
+    """The data of a Secret with these certificates."""
     return {key: base64.b64encode(getattr(certificates, name)).decode() for name, key in KEYS.items()}
 
 
@@ -351,8 +350,8 @@ def _issue(issuer: _Issuer, names: frozenset[str], now: datetime, lifetimes: Lif
         _builder(_name("samara-webhook"), issuer.newest.subject, key.public_key(), now, lifetimes.serving)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in sorted(names)]), critical=False)
-        .add_extension(signer, critical=False)  # Python 3.13 refuses a certificate without it
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in sorted(names)]), critical=False)
+        .add_extension(signer, critical=False)  # clients with Python 3.13 refuse a certificate without it
         .sign(issuer.key, hashes.SHA256())
     )
     return _pem(certificate), _private_pem(key)
@@ -377,7 +376,7 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

@@ -1,5 +1,6 @@
-"""Asks the vocabularies about a change. Before it refuses, it reads everything they looked up from the API server.
+"""Asks the vocabularies whether a change is valid.
 
+Before it refuses a change, it reads from the API server every object that they looked up in the cache, and asks again.
 Otherwise a cache that lags could refuse a valid change.
 """
 
@@ -20,14 +21,14 @@ from samara.core.source_type import Admission
 from samara.core.view import View, ViewWrapper
 from samara.kube.client import Client, collection
 from samara.kube.codec import Codec
-from samara.kube.errors import Forbidden
+from samara.kube.errors import Forbidden, InvalidName
 from samara.kube.queries import dry_run_create, read_object
 
 ROUNDS = 8
-"""How often the vocabularies are asked about one request: each time they may look up something new, such as the next
-ancestor of a namespace."""
+"""How often the vocabularies are asked about one request at most. Each time they may look up more objects, such as the
+next ancestor of a namespace."""
 NAMESPACES_PER_LABEL = 2
-"""Namespaces that are read for a label. One is enough to refuse, unless it is the namespace itself."""
+"""How many namespaces are read for a label. One is enough to refuse, unless it is the namespace of the request."""
 Label = tuple[str, str]
 """Key and value."""
 
@@ -44,19 +45,21 @@ class Validator:
 
     async def faults(self, request: Request, admissions: Iterable[Admission]) -> tuple[str, ...]:
         """The faults that all vocabularies find, without duplicates. Raises if the API server does not answer."""
-        judges = tuple(admission for admission in admissions if request.operation in admission.operations)
+        validating = tuple(admission for admission in admissions if request.operation in admission.operations)
         view = RecordingView(self.view)
-        faults = await self._judge(request, judges, view)
+        faults = await self._validate(request, validating, view)
         for _ in range(ROUNDS):
             reads = list(self._live_reads(view)) if faults else []
             if not reads:
                 break
             await asyncio.gather(*reads)
-            faults = await self._judge(request, judges, view)
+            faults = await self._validate(request, validating, view)
         return faults
 
-    async def _judge(self, request: Request, admissions: tuple[Admission, ...], view: RecordingView) -> tuple[str, ...]:
-        """One answer of all vocabularies. Every dry run that it needs is performed first."""
+    async def _validate(
+        self, request: Request, admissions: tuple[Admission, ...], view: RecordingView
+    ) -> tuple[str, ...]:
+        """Asks all vocabularies once. Sends every dry run that their answer needs first."""
         for _ in range(ROUNDS):
             faults = [fault for admission in admissions for fault in admission.validate(request, view)]
             unanswered = view.unanswered()
@@ -66,7 +69,7 @@ class Validator:
         return tuple(dict.fromkeys(faults))
 
     def _live_reads(self, view: RecordingView) -> Iterator[Coroutine[None, None, None]]:
-        """Reads for everything that was looked up and is not read yet, also if the cache has nothing there."""
+        """Reads for everything that was looked up and not yet read, even if the cache has no object at that address."""
         yield from [self._read(ref, view) for ref in view.unread_refs()]
         yield from [self._list(label, view) for label in view.unread_labels()]
         yield from [self._dry_run(query, view) for query in view.unsent_dry_runs()]
@@ -74,6 +77,8 @@ class Validator:
     async def _read(self, ref: Ref, view: RecordingView) -> None:
         try:
             view.record_object(ref, await read_object(self.client, self.codec, ref))
+        except InvalidName:  # a label can name anything; no object has an impossible name
+            view.record_object(ref, None)
         except Forbidden:  # some kinds may be watched but not read
             view.keep_cached(ref)
             log.debug("admission.not-read", at=ref)
@@ -100,12 +105,13 @@ class RecordingView(ViewWrapper):
 
     def __init__(self, view: View) -> None:
         super().__init__(view)
+        # what was looked up so far
         self._refs: set[Ref] = set()
-        """Looked up so far, as are the labels and dry runs."""
         self._labels: set[Label] = set()
         self._dry_runs: set[DryRunCreate] = set()
+        # what the API server answered
         self._read: set[Ref] = set()
-        """Objects that the API server was asked for, also if we may not read them."""
+        """Objects that the API server was asked for, even if we may not read them."""
         self._live: dict[Ref, Object | None] = {}
         self._listed: dict[Label, bool] = {}
         """Labels that the API server was asked about. True if `_live` has the namespaces with the label, False if we

@@ -1,7 +1,7 @@
-"""Registers the webhooks in webhook configurations and CRDs. Only the leader writes.
+"""Keeps the webhook configurations and the conversion of CRDs correct. Only the leader writes.
 
-With a URL the configurations are the operator's own: created while it runs, deleted when it stops. In a cluster they
-are the chart's, and the operator writes only `caBundle` into them. In a CRD it writes only `spec.conversion`.
+An operator with a URL creates the configurations, and deletes them when it stops. In a cluster they are the chart's,
+and the operator writes only `caBundle` into them. In a CRD it writes only `spec.conversion`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from samara.kube.queries import CRD
 _CLOSE_SECONDS = 3.0
 _CONNECT_SECONDS = 2.0
 DEFAULT_NAMESPACE = "default"
-"""The namespace of an operator outside a cluster that was given none."""
+"""The namespace of an operator outside a cluster, if its kubeconfig names none."""
 Json = dict[str, Any]
 
 
@@ -55,7 +55,8 @@ class Registration:
     """True if the operator creates and deletes the configurations, False if they are the chart's."""
 
     def configuration(self, kind: Kind, bundle: bytes) -> Json:
-        """People work in the default namespace, so it is not excluded even if an operator outside a cluster uses it."""
+        """The wanted configuration. It excludes the operator's own namespace, but not the default namespace, which an
+        operator outside a cluster may use: people work there."""
         own = self.endpoint.namespace
         excluded_namespaces = () if own == DEFAULT_NAMESPACE else (own,)
         client_config = self.endpoint.client_config(PATHS[kind], bundle)
@@ -63,7 +64,7 @@ class Registration:
 
 
 class Registrar:
-    """Corrects what differs: once per interval, and as soon as the bundle changes or this process leads."""
+    """Corrects what differs: regularly, and as soon as the bundle changes or this process leads."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Registrar:
         self._logged: set[str] = set()
         self._closed = False
         self._lock = asyncio.Lock()
-        """Held while anything is written, so that `close` undoes all of it."""
+        """Held while anything is written. `close` takes it too, so that it deletes everything that was written."""
 
     async def run(self) -> None:
         checked = 0.0
@@ -98,7 +99,7 @@ class Registrar:
             await asyncio.sleep(self._timings.interval)
 
     async def _correct(self, bundle: bytes) -> None:
-        """Attempts every correction, so that an object that cannot be written does not delay the others."""
+        """Attempts every correction: one that fails does not stop the others."""
         if self._closed:
             return
         successes = [await self._attempt(correction) for correction in self._corrections(bundle)]
@@ -135,8 +136,8 @@ class Registrar:
         live = await self._get(ref)
         if not wanted["webhooks"] or (live is not None and live.get("webhooks") == wanted["webhooks"]):
             return
-        self._must_not_be_the_charts(f"{kind.name} {NAME}", _client_configs(live))
-        await self._reach(bundle)
+        self._refuse_service(f"{kind.name} {NAME}", _client_configs(live))
+        await self._check_reachable(bundle)
         if live is None:
             await self._send("POST", collection(kind), wanted)
         else:
@@ -144,16 +145,17 @@ class Registrar:
         log.info("webhooks.registered", configuration=kind.name, webhooks=len(wanted["webhooks"]))
 
     async def _write_bundles(self, kind: Kind, bundle: bytes) -> None:
-        """RBAC may allow the chart's configuration only. A refusal for another one is raised after all were tried."""
+        """Writes the bundle into every configuration with our label, and then raises the last error. RBAC may allow
+        only the chart's configuration, which another one must not delay."""
         raw = await self._client.get(collection(kind), {"labelSelector": "=".join(LABEL)})
-        refusal: SamaraError | None = None
+        failure: SamaraError | None = None
         for configuration in decode(raw).get("items") or ():
             try:
                 await self._write_bundle(kind, configuration, base64.b64encode(bundle).decode())
             except SamaraError as fault:
-                refusal = fault
-        if refusal is not None:
-            raise refusal
+                failure = fault
+        if failure is not None:
+            raise failure
 
     async def _write_bundle(self, kind: Kind, configuration: Json, bundle: str) -> None:
         """Changes `caBundle` only, because the chart or an administrator wrote the other fields."""
@@ -170,12 +172,12 @@ class Registrar:
     # CRDs
 
     async def _convert(self, name: str, bundle: bytes) -> None:
-        """Objects cannot be read while their CRD calls a webhook that does not answer, so we call it first."""
+        """Makes a CRD call our webhook. Its objects cannot be read while that does not answer, so we call it first."""
         wanted = webhook_conversion(self._endpoint.client_config(CONVERT, bundle))
         live = await self._get(Ref(CRD, "", name))
         if live is not None and live["spec"].get("conversion") != wanted:
-            self._must_not_be_the_charts(f"{CRD.name} {name}", [_conversion_client_config(live)])
-            await self._reach(bundle)
+            self._refuse_service(f"{CRD.name} {name}", [_conversion_client_config(live)])
+            await self._check_reachable(bundle)
             await self._write_conversion(live, wanted)
 
     async def _unconvert(self, name: str) -> None:
@@ -191,12 +193,13 @@ class Registrar:
         await self._send("PATCH", address(Ref(CRD, "", name)), conversion_patch(live, wanted), MERGE_PATCH)
         log.info("conversion.written", crd=name, strategy=wanted["strategy"])
 
-    def _must_not_be_the_charts(self, what: str, client_configs: list[Json]) -> None:
-        """An operator outside the cluster and one inside would otherwise overwrite each other forever."""
+    def _refuse_service(self, name: str, client_configs: list[Json]) -> None:
+        """Raises if this operator is outside the cluster and the object leads to a Service: the operator behind that
+        Service and this one would overwrite each other's changes."""
         if self._registration.owns_configurations and any(client.get("service") for client in client_configs):
-            raise ConfigError(f"{what} leads to a Service; --webhook-url is for clusters without an installation")
+            raise ConfigError(f"{name} leads to a Service; --webhook-url is for clusters without an installation")
 
-    async def _reach(self, bundle: bytes) -> None:
+    async def _check_reachable(self, bundle: bytes) -> None:
         """Raises if our own server does not answer at the address that the API server will use."""
         host, port = self._endpoint.host, self._endpoint.port
         try:
@@ -212,7 +215,8 @@ class Registrar:
     # the end
 
     async def close(self) -> None:
-        """Deletes what this operator created, since it will not answer any more. The chart's objects stay."""
+        """Deletes the configurations and conversions that this operator wrote, since it will not answer any more. The
+        chart's objects stay."""
         if not self._registration.owns_configurations or not self._is_leading():
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""AdmissionReview v1: decodes it to a `Request` for the vocabularies, and encodes their faults or edits."""
+"""AdmissionReview v1: decodes a review to a `Request`, and encodes the faults or edits of the vocabularies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, get_args
 import msgspec
 
 from samara.core.admission import Operation, PatchOperation, Refused, Request, Undecidable
-from samara.core.model import Kind, Object
+from samara.core.model import NAMESPACE, Kind, Object, Ref
+from samara.core.names import is_namespace_name, is_path_segment
 from samara.core.registry import Registry
 from samara.core.source_type import Admission, SourceType
 from samara.kube.codec import MALFORMED, Codec, encode
@@ -18,8 +19,15 @@ from samara.kube.codec import MALFORMED, Codec, encode
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 _OPERATIONS: dict[str, Operation] = {operation: operation for operation in get_args(Operation)}
 _ABSENT = (b"", b"null")
+_EMPTY = (b'""', b"null")
+MAX_FIELDS = 100
+"""Most fields of an object besides those in them. The largest kinds have ten."""
+MAX_METADATA_BYTES = 2 * 2**20
+"""Anybody who reaches the port can send a review. Decoding takes many times the memory of the bytes."""
 _STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
-"""By class of fault, the gravest first. The gravest fault decides the status of the answer."""
+"""The status and reason for each class of fault, the gravest first. The gravest fault decides the answer."""
+_LONGEST_PREFIX = 58
+"""The API server cuts `generateName` to this length before it adds five characters."""
 Json = dict[str, Any]
 
 
@@ -45,15 +53,16 @@ GuardedKinds = Mapping[tuple[str, str, str], GuardedKind]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One question of the API server."""
+    """One admission request of the API server."""
 
     uid: str
     request: Request | None
-    """None if no vocabulary judges this kind."""
+    """None if no vocabulary guards this kind."""
     guarded: GuardedKind | None = None
 
 
 def guarded_kinds(registry: Registry) -> GuardedKinds:
+    """Every kind whose objects at least one source type validates or defaults."""
     guarding: dict[Kind, list[SourceType]] = {}
     for source_type in registry.source_types:
         for kind in source_type.admission.kinds if source_type.admission is not None else ():
@@ -61,7 +70,7 @@ def guarded_kinds(registry: Registry) -> GuardedKinds:
     return {(kind.group, kind.version, kind.name): GuardedKind(kind, tuple(guarding[kind])) for kind in guarding}
 
 
-# the question
+# the request
 
 
 class _Kind(msgspec.Struct):
@@ -88,11 +97,12 @@ class _Review(msgspec.Struct):
 
 _review = msgspec.json.Decoder(_Review).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_metadata = msgspec.json.Decoder(Json).decode
+_text = msgspec.json.Decoder(str).decode
 
 
 def read_review(body: bytes, guarded: GuardedKinds, codec: Codec) -> Review:
-    """The kind is that of the object in the body: the API server converts it to a version of the webhook's rules."""
+    """Decodes a request body. The object in it has the version of the webhook's rules, to which the API server converts
+    it."""
     try:
         review = _review(body)
         sent = review.request
@@ -116,17 +126,32 @@ def _request(sent: _Request, operation: Operation, kind: Kind, codec: Codec) -> 
 
 
 def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Object | None:
-    """The content stays as it was sent. A new object may lack name and namespace, which the request has."""
+    """The content stays as it was sent. Name and namespace come from the request if a new object lacks them."""
     if bytes(raw) in _ABSENT:
         return None
     fields = _fields(raw)
-    meta = _metadata(fields["metadata"])
-    given = {key: value for key, value in meta.items() if value not in ("", None)}
-    # The API server generates the name after admission, with five characters.
-    name = sent.name or f"{meta.get('generateName') or ''}xxxxx"
+    if len(fields) > MAX_FIELDS or len(memoryview(fields["metadata"])) > MAX_METADATA_BYTES:
+        raise MalformedError("expected an object as the API server stores it, found a larger one")
+    given = {key: value for key, value in _fields(fields["metadata"]).items() if bytes(value) not in _EMPTY}
+    # The API server generates the name after admission: the prefix and five characters.
+    prefix = _text(given["generateName"]) if "generateName" in given else ""
+    name = sent.name or f"{prefix[:_LONGEST_PREFIX]}xxxxx"
     namespace = {"namespace": sent.namespace} if kind.namespaced else {}
     fields["metadata"] = msgspec.Raw(encode({"name": name, **namespace, **given}))
     return codec.object(kind, encode(fields))
+
+
+def check_names(request: Request) -> None:
+    """Raises for a name that no object can have. The API server asks for such a change only before it has validated
+    the object, so a review with one that would be looked up comes from somebody else."""
+    refs = {obj.ref for obj in (request.new, request.old) if obj is not None}
+    if not all(map(_is_possible, refs)):
+        raise MalformedError(f"expected an {KIND} of an object whose name and namespace are possible")
+
+
+def _is_possible(ref: Ref) -> bool:
+    is_name = is_namespace_name if ref.kind == NAMESPACE else is_path_segment
+    return is_name(ref.name) and (not ref.namespace or is_namespace_name(ref.namespace))
 
 
 # the answer
@@ -145,7 +170,7 @@ def verdict(uid: str, faults: Iterable[str]) -> Json:
 
 
 def _message(faults: tuple[str, ...]) -> str:
-    """One fault stays as it is, since people and scripts know its text. Several become one sentence each."""
+    """A single fault stays as it is, since people and scripts know its text. Several become one sentence each."""
     if len(faults) == 1:
         return str(faults[0])  # a plain str: msgspec encodes no subclass
     return ". ".join(fault.strip().rstrip(".") for fault in faults) + "."

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -17,28 +14,35 @@ from aiohttp import web
 
 from samara import log
 from samara.admission.certificates import Certificates
+from samara.admission.conversion import Converters, convert_review
 from samara.admission.live_recheck import Validator
-from samara.admission.review import GuardedKinds, MalformedError, Review, patch, read_review, verdict
-from samara.admission.webhooks import ADMIT, CONVERT, MUTATE, Converters, convert_review
+from samara.admission.review import GuardedKinds, MalformedError, Review, check_names, patch, read_review, verdict
+from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
+from samara.kube.auth.tls import pem_file
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
-from samara.web.server import split_address
+from samara.web.listener import Handler, Limits, listening
 
 MAX_REVIEW_BYTES = 8 * 2**20
-MAX_CONVERSION_BYTES = 32 * 2**20
-"""A ConversionReview holds up to a full page of a list."""
+MAX_CONVERSION_BYTES = 16 * 2**20
+"""Larger, because a ConversionReview may hold many objects."""
+MAX_BYTES_IN_FLIGHT = 16 * 2**20
+"""Most bytes of all requests together. The first `UNCOUNTED_BYTES` of each do not count, so that large requests never
+displace ordinary ones, which are smaller than that."""
+UNCOUNTED_BYTES = 2**16
 ANSWER_SECONDS = 4.0
-"""For one answer. Less than the API server waits, so that it gets the reason."""
-_KEEPALIVE_SECONDS = 180.0
-"""Longer than the API server keeps an idle connection. Otherwise it would now and then write to a closed one."""
-_SHUTDOWN_SECONDS = 2.0
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+"""The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
+_BODY_SECONDS = 10.0
+"""The time limit for the body of a request."""
+# The API server waits up to 30 s for a conversion. It must close idle connections first, or it would now and then write
+# to one that is being closed.
+_LIMITS = Limits(connections=256, answer=30.0, idle=180.0)
 
 
 @dataclass(slots=True)
-class AuditEntry:
+class RequestLabels:
     """The metric labels of one request. Unguarded kinds share one label, since a caller can make up names."""
 
     kind: str = "other"
@@ -46,7 +50,7 @@ class AuditEntry:
 
 
 class WebhookServer:
-    """Listens as soon as it has a certificate. A new certificate is used for all handshakes that follow."""
+    """Listens as soon as it has a certificate. After `load`, all new connections get the new certificate."""
 
     def __init__(
         self,
@@ -65,11 +69,13 @@ class WebhookServer:
         self._metrics = metrics
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._has_certificate = asyncio.Event()
+        self._bytes_left = MAX_BYTES_IN_FLIGHT
         self.not_ready_reason: str | None = "not listening yet"
 
     def load(self, certificates: Certificates) -> None:
+        """Uses this certificate for new connections."""
         try:
-            with _file_of(certificates.serving + certificates.key) as path:
+            with pem_file(certificates.serving + certificates.key) as path:
                 self._context.load_cert_chain(path)
         except ssl.SSLError as fault:  # for example a key that is too short for this machine's policy
             raise ConfigError(f"expected a certificate that can be served, found: {fault.reason or 'none'}") from fault
@@ -78,56 +84,74 @@ class WebhookServer:
     async def run(self) -> None:
         """Answers until cancelled."""
         await self._has_certificate.wait()
-        app = web.Application(client_max_size=MAX_CONVERSION_BYTES)
-        app.router.add_post(ADMIT, _guarding_values(self._admit))
-        app.router.add_post(MUTATE, _guarding_values(self._mutate))
-        app.router.add_post(CONVERT, _guarding_values(self._convert))
-        runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=_KEEPALIVE_SECONDS, shutdown_timeout=_SHUTDOWN_SECONDS
-        )
-        await runner.setup()
-        host, port = split_address(self._address)
+        routes = {
+            ("POST", ADMIT): _guarding_values(self._admit),
+            ("POST", MUTATE): _guarding_values(self._mutate),
+            ("POST", CONVERT): _guarding_values(self._convert),
+        }
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self._context).start()
-            log.info("webhooks.listening", address=self._address)
-            self.not_ready_reason = None
-            await asyncio.Event().wait()
-        except OSError as fault:
-            reason = fault.strerror or fault
-            raise ConfigError(
-                f"cannot listen on {self._address}: {reason}; choose another --webhook-address"
-            ) from fault
+            async with listening(self._address, "--webhook-address", routes, _LIMITS, self._context):
+                log.info("webhooks.listening", address=self._address)
+                self.not_ready_reason = None
+                await asyncio.Event().wait()
         finally:
             self.not_ready_reason = "not listening any more"
-            await runner.cleanup()
 
-    async def _admit(self, request: web.Request) -> web.StreamResponse:
-        started, entry = monotonic(), AuditEntry()
+    async def _admit(self, request: web.BaseRequest) -> web.StreamResponse:
+        started, labels = monotonic(), RequestLabels()
         try:
-            review = await self._read(request)
-            if review.guarded is not None:
-                entry.kind = str(review.guarded.kind)
-            faults = await self._faults(review)
-            entry.result = "refused" if faults else "allowed"
-            return _json(verdict(review.uid, faults))
+            async with self._body(request, MAX_REVIEW_BYTES) as body:
+                review = self._review(body)
+                if review.guarded is not None:
+                    labels.kind = str(review.guarded.kind)
+                faults = await self._faults(review)
+                labels.result = "refused" if faults else "allowed"
+                return _json(verdict(review.uid, faults))
         finally:
-            self._metrics.count_admission(entry.kind, entry.result, monotonic() - started)
+            self._metrics.count_admission(labels.kind, labels.result, monotonic() - started)
 
-    async def _mutate(self, request: web.Request) -> web.StreamResponse:
-        """Needs only the object, so it also answers before the caches are filled."""
-        review = await self._read(request)
+    async def _mutate(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers even before the caches are filled, because defaults depend only on the object."""
+        async with self._body(request, MAX_REVIEW_BYTES) as body:
+            review = self._review(body)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
         defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
         return _json(patch(review.uid, [edit for default in defaults for edit in default(review.request)]))
 
-    async def _convert(self, request: web.Request) -> web.StreamResponse:
-        return _json(convert_review(await request.read(), self._converters))
+    async def _convert(self, request: web.BaseRequest) -> web.StreamResponse:
+        async with self._body(request, MAX_CONVERSION_BYTES) as body:
+            return _json(await convert_review(body, self._converters))
 
-    async def _read(self, request: web.Request) -> Review:
-        body = await request.read()
-        if len(body) > MAX_REVIEW_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_REVIEW_BYTES, len(body))
+    @asynccontextmanager
+    async def _body(self, request: web.BaseRequest, most: int) -> AsyncIterator[bytes]:
+        """The body of a request. Until the end of the context it counts as in flight."""
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="expected a body without Content-Encoding")
+        if (request.content_length or 0) > most:
+            raise web.HTTPRequestEntityTooLarge(most, request.content_length or 0)
+        received, counted = bytearray(), 0
+        try:
+            try:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    while chunk := await request.content.readany():
+                        received += chunk
+                        if len(received) > most:
+                            raise web.HTTPRequestEntityTooLarge(most, len(received))
+                        more = max(0, len(received) - UNCOUNTED_BYTES - counted)
+                        if more > self._bytes_left:
+                            raise web.HTTPServiceUnavailable(text="too many large requests at once; try again")
+                        self._bytes_left -= more
+                        counted += more
+            except TimeoutError:
+                raise web.HTTPRequestTimeout from None
+            body = bytes(received)
+            received.clear()
+            yield body
+        finally:
+            self._bytes_left += counted
+
+    def _review(self, body: bytes) -> Review:
         return read_review(body, self._guarded, self._validator.codec)
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
@@ -140,6 +164,7 @@ class WebhookServer:
         unlisted = [str(kind) for kind in kinds if not self._is_listed(kind)]
         if unlisted:
             raise web.HTTPServiceUnavailable(text=f"not listed yet: {', '.join(unlisted)}")
+        check_names(review.request)
         async with asyncio.timeout(ANSWER_SECONDS):
             faults = await self._validator.faults(review.request, review.guarded.admissions)
         if faults:
@@ -151,7 +176,7 @@ class WebhookServer:
 def _guarding_values(handler: Handler) -> Handler:
     """Turns an error into an HTTP error that quotes no value. The webhook's failurePolicy decides what follows."""
 
-    async def guarded(request: web.Request) -> web.StreamResponse:
+    async def guarded(request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await handler(request)
         except web.HTTPException:
@@ -168,18 +193,3 @@ def _guarding_values(handler: Handler) -> Handler:
 
 def _json(answer: dict[str, Any]) -> web.Response:
     return web.Response(body=encode(answer), content_type="application/json")
-
-
-@contextmanager
-def _file_of(pem: bytes) -> Iterator[str]:
-    """The path of a file: OpenSSL loads certificates from files only. It is in memory if the system can do that."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("samara"), "wb") as file:
-            file.write(pem)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.TemporaryDirectory(prefix="samara-") as folder:  # only this user can read it
-            path = Path(folder, "pem")
-            path.write_bytes(pem)
-            yield str(path)

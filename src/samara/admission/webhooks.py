@@ -1,4 +1,4 @@
-"""Builds webhook configurations and the conversion of CRDs, and answers ConversionReviews.
+"""Builds webhook configurations and the conversion of CRDs.
 
 The configurations follow from the vocabularies alone. Every field that the API server would default is set, so that a
 stored configuration can be compared with a wanted one.
@@ -7,25 +7,21 @@ stored configuration can be compared with a wanted one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-import msgspec
-
-from samara.admission.review import MalformedError
-from samara.core.admission import ConversionError, Operation
+from samara.core.admission import Operation
 from samara.core.metadata_keys import APP
 from samara.core.model import Kind
 from samara.core.registry import Registry
 from samara.core.source_type import Admission, SourceType
-from samara.kube.codec import MALFORMED
 from samara.kube.errors import ConfigError
 
 NAME = "samara"
 LABEL = (APP, NAME)
-"""On every configuration that calls the operator: administrators may write more of them than the chart's."""
+"""On every configuration that calls the operator: the chart's, and others that administrators write."""
 ADMIT, MUTATE, CONVERT = "/admit", "/mutate", "/convert"
 SERVICE = "samara-webhook"
 PORT = 443
@@ -40,13 +36,7 @@ PATHS = {VALIDATING: ADMIT, MUTATING: MUTATE}
 """The path that the webhooks of a configuration call."""
 NO_CONVERSION: Mapping[str, Any] = {"strategy": "None"}
 """A CRD's `spec.conversion` without a webhook."""
-_CONVERSION_VERSION, _CONVERSION_KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 Json = dict[str, Any]
-Guard = tuple[Kind, Admission, SourceType]
-Converter = Callable[[Json, str], Json]
-"""Takes an object and the wanted apiVersion, and returns the object in that version. May raise UnconvertibleError."""
-Converters = Mapping[str, Converter]
-"""By `group/Kind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,6 @@ class Endpoint:
 
     namespace: str
     url: str | None = None
-    service: str = SERVICE
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -65,18 +54,18 @@ class Endpoint:
     def host(self) -> str:
         """The name that the certificate must have."""
         host = urlsplit(self.url).hostname if self.url is not None else None
-        return host or f"{self.service}.{self.namespace}.svc"
+        return host or f"{SERVICE}.{self.namespace}.svc"
 
     @property
     def port(self) -> int:
         return (urlsplit(self.url).port if self.url is not None else None) or PORT
 
     def client_config(self, path: str, bundle: bytes) -> Json:
-        """As in a webhook; without `caBundle` if the bundle is empty."""
+        """The `clientConfig` of a webhook, without `caBundle` if the bundle is empty."""
         trusted = {"caBundle": base64.b64encode(bundle).decode()} if bundle else {}
         if self.url is not None:
             return {"url": self.url.rstrip("/") + path, **trusted}
-        service = {"name": self.service, "namespace": self.namespace, "path": path, "port": PORT}
+        service = {"name": SERVICE, "namespace": self.namespace, "path": path, "port": PORT}
         return {"service": service, **trusted}
 
     def is_called_by(self, client_config: Mapping[str, Any]) -> bool:
@@ -84,7 +73,7 @@ class Endpoint:
         service = client_config.get("service") or {}
         if self.url is not None and str(client_config.get("url") or "").startswith(self.url.rstrip("/")):
             return True
-        return (service.get("namespace"), service.get("name")) == (self.namespace, self.service)
+        return (service.get("namespace"), service.get("name")) == (self.namespace, SERVICE)
 
 
 def check_webhook_url(url: str) -> None:
@@ -104,6 +93,14 @@ def check_webhook_url(url: str) -> None:
 # webhook configurations
 
 
+class Guard(NamedTuple):
+    """A source type that validates or defaults the objects of a kind."""
+
+    kind: Kind
+    admission: Admission
+    source_type: SourceType
+
+
 def needed_configurations(source_types: Iterable[SourceType]) -> tuple[Kind, ...]:
     """The kinds of configuration for which these vocabularies have webhooks."""
     source_types = tuple(source_types)
@@ -120,8 +117,7 @@ def webhook_configuration(
     guards_of: dict[tuple[str, str], list[Guard]] = {}
     for source_type in registry.source_types:
         for guard in _guards(kind, source_type):
-            guarded = guard[0]
-            guards_of.setdefault((guarded.group, guarded.plural), []).append(guard)
+            guards_of.setdefault((guard.kind.group, guard.kind.plural), []).append(guard)
     webhooks = [_webhook(kind, guards, client_config, excluded_namespaces) for guards in guards_of.values()]
     metadata = {"name": NAME, "labels": dict((LABEL,))}
     head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
@@ -129,11 +125,11 @@ def webhook_configuration(
 
 
 def _guards(configuration: Kind, source_type: SourceType) -> list[Guard]:
-    """The kinds for which a source type has webhooks of this configuration."""
+    """The guards of a source type in this configuration, one for each kind."""
     admission = source_type.admission
     if admission is None or (configuration == MUTATING and admission.default is None):
         return []
-    return [(kind, admission, source_type) for kind in admission.kinds]
+    return [Guard(kind, admission, source_type) for kind in admission.kinds]
 
 
 def _webhook(
@@ -142,10 +138,10 @@ def _webhook(
     client_config: Mapping[str, Any],
     excluded_namespaces: tuple[str, ...],
 ) -> Json:
-    kind = guards[0][0]
+    kind = guards[0].kind
     rule = {
         "apiGroups": [kind.group],
-        "apiVersions": sorted({guarded.version for guarded, _, _ in guards}),
+        "apiVersions": sorted({guard.kind.version for guard in guards}),
         "operations": ["CREATE"] if configuration == MUTATING else _operations(guards),
         "resources": [kind.plural],
         "scope": "Namespaced" if kind.namespaced else "Cluster",
@@ -157,7 +153,7 @@ def _webhook(
         "failurePolicy": "Fail" if _fails_closed(guards) else "Ignore",
         "matchConditions": list(_match_conditions(guards)),
         "matchPolicy": "Equivalent",
-        "namespaceSelector": _all_but(excluded_namespaces),
+        "namespaceSelector": _excluding(excluded_namespaces),
         "objectSelector": {},
         **({"reinvocationPolicy": "Never"} if configuration == MUTATING else {}),
         "rules": [rule],
@@ -167,40 +163,44 @@ def _webhook(
 
 
 def _operations(guards: list[Guard]) -> list[str]:
-    validated = {operation for _, admission, _ in guards for operation in admission.operations}
+    validated = {operation for guard in guards for operation in guard.admission.operations}
     return [operation for operation in get_args(Operation) if operation in validated]
 
 
 def _is_custom_resource(guards: list[Guard]) -> bool:
-    """True for a custom resource of ours. Each write of one is for the operator."""
-    return any(kind == source_type.resource for kind, _, source_type in guards)
+    """True for a custom resource of ours: the operator is asked about every write of it."""
+    return any(guard.kind == guard.source_type.resource for guard in guards)
 
 
 def _fails_closed(guards: list[Guard]) -> bool:
     """True if a write is refused while no operator answers."""
-    return _is_custom_resource(guards) or any(admission.fail_closed for _, admission, _ in guards)
+    return _is_custom_resource(guards) or any(guard.admission.fail_closed for guard in guards)
 
 
 def _match_conditions(guards: list[Guard]) -> Iterator[Json]:
     """Excludes objects without our keys, and objects under deletion, so that neither depends on the operator."""
     if _fails_closed(guards):
-        alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
-        yield {"name": "not-deleting", "expression": alive}
+        is_alive = "[object, oldObject].all(o, o == null || !has(o.metadata.deletionTimestamp))"
+        yield {"name": "not-deleting", "expression": is_alive}
     if not _is_custom_resource(guards):
-        # One part for each vocabulary: the chart joins the parts of those that its settings name.
-        vocabularies = dict.fromkeys(source_type.vocabulary for _, _, source_type in guards)
-        parts = (_carries_keys([guard for guard in guards if guard[2].vocabulary == name]) for name in vocabularies)
+        # One part for each vocabulary, because the chart joins the parts of the vocabularies that its settings name.
+        vocabularies = dict.fromkeys(guard.source_type.vocabulary for guard in guards)
+        parts = (
+            _carries_keys([guard for guard in guards if guard.source_type.vocabulary == name]) for name in vocabularies
+        )
         yield {"name": "carries-our-words", "expression": " || ".join(parts)}
 
 
 def _carries_keys(guards: list[Guard]) -> str:
-    by_key = [source_type.source for _, admission, source_type in guards if not admission.labels]
-    keys = {key for source in by_key for key in source.metadata_keys}
-    labels = {key for _, admission, _ in guards for key in admission.labels}
+    """A CEL expression: true for an object with a key that makes it a source of these guards."""
+    sources = [guard.source_type.source for guard in guards if not guard.admission.labels]
+    keys = {key for source in sources for key in source.metadata_keys}
+    labels = {key for guard in guards for key in guard.admission.labels}
     return _has_any(annotations=keys, labels=keys | labels)
 
 
 def _has_any(**keys_of: set[str]) -> str:
+    """A CEL expression: true if the old or the new object has one of these keys, by field of its metadata."""
     has_key = " || ".join(
         f"(has(o.metadata.{field}) && {_list_literal(keys)}.exists(k, k in o.metadata.{field}))"
         for field, keys in keys_of.items()
@@ -213,7 +213,7 @@ def _list_literal(keys: set[str]) -> str:
     return "[" + ", ".join(f"'{key}'" for key in sorted(keys)) + "]"
 
 
-def _all_but(namespaces: tuple[str, ...]) -> Json:
+def _excluding(namespaces: tuple[str, ...]) -> Json:
     if not namespaces:
         return {}
     others = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
@@ -237,72 +237,11 @@ def conversion_patch(crd: Json, wanted: Mapping[str, Any]) -> Json:
 
 
 def _replacement(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
-    """A merge patch keeps fields that it does not name, such as a Service beside a new URL. So those are null in it."""
+    """A merge patch that replaces a value. It sets unwanted fields to null, such as a Service beside a new URL: a merge
+    patch keeps the fields that it does not name."""
     removed = dict.fromkeys(key for key in live if key not in wanted)
     return {**removed, **{key: _replaced(live.get(key), value) for key, value in wanted.items()}}
 
 
 def _replaced(live: Any, wanted: Any) -> Any:
     return _replacement(live, wanted) if isinstance(live, dict) and isinstance(wanted, dict) else wanted
-
-
-# ConversionReview v1
-
-
-class _Request(msgspec.Struct):
-    uid: str
-    desiredAPIVersion: str
-    objects: list[Json]
-
-
-class _Review(msgspec.Struct):
-    apiVersion: str
-    kind: str
-    request: _Request
-
-
-class _CannotConvertError(Exception):
-    """The message quotes no value of the object."""
-
-
-_review = msgspec.json.Decoder(_Review).decode
-
-
-def convert_review(body: bytes, converters: Converters) -> Json:
-    """The answer: all objects in the wanted version and in their order, or none and the reason."""
-    try:
-        review = _review(body)
-    except MALFORMED:  # the messages may quote values
-        expected = f"a {_CONVERSION_KIND} of {_CONVERSION_VERSION}"
-        raise MalformedError(f"expected {expected}, found something that cannot be read") from None
-    if (review.apiVersion, review.kind) != (_CONVERSION_VERSION, _CONVERSION_KIND):
-        raise MalformedError(f"expected a {_CONVERSION_KIND} of {_CONVERSION_VERSION}")
-    request = review.request
-    response: Json = {"uid": request.uid}
-    try:
-        response["convertedObjects"] = [_convert(obj, request.desiredAPIVersion, converters) for obj in request.objects]
-        response["result"] = {"status": "Success"}
-    except _CannotConvertError as fault:
-        response |= {"convertedObjects": [], "result": {"status": "Failed", "message": str(fault)}}
-    return {"apiVersion": _CONVERSION_VERSION, "kind": _CONVERSION_KIND, "response": response}
-
-
-def _convert(obj: Json, wanted: str, converters: Converters) -> Json:
-    version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
-    if version == wanted:
-        return obj
-    group = version.rpartition("/")[0]
-    converter = converters.get(f"{group}/{kind}")
-    if converter is None or group != wanted.rpartition("/")[0]:
-        known = ", ".join(sorted(converters)) or "none"
-        raise _CannotConvertError(
-            f"{kind} of {version} cannot be converted to {wanted}; kinds that can be converted: {known}"
-        )
-    try:
-        converted = converter(obj, wanted)
-    except ConversionError as fault:
-        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted}: {fault}") from None
-    except Exception as fault:  # noqa: BLE001 - any message may hold a value of the object
-        name = type(fault).__name__
-        raise _CannotConvertError(f"{kind} cannot be converted from {version} to {wanted} ({name})") from None
-    return {**converted, "apiVersion": wanted}

@@ -15,33 +15,31 @@ from typing import TYPE_CHECKING
 import click
 
 from samara.cli.options import Debug
-from samara.kube.lean import without_public_authorities
+from samara.kube.aiohttp_import import small_aiohttp
 
 if TYPE_CHECKING:  # imported when an error occurs: it takes longer than all other imports of this module
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
 COMMANDS = {
-    "run": "the operator: watches, plans, writes, until a signal",
-    "plan": "what the operator would write now, without writing; with -f: what if I applied this?",
-    "why": "why an object is, or is not, in a namespace",
-    "status": "every source, its copies wanted, right and blocked; what the brake holds",
-    "release": "let a held removal go on, or discard it",
-    "orphans": "marked copies that no source wants",
-    "lint": "manifests that cannot mean what they say",
-    "rbac": "exactly the rights that the settings need",
-    "crds": "the custom resource definitions that the settings need",
-    "manifests": "the whole installation that the settings need",
-    "uninstall": "webhooks, conversions and finalizers go, and with --copies the copies; shows it all first",
-    "tree": "namespace trees and templates, with what flows along them",
-    "version": "version, vocabularies, the server's version",
-    "completion": "shell completion for bash, zsh or fish",
+    "run": "run the operator until SIGTERM or Ctrl-C",
+    "plan": "show what the operator would write, now or if a manifest were applied",
+    "why": "show why an object is, or is not, in a namespace",
+    "status": "show each source, its copies and what blocks them, and held deletions",
+    "release": "let held deletions continue, or discard them",
+    "orphans": "list marked copies that no source wants, and delete them",
+    "lint": "find mistakes in manifests",
+    "rbac": "print exactly the rights that the settings need",
+    "crds": "print the custom resource definitions that the settings need",
+    "manifests": "print the whole installation that the settings need",
+    "uninstall": "remove webhooks, conversions and finalizers, and with --copies the copies",
+    "tree": "show namespace trees and templates, and what they propagate",
+    "version": "show the versions of Samara and of the API server, and the vocabularies",
+    "completion": "print shell completion for bash, zsh or fish",
 }
 PLUGIN_GROUP = "samara.commands"
 """Other packages add commands to `samara` by entry points of this group."""
-DEVTOOLS_COMMANDS = {
-    "demo": "a real local control plane, the operator, the examples, and a guided look at the result",
-}
+DEVTOOLS_COMMANDS = {"demo": "start a local API server and the operator, and show what it does"}
 """Commands of `samara-devtools`, a package that the operator does not need."""
 NO_DEMO = "the demo is in a package of its own: pip install 'samara[demo]', or make demo in a checkout"
 EXIT_INTERRUPTED = 130
@@ -62,7 +60,7 @@ class Commands(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS:
-            with without_public_authorities():
+            with small_aiohttp():
                 command: click.Command = import_module(f"samara.cli.commands.{name}").command
             return command
         from importlib.metadata import entry_points  # slow to import, and seldom needed
@@ -164,8 +162,10 @@ def _print_error(error: BaseException, debug: Debug, name: str) -> None:
         import traceback
 
         traceback.print_exception(error)
-    for line in _error_lines(error):
-        click.echo(f"{name}: {line}", err=True)
+    from samara.cli.output import print_line
+
+    for text in _error_lines(error):
+        print_line(f"{name}: {text}", err=True)
 
 
 def _error_lines(error: BaseException) -> list[str]:

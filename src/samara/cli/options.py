@@ -45,7 +45,7 @@ def debug_flag() -> click.Option:
         expose_value=False,
         callback=_set_debug,
         is_eager=True,
-        help="Show the traceback of an unexpected fault.",
+        help="Show the traceback of an unexpected error.",
     )
 
 
@@ -120,13 +120,15 @@ def _set_variable(option: click.Option) -> None:
 
 
 def config_flag(command: F) -> F:
-    help_text = "The settings; without it those of the operator in the cluster, else the defaults."
+    help_text = "The settings. Default: those of the operator in the cluster, else the built-in ones."
     return click.option("--config", metavar="FILE", help=help_text)(command)
 
 
 def output_flag(*forms: str) -> Callable[[F], F]:
     choice = click.Choice(forms or ("table", "json", "yaml"))
-    return click.option("-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The form.")
+    return click.option(
+        "-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The output format."
+    )
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -157,7 +159,7 @@ OPTIONAL_TIMEOUT = 3.0
 _COMMON_FLAGS = (
     click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig file."),
     click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
-    click.option("-n", "--namespace", metavar="NAME", help="The namespace, where the command has one."),
+    click.option("-n", "--namespace", metavar="NAME", help="The namespace, if the command needs one."),
     click.option("--as", "as_user", metavar="USER", help="Act as this user."),
     click.option(
         "--request-timeout", metavar="DURATION", help="How long a request may take.", default="30s", show_default=True

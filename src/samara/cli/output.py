@@ -69,7 +69,7 @@ def note(text: str) -> None:
     """Prints a line on stderr that is not part of the answer, with the name of the running program in front."""
     context = click.get_current_context(silent=True)
     program = context.find_root().info_name if context is not None else None
-    click.echo(f"{program or 'samara'}: {text}", err=True)
+    print_line(f"{program or 'samara'}: {text}", err=True)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -82,6 +82,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         is_bold = number == 0 and is_terminal and "NO_COLOR" not in os.environ
         for text in _wrapped(line, widths, last_width):
             click.echo(click.style(text, bold=True) if is_bold else text)
+
+
+def print_line(text: str, *, err: bool = False) -> None:
+    """Prints one line that may quote others: a manifest, a message of another program, the name of a file."""
+    click.echo(printable(text), err=err)
 
 
 def printable(text: str) -> str:

@@ -25,7 +25,7 @@ PAUSE_FACTOR = 9.0
 
 
 def watch_flag(command: F) -> F:
-    help_text = "Look again and again, and show what has changed, until Ctrl-C."
+    help_text = "Repeat until Ctrl-C, and show every change."
     return click.option("-w", "--watch", is_flag=True, help=help_text)(command)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from samara.core import kinds
 from samara.core.admission import Request
 from samara.core.desired import Copy, Desired, Fault, Mistake, Template
-from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
+from samara.core.kinds import KEPT_BY_CLUSTER, is_kept_by_cluster
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, ObjectName, Ref
 from samara.core.ownership import ByMark
 from samara.core.policy import kept_by_cluster_message
 from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
@@ -56,6 +56,8 @@ class AnnotatedObjects:
     """True: a source with a mistake in its annotations deletes nothing."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
+    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER
+    """Objects that are the same in every namespace. They are never sources."""
     lint: Lint = lambda obj: ()
     """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
 
@@ -113,7 +115,7 @@ class AnnotatedObjects:
         return tuple(fault.message for fault in self._request(new).faults)
 
     def _request(self, source: Object, namespace: str | None = None) -> CopyRequest:
-        if kinds.is_kept_by_cluster(source.ref.kind, source.ref.name):
+        if is_kept_by_cluster(source.ref.kind, source.ref.name, self.kept_by_cluster):
             message = kept_by_cluster_message(source.ref)
             mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
             return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))

@@ -65,6 +65,9 @@ class PlanContext:
     def desired_by(self, rival: Key, ref: Ref) -> list[Copy]:
         """The copies that another source wants at this address and may write there."""
         source_type, namespace = self.registry[rival.source_type], self.namespace_of(ref)
+        source = self.view.get(rival.source)
+        if source is not None and rival not in self.registry.sources(source, self.full_view):
+            return []  # a copy of another source
         if ref.kind.namespaced and namespace is None:
             return []
         copies = source_type.desired(rival.source, NamespaceView(self.view, ref.namespace)).copies
@@ -74,15 +77,18 @@ class PlanContext:
             if copy.ref == ref and refusal(copy, rival.source, namespace, source_type.policy, self.cluster) is None
         ]
 
+    def is_paused(self, other: Key) -> bool:
+        """True if another source is paused. It keeps the copies that it has, and claims no other address."""
+        source = self.view.get(other.source)
+        return source is not None and bool(paused_by(source, self.registry[other.source_type], self.full_view))
+
     def has_heir(self, live: Object) -> bool:
         """True if the next source in line takes this copy over as it is, so that it need not be deleted."""
         for rival in self.rivals(live.ref):
-            copies = self.desired_by(rival, live.ref)
+            copies = () if self.is_paused(rival) else self.desired_by(rival, live.ref)
             if copies:
-                source, source_type = self.view.get(rival.source), self.registry[rival.source_type]
-                active = source is not None and not paused_by(source, source_type, self.full_view)
                 return (
-                    active
+                    self.view.get(rival.source) is not None
                     and self.can_transfer(rival)
                     and (self._is_preparing(rival, live.ref) or all(self._takes_over(copy, live) for copy in copies))
                 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from samara.core.model import CONFIG_MAP, SECRET, Content, Kind
+from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, KindName, ObjectName
 
 Fields = Mapping[str, object]
 
@@ -82,14 +82,20 @@ def is_refused(kind: Kind) -> bool:
     return kind.group == "" and kind.name in REFUSED_CORE_KINDS
 
 
-ROOT_CA = (CONFIG_MAP, "kube-root-ca.crt")
-"""Kubernetes creates this ConfigMap in every namespace. A source with equal content would adopt these ConfigMaps, and
-change them all when its own content changes."""
+_CONFIG_MAP = KindName(CONFIG_MAP.group, CONFIG_MAP.version, CONFIG_MAP.name)
+ROOT_CA = ObjectName(_CONFIG_MAP, "kube-root-ca.crt")
+KEPT_BY_CLUSTER = (
+    ROOT_CA,
+    ObjectName(_CONFIG_MAP, "istio-ca-root-cert"),
+    ObjectName(_CONFIG_MAP, "openshift-service-ca.crt"),
+)
+"""Kubernetes, Istio and OpenShift create these ConfigMaps in every namespace. A source with equal content would adopt
+them all, and change them when its own content changes."""
 
 
-def is_kept_by_cluster(kind: Kind, name: str) -> bool:
+def is_kept_by_cluster(kind: Kind, name: str, kept: Iterable[ObjectName] = KEPT_BY_CLUSTER) -> bool:
     """True for an object that the cluster itself keeps in every namespace. It is never a source and never a copy."""
-    return (kind, name) == ROOT_CA
+    return any((kind.group, kind.name, name) == (own.kind.group, own.kind.kind, own.name) for own in kept)
 
 
 def _immutable_config_map_fields(content: Content) -> tuple[str, ...]:

@@ -60,9 +60,11 @@ def merged(where: str, template: Template, live: Object, ownership: Ownership) -
 def split_foreign_metadata(template: Template, live: Object, ownership: Ownership) -> tuple[Template, dict[str, Keys]]:
     """For a copy that is deleted and created: the template with our keys, and the keys that other clients set.
 
-    The two are sent by separate requests. A key that we sent as ours would count as stale and be removed later.
+    The two are sent by separate requests. A key that we sent as ours would count as stale and be removed later. The new
+    object is one that we made, also if the old one was adopted.
     """
     after = {where: merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS)}
+    after[ANNOTATIONS].pop(ADOPTED, None)
     foreign = {where: _foreign(where, after[where], template, live, ownership) for where in after}
     labels, annotations = (
         {key: value for key, value in after[where].items() if key not in foreign[where]} for where in after
@@ -72,7 +74,7 @@ def split_foreign_metadata(template: Template, live: Object, ownership: Ownershi
 
 def _foreign(where: str, after: Mapping[str, str], template: Template, live: Object, ownership: Ownership) -> Keys:
     desired = template.labels if where == LABELS else template.annotations
-    others = after.keys() - desired.keys() - {ADOPTED}
+    others = after.keys() - desired.keys()
     return {key: after[key] for key in sorted(others) if not live.manages(where, key, ownership.managers)}
 
 

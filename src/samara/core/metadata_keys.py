@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samara.core.model import LABELS
-from samara.core.names import without_globs
+from samara.core.names import matches_any_glob, without_globs
 
 ADOPTED = "samara.dev/adopted"
 """On a copy that existed before it became a copy. When it is no longer wanted, only our marks are removed."""
 RELEASED = "samara.dev/released"
 """On an object that was a copy. Samara does not make it a copy again until a person removes this."""
+NAMED = "samara.dev/named"
+"""On a copy in a protected namespace that its source lists by name. Nothing else tells it from a copy that is older
+than the protection, which stays."""
 APP = "app.kubernetes.io/name"
 """On the operator's own objects, such as the ConfigMap of held deletions. They are never copies."""
 CREATED_BY = "app.kubernetes.io/created-by"
@@ -19,7 +22,7 @@ CREATED_BY = "app.kubernetes.io/created-by"
 IGNORE = "samara.dev/ignore"
 PAUSED = "samara.dev/paused"
 ACCEPT = "samara.dev/accept-from"
-CONTROL_KEYS = frozenset({ADOPTED, RELEASED, IGNORE, PAUSED, ACCEPT})
+CONTROL_KEYS = frozenset({ADOPTED, RELEASED, NAMED, IGNORE, PAUSED, ACCEPT})
 
 NEVER_COPIED = ("kubectl.kubernetes.io/*", "samara.dev/*")
 """Never copied, whatever the settings say. The keys of every vocabulary are never copied either."""
@@ -64,14 +67,28 @@ class CopyableMetadata:
     """The keys of all vocabularies, also of those that the settings do not name."""
     never_labels: tuple[str, ...] = ()
     never_annotations: tuple[str, ...] = ()
+    tenants_labels: tuple[str, ...] = ("*",)
+    """Those that sources of tenants may copy, because a label or an annotation can give an object power."""
+    tenants_annotations: tuple[str, ...] = ("*",)
 
     def of_source(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
         """The labels or annotations of an object without those that must not be copied."""
         return self._without(where, metadata, NOT_COPIED_BY_DEFAULT)
 
+    def of_tenants_source(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The same for an object that people with rights in one namespace can write."""
+        return {key: metadata[key] for key in self.of_source(where, metadata) if self._may_tenants_copy(where, key)}
+
+    def withheld_from_tenants(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
+        """What would be copied if a tenant had not written it."""
+        return {key: metadata[key] for key in self.of_source(where, metadata) if not self._may_tenants_copy(where, key)}
+
     def as_written(self, where: str, metadata: Mapping[str, str]) -> dict[str, str]:
         """The same for metadata that its author wrote for the copies. There, keys of other tools are intended."""
         return self._without(where, metadata, ())
+
+    def _may_tenants_copy(self, where: str, key: str) -> bool:
+        return matches_any_glob(self.tenants_labels if where == LABELS else self.tenants_annotations, key)
 
     def _without(self, where: str, metadata: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
         others = {key: value for key, value in metadata.items() if key not in self.vocabulary_keys}

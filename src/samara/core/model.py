@@ -44,6 +44,16 @@ class KindName(NamedTuple):
         return "/".join(filter(None, self))
 
 
+class ObjectName(NamedTuple):
+    """The objects of one kind and name, in every namespace, as settings name them."""
+
+    kind: KindName
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
 SECRET = Kind("", "v1", "Secret", "secrets")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)

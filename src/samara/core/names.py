@@ -29,6 +29,11 @@ def is_dns_subdomain(text: str) -> bool:
     return len(text) <= _MAX_SUBDOMAIN and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
+def is_path_segment(text: str) -> bool:
+    """True for what any kind accepts as a name: a text that stays one segment of a path after it is decoded."""
+    return text not in ("", ".", "..") and "/" not in text and "%" not in text and text.isprintable()
+
+
 def is_label_key(text: str) -> bool:
     prefix, slash, name = text.rpartition("/")
     return is_label_value(name) and (is_dns_subdomain(prefix) if slash else True)

@@ -8,8 +8,16 @@ from typing import Final
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Mode, Template
 from samara.core.model import Key, Object
-from samara.core.ownership import is_adopted, is_made_by_samara, is_operators_own, is_recorded, is_released
-from samara.core.policy import Refusal, paused_at, paused_by, refusal, revocation
+from samara.core.ownership import (
+    is_adopted,
+    is_made_by_samara,
+    is_marked_by_samara,
+    is_operators_own,
+    is_recorded,
+    is_released,
+)
+from samara.core.policy import Refusal, paused_at, refusal, revocation
+from samara.core.queries import Query, deletion_queries
 from samara.core.view import NamespaceView
 
 
@@ -26,9 +34,9 @@ class Occupant(Enum):
     OURS = "this source's copy, or one that Samara made and no other source holds"
     PREDECESSOR = "a copy of an earlier source of the same name"
     REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
-    HELD = "a copy of another source, and an update cannot hand it over"
+    OF_ANOTHER_SOURCE = "a copy of another source, and an update cannot hand it over"
     SOURCE = "an object that is itself a source"
-    FOREIGN = "an object that Samara did not make"
+    FOREIGN = "any other object, such as one that Samara did not make, or a copy that was released"
 
 
 class Target:
@@ -77,6 +85,16 @@ class Target:
         return self._winner
 
     @property
+    def queries(self) -> tuple[Query, ...]:
+        """What must be true before the object is taken from a custom resource that is being deleted or is missing."""
+        live, holder = self.live, self.holder
+        if live is None or holder is None or holder == self.ctx.key or not self._is_made_for(holder, live):
+            return ()
+        if holder.source.kind != self.ctx.registry[holder.source_type].resource:
+            return ()
+        return deletion_queries(holder.source, self.ctx.view.get(holder.source))
+
+    @property
     def occupant(self) -> Occupant:
         """Whose object is there. The address must not be empty."""
         if self._occupant is None:
@@ -93,6 +111,8 @@ class Target:
         for rival in rivals:
             if ctx.precedence(rival) >= own:
                 break
+            if ctx.is_paused(rival) and self.holder != rival:
+                continue
             copies = ctx.desired_by(rival, self.ref)
             if any(not marked or copy.template.mode is Mode.SYNC for copy in copies):
                 return rival  # a create-only rival does not take over a copy that this source already has
@@ -123,9 +143,10 @@ class Target:
         if ctx.ownership.transferable and self._was_made_by_us(live) and self._is_free(live):
             return Occupant.OURS
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
-            replaceable = ctx.is_before(holder) and not is_adopted(live) and not self._is_paused(holder)
-            return Occupant.REPLACEABLE if replaceable else Occupant.HELD
-        if holder is None and self._is_source(live):
+            replaceable = ctx.is_before(holder) and not is_adopted(live) and not ctx.is_paused(holder)
+            return Occupant.REPLACEABLE if replaceable else Occupant.OF_ANOTHER_SOURCE
+        is_claim_false = holder is None or not ctx.registry.is_believed(live, holder, ctx.full_view)
+        if is_claim_false and self._is_source(live):
             return Occupant.SOURCE
         return Occupant.FOREIGN
 
@@ -144,7 +165,7 @@ class Target:
             return not lost_reference and not self._is_disowned(live)
         if is_adopted(live) or not ctx.registry[holder.source_type].ownership.transferable:
             return False
-        return not self._is_kept_orphan(holder, live)
+        return not self._is_left_to_original(holder, live)
 
     def _is_disowned(self, live: Object) -> bool:
         """True if the copy was created once by another vocabulary, whose source is gone: its namespace owns it."""
@@ -155,21 +176,20 @@ class Target:
             if source_type.name not in claiming
         )
 
-    def _is_kept_orphan(self, holder: Key, live: Object) -> bool:
-        """True if the source of a higher vocabulary is gone and its copies stay on purpose (onSourceGone: keep)."""
-        ctx = self.ctx
-        if holder in ctx.view.claimants(live.ref) or ctx.registry.rank(holder.source_type) >= ctx.registry.rank(
-            ctx.key.source_type
-        ):
+    def _is_left_to_original(self, holder: Key, live: Object) -> bool:
+        """True for a copy of a higher vocabulary that does not prune, and that only the original controller has made.
+
+        The original may still serve it. A copy that Samara itself made and that stays when its source is gone goes to
+        the next source.
+        """
+        ctx, source_type = self.ctx, self.ctx.registry[holder.source_type]
+        if is_marked_by_samara(live, source_type.ownership) or holder in ctx.view.claimants(live.ref):
             return False
-        return not ctx.registry[holder.source_type].desired(holder.source, ctx.view).prune
+        is_higher = ctx.registry.rank(holder.source_type) < ctx.registry.rank(ctx.key.source_type)
+        return is_higher and not source_type.desired(holder.source, ctx.view).prune
 
     def _is_made_for(self, holder: Key, live: Object) -> bool:
         return is_recorded(live, self.ctx.registry[holder.source_type].ownership) and not is_released(live)
-
-    def _is_paused(self, holder: Key) -> bool:
-        source = self.ctx.view.get(holder.source)
-        return source is not None and bool(paused_by(source, self.ctx.registry[holder.source_type], self.ctx.full_view))
 
     def _is_source(self, live: Object) -> bool:
         """A source further up a chain may overwrite the next one; any other source is left alone."""

@@ -55,6 +55,11 @@ def is_recorded(obj: Object, ownership: Ownership) -> bool:
     return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.managed_keys)
 
 
+def is_marked_by_samara(obj: Object, ownership: Ownership) -> bool:
+    """True if managedFields say that Samara itself, and not the original controller, set a mark on this object."""
+    return any(owned.key in ownership.marks and owned.manager == FIELD_MANAGER for owned in obj.managed_keys)
+
+
 def is_made_by_samara(obj: Object, ownership: Ownership) -> bool:
     """True if this uid was seen as a copy before, or managedFields record a mark of this ownership."""
     return obj.known_copy or is_recorded(obj, ownership)

@@ -1,4 +1,7 @@
-"""plan(): compare the desired state of one source with the live state. No I/O, no clock, no await."""
+"""Compares the desired state of one source with the live state: `prepare`, then `steps`. No I/O, no clock, no await.
+
+The planner (`engine/planner.py`) calls these two, and takes the steps of a large source in chunks.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from samara.core.context import PlanContext
-from samara.core.desired import Copy, Desired
+from samara.core.desired import Copy, Desired, Fault
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.policy import ClusterPolicy
-from samara.core.queries import UNREAD, CrdExists, IsGone, Query
+from samara.core.policy import ClusterPolicy, control_faults
+from samara.core.queries import UNREAD, Query, deletion_queries
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import NamespaceView, View, has_copies
@@ -17,7 +20,8 @@ from samara.core.writes import Blocked, Plan, SetFinalizer, Step
 
 
 def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
-    """The whole plan for a source, or for its part in one namespace."""
+    """All steps for a source, or for its part in one namespace, at once. Commands and tests call this; the operator
+    calls `prepare` and `steps` instead, in `Planner.plan`."""
     prepared = prepare(key, view, registry, cluster)
     if isinstance(prepared, Plan):
         return prepared
@@ -35,11 +39,21 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
     source = view.get(key.source)
     ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
+    if source is not None and source.ref.kind != NAMESPACE and (faults := control_faults(source)):
+        desired = replace(desired, faults=(*desired.faults, *faults))  # Namespaces are reported by themselves
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
-    if source is not None and source_type.is_source(source, view) and ctx.key not in registry.sources(source, view):
-        return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+    if source is not None and source_type.is_source(source, view):
+        if ctx.key not in registry.sources(source, view):
+            return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+        faults = tuple(map(_false_claim, registry.false_claims(source, view)))
+        desired = replace(desired, faults=(*desired.faults, *faults)) if faults else desired
     return _confirm_deletion(ctx, desired)
+
+
+def _false_claim(owner: Key) -> Fault:
+    message = f"its marks say that it is a copy of {owner.source}, which is not so: it stays a source; remove the marks"
+    return Fault("Invalid", message)
 
 
 def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:
@@ -63,10 +77,10 @@ def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanCo
     ref = ctx.key.source
     if ref.kind != ctx.source_type.resource or not _deletion_matters(ctx, desired):
         return ctx, desired
-    questions: tuple[Query, ...] = (CrdExists(ref.kind), *((IsGone(ref),) if ctx.source is None else ()))
-    if not _are_answered(questions, ctx.view):
-        return Plan(ready=False, reads=(*desired.reads, *questions))
-    if all(ctx.view.answer(question) for question in questions):
+    queries = deletion_queries(ref, ctx.source)
+    if not _are_answered(queries, ctx.view):
+        return Plan(ready=False, reads=(*desired.reads, *queries))
+    if all(map(ctx.view.answer, queries)):
         return ctx, desired
     return ctx, replace(desired, copies=(), overlays=(), blocked=(), prune=False)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.desired import UNAVAILABLE, Copy, Reason, Template
+from samara.core.desired import UNAVAILABLE, Copy, Fault, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
-from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
-from samara.core.names import is_namespace_name, matches_any_glob
+from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
+from samara.core.names import is_namespace_name, matches_any_glob, quoted
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.view import View
 
@@ -24,6 +24,8 @@ class ClusterPolicy:
     """Globs of names that no Namespace made by Samara may have, besides the protected ones."""
     operators_own: frozenset[Ref] = frozenset()
     """The operator's own objects. No source of a vocabulary that tenants can write may have a copy there."""
+    kept_by_cluster: tuple[ObjectName, ...] = kinds.KEPT_BY_CLUSTER
+    """Objects that are the same in every namespace. They are never copies."""
 
 
 class Refusal(NamedTuple):
@@ -47,7 +49,7 @@ def refusal(
         _protected(copy, policy, cluster)
         or _ignored(copy, namespace)
         or _kind(copy, policy)
-        or _kept_by_cluster(copy)
+        or _kept_by_cluster(copy, cluster)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
         or _consent(copy, source, namespace, policy)
@@ -91,13 +93,32 @@ def paused_at(ref: Ref, view: View) -> str:
 
 
 def is_paused(obj: Object) -> bool:
-    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it."""
-    return _is_true(obj, PAUSED)
+    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it.
+
+    Any value but `false` pauses: a misspelt value must not fail to stop us.
+    """
+    return any(value != "false" for value in _values(obj, PAUSED))
 
 
-def _is_true(obj: Object, key: str) -> bool:
+def is_ignored(namespace: Object) -> bool:
+    """True if people have excluded this Namespace from all targets that are not named."""
+    return "true" in _values(namespace, IGNORE)
+
+
+def control_faults(obj: Object) -> tuple[Fault, ...]:
+    """The values of control keys that are neither `true` nor `false`, and what follows from them."""
+    keys = {PAUSED: "it pauses until then", **({IGNORE: "it does not count"} if obj.ref.kind == NAMESPACE else {})}
+    return tuple(
+        Fault("Invalid", f"{key} is {quoted(value)}, expected 'true' or 'false'; {effect}", key)
+        for key, effect in keys.items()
+        for value in dict.fromkeys(_values(obj, key))
+        if value not in ("true", "false")
+    )
+
+
+def _values(obj: Object, key: str) -> tuple[str, ...]:
     """People may set a control key as an annotation or as a label. Both count."""
-    return obj.annotations.get(key) == "true" or obj.labels.get(key) == "true"
+    return tuple(metadata[key] for metadata in (obj.annotations, obj.labels) if key in metadata)
 
 
 def _excluded(why: str) -> Refusal:
@@ -125,7 +146,7 @@ def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | 
 
 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
-    if copy.by_name or not _is_true(namespace, IGNORE):
+    if copy.by_name or not is_ignored(namespace):
         return None
     return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
 
@@ -136,8 +157,8 @@ def _kind(copy: Copy, policy: Policy) -> Refusal | None:
     return Refusal("refused", f"objects of kind {copy.ref.kind} are never copied")
 
 
-def _kept_by_cluster(copy: Copy) -> Refusal | None:
-    if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name):
+def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
+    if not kinds.is_kept_by_cluster(copy.ref.kind, copy.ref.name, cluster.kept_by_cluster):
         return None
     return Refusal("refused", kept_by_cluster_message(copy.ref))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from samara.core.model import Kind, OwnerReference, Ref
+from samara.core.model import Kind, Object, OwnerReference, Ref
 
 
 class Unread(Enum):
@@ -85,7 +85,7 @@ class SecretPath(NamedTuple):
 class ReadError(NamedTuple):
     """Why the last read of a path failed, in the words of a condition. It never holds a value."""
 
-    reason: Literal["TokenError", "ConnectionError", "FetchError"]
+    reason: Literal["TokenError", "ConnectionError", "FetchError", "LimitExceeded"]
     message: str
 
 
@@ -107,5 +107,16 @@ class SecretReading:
         return self.absent_for > 0.0 and self.absent_for >= _MIN_ABSENCE * every
 
 
-Query = str | SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
-"""What a plan can ask besides the cache: one of the queries above, or a path of a secret manager as a plain text."""
+Query = SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation
+"""What a plan can ask besides the cache."""
+
+
+def deletion_queries(ref: Ref, resource: Object | None) -> tuple[Query, ...]:
+    """What must be true before the deletion of a custom resource may have an effect on copies.
+
+    Its definition (CRD) exists, and a resource that is missing in the cache is really gone. Nothing is asked about a
+    resource that is there and not being deleted.
+    """
+    if resource is None:
+        return CrdExists(ref.kind), IsGone(ref)
+    return (CrdExists(ref.kind),) if resource.deleting else ()

@@ -9,7 +9,7 @@ from functools import cached_property
 from samara.core.model import NAMESPACE, Key, Kind, Object
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.source_type import SourceType
-from samara.core.view import View
+from samara.core.view import NamespaceView, View
 
 
 @dataclass(frozen=True)
@@ -107,20 +107,56 @@ class Registry:
 
     def sources(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys for which this object is a source. A copy is a source only within its own vocabulary: a chain."""
-        matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
-        owner = self._exclusive_owner(obj, view) if matching else None
-        for source_type in matching:
-            if owner is None or self[owner.source_type].vocabulary == source_type.vocabulary:
-                yield Key(source_type.name, obj.ref)
+        for key, owner in self._requests(obj, view):
+            if owner is None or not self.is_believed(obj, owner, view):
+                yield key
 
-    def _exclusive_owner(self, obj: Object, view: View) -> Key | None:
-        """The owner whose copies may not be sources of other vocabularies. None if there is no such owner."""
-        claims = self._claims(obj, view)
-        return next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
+    def possible_sources(self, obj: Object, view: View) -> Iterator[Key]:
+        """The same, and the keys of an object whose marks are not proven. Those are sources or copies, which depends on
+        the source that the marks name, and may change with it."""
+        for key, owner in self._requests(obj, view):
+            if owner is None or not self[owner.source_type].ownership.is_proven(obj):
+                yield key
+
+    def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
+        """The sources that the marks of an object name although it is no copy of theirs, but a source itself."""
+        owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)
+        return tuple(owner for owner in owners if not self.is_believed(obj, owner, view))
+
+    def is_believed(self, obj: Object, owner: Key, view: View) -> bool:
+        """True if an object is a copy of the source that its marks name. Anybody can write marks on an object.
+
+        Either managedFields prove them, or the source wants a copy there.
+        """
+        source_type = self[owner.source_type]
+        if source_type.ownership.is_proven(obj):
+            return True
+        if owner not in view.claimants(obj.ref):
+            return False
+        copies = source_type.desired(owner.source, NamespaceView(view, obj.ref.namespace)).copies
+        return any(copy.ref == obj.ref for copy in copies)
+
+    def _requests(self, obj: Object, view: View) -> Iterator[tuple[Key, Key | None]]:
+        """The keys for which this object requests copies, each with the source whose copies may not do so, or None.
+
+        A proven claim comes first. A copy may be a source in a chain of its own vocabulary.
+        """
+        matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
+        claims = self._claims(obj, view) if matching else ()
+        owner = next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
+        for source_type in matching:
+            is_chained = owner is not None and self._is_chain(owner, source_type)
+            yield Key(source_type.name, obj.ref), None if is_chained else owner
+
+    def _is_chain(self, owner: Key, source_type: SourceType) -> bool:
+        """True if copies of this owner may be sources of this type."""
+        if owner.source_type == source_type.name:
+            return source_type.hierarchy is not None
+        return self[owner.source_type].vocabulary == source_type.vocabulary
 
     def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
         """Every key to reconcile when this object changes."""
-        yield from self.sources(obj, view)
+        yield from self.possible_sources(obj, view)
         owner = self.owner(obj, view)
         if owner is not None:
             yield self.part(owner, obj.ref.namespace)

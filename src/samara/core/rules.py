@@ -19,7 +19,8 @@ from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
 from samara.core.ownership import is_adopted, is_made_by_samara, is_released
 from samara.core.policy import Refusal, paused_at, revocation
-from samara.core.writes import Apply, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
+from samara.core.queries import UNREAD
+from samara.core.writes import Apply, AskFirst, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
 T = TypeVar("T")
 
@@ -118,6 +119,16 @@ def in_sync(target: Target) -> bool:
     return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view)
 
 
+def holder_unconfirmed(target: Target) -> bool:
+    """a copy of a custom resource that is being deleted or is missing, and nobody has asked yet whether on purpose"""
+    return any(target.ctx.view.answer(query) is UNREAD for query in target.queries)
+
+
+def deleted_with_definition(target: Target) -> bool:
+    """a copy of a custom resource that is deleted with its definition (CRD), or that only a list has missed"""
+    return not all(map(target.ctx.view.answer, target.queries))
+
+
 def occupied_by(occupant: Occupant) -> Callable[[Target], bool]:
     def check(target: Target) -> bool:
         return target.occupant is occupant
@@ -129,13 +140,13 @@ def occupied_by(occupant: Occupant) -> Callable[[Target], bool]:
 is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
-is_held = occupied_by(Occupant.HELD)
+is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
 is_source = occupied_by(Occupant.SOURCE)
 
 
 def identical(target: Target) -> bool:
     """an object of another client that is equal, has no owner and belongs to no GitOps tool or Helm release"""
-    live, template = target.live, target.template
+    live, template = target.live, target.template  # the occupant is FOREIGN: the rules above take every other one
     if live is None or template.adopt is Adopt.NEVER or not template.matches(live.content):
         return False
     return not live.owner_references and not any(
@@ -145,7 +156,7 @@ def identical(target: Target) -> bool:
 
 def may_overwrite(target: Target) -> bool:
     """an object of another client, and the setting `conflicts` is `overwrite`"""
-    if target.template.adopt is not Adopt.ANY:
+    if target.template.adopt is not Adopt.ANY:  # the occupant is FOREIGN: the rules above take every other one
         return False
     # An object with an owner reference is garbage collected with its owner, whichever client updates it.
     holder = target.holder
@@ -174,6 +185,11 @@ def refuse_or_revoke(target: Target) -> Outcome:
 def read_first(target: Target) -> Outcome:
     """the object is read, and the source is planned again"""
     return ReadFirst(target.ref)
+
+
+def ask_first(target: Target) -> Outcome:
+    """the API server is asked, and the source is planned again"""
+    return AskFirst(target.ref, target.queries)
 
 
 def keep_live_copy(target: Target) -> Outcome:
@@ -251,12 +267,20 @@ RULES: tuple[Rule[Target], ...] = (
     # Nothing is there, or a copy of ours.
     Rule("missing", missing, create),
     Rule("in-sync", in_sync, leave),
+    # The deletion of a definition changes no copy.
+    Rule("holder-unconfirmed", holder_unconfirmed, ask_first),
+    Rule(
+        "definition-deleted",
+        deleted_with_definition,
+        block("conflict", "the object there was made for {t.holder}, whose definition (CRD) is being deleted"),
+    ),
     Rule("drifted", is_ours, correct),
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
-    Rule("held", is_held, block("conflict", "the object there was made for {t.holder}")),
-    # An object of another client.
+    Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder}")),
+    # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
+    # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
     Rule("identical", identical, adopt),
     Rule("overwrite", may_overwrite, overwrite),

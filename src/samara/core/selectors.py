@@ -16,6 +16,9 @@ LABELS, EXPRESSIONS = "matchLabels", "matchExpressions"
 WITH_VALUES = ("In", "NotIn")
 WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = (*WITH_VALUES, *WITHOUT_VALUES)
+GREATER, LESS = "Gt", "Lt"
+"""Only in a selector that is a text: `matchExpressions` does not have them."""
+_INTEGER = re.compile("[0-9]{1,18}")
 
 
 class Requirement(NamedTuple):
@@ -26,7 +29,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """`NotIn` also holds if the key is absent, as in Kubernetes."""
+        """`NotIn` also holds if the key is absent, and a label that is no integer is neither greater nor less."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -34,6 +37,11 @@ class Requirement(NamedTuple):
                 return labels.get(self.key) not in self.values
             case "Exists":
                 return self.key in labels
+            case "Gt" | "Lt":
+                value, (bound,) = labels.get(self.key, ""), self.values
+                if not _INTEGER.fullmatch(value):
+                    return False
+                return int(value) > int(bound) if self.operator == GREATER else int(value) < int(bound)
             case _:
                 return self.key not in labels
 
@@ -216,25 +224,35 @@ def illegal_names(
 
 
 _IN_SET = re.compile(r"(?P<key>[^\s=!,()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_SIGN = re.compile("!=|==?|[<>]")
+_SIGNS = {"!=": "NotIn", "=": "In", "==": "In", ">": GREATER, "<": LESS}
 _ITEM = re.compile(r"(?:\([^()]*\)|[^,])+")
 
 
 def parse_selector(text: str) -> ParsedSelector:
-    """Parses a label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i)`."""
-    expressions: list[dict[str, object]] = []
-    for item in (part.strip() for part in _ITEM.findall(text)):
-        in_set = _IN_SET.fullmatch(item)
-        if in_set is not None:
-            values = [value.strip() for value in in_set["values"].split(",")]
-            operator = "In" if in_set["operator"] == "in" else "NotIn"
-            expressions.append({"key": in_set["key"], "operator": operator, "values": values})
-        elif "!=" in item:
-            key, _, value = item.partition("!=")
-            expressions.append({"key": key.strip(), "operator": "NotIn", "values": [value.strip()]})
-        elif "=" in item:
-            key, _, value = item.partition("=")
-            expressions.append({"key": key.strip(), "operator": "In", "values": [value.removeprefix("=").strip()]})
-        elif item:
-            operator = "DoesNotExist" if item.startswith("!") else "Exists"
-            expressions.append({"key": item.removeprefix("!").strip(), "operator": operator})
-    return parse_selector_json({"matchExpressions": expressions})
+    """Parses a label selector as kubectl writes it: `a=b,c!=d,e,!f,g in (h,i),j>1`.
+
+    Its faults name no field: `Fault.below` puts the annotation in front.
+    """
+    requirements: list[Requirement] = []
+    faults: list[Fault] = []
+    for requirement in (_requirement(item.strip()) for item in _ITEM.findall(text) if item.strip()):
+        key, operator, values = requirement
+        wrong = [*_key_faults(key, ""), *(fault for value in values for fault in _value_faults(value, ""))]
+        if operator in (GREATER, LESS) and not wrong:
+            wrong = [mismatch("", "an integer", quoted(value)) for value in values if not _INTEGER.fullmatch(value)]
+        faults += wrong
+        requirements += () if wrong else (requirement,)
+    return ParsedSelector(Selector(tuple(requirements)), tuple(faults))
+
+
+def _requirement(item: str) -> Requirement:
+    """One condition of a selector, whose key and values may be illegal. A text of no form counts as a key."""
+    in_set, sign = _IN_SET.fullmatch(item), _SIGN.search(item)
+    if in_set is not None:
+        values = frozenset(value.strip() for value in in_set["values"].split(","))
+        return Requirement(in_set["key"], "In" if in_set["operator"] == "in" else "NotIn", values)
+    if sign is not None:
+        key, value = item[: sign.start()].strip(), item[sign.end() :].strip()
+        return Requirement(key, _SIGNS[sign[0]], frozenset({value}))
+    return Requirement(item.removeprefix("!").strip(), "DoesNotExist" if item.startswith("!") else "Exists")

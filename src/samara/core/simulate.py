@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, assert_never
 
 from samara.core.desired import UNAVAILABLE, Overlay, Template
@@ -75,11 +76,26 @@ def _next_version(live: Object, **changes: Any) -> Object:
 
 def _created(ref: Ref, template: Template, version: int, now: str) -> Object:
     assert template.content is not UNAVAILABLE
-    name_label = {NAME_LABEL: ref.name} if ref.kind == NAMESPACE else {}
-    owners = () if template.owner is None else (template.owner,)
-    bare = Object(ref, invented_uid(ref), version - 1, template.content, created=now, owner_references=owners)
-    copy = _with_our_metadata(bare, template.labels, template.annotations)
-    return replace(copy, labels={**name_label, **template.labels}, known_copy=True)
+    is_namespace = ref.kind == NAMESPACE
+    return Object(
+        ref,
+        invented_uid(ref),
+        version,
+        template.content,
+        {NAME_LABEL: ref.name, **template.labels} if is_namespace else template.labels,
+        template.annotations,
+        created=now,
+        owner_references=() if template.owner is None else (template.owner,),
+        managed_keys=_ours(tuple(template.labels), tuple(template.annotations)),
+        known_copy=True,
+    )
+
+
+@lru_cache(maxsize=64)
+def _ours(labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[ManagedKey]:
+    """What managedFields say of an object that we created. Cached, since all copies of a source have the same keys."""
+    fields = ((LABELS, labels), (ANNOTATIONS, annotations))
+    return frozenset(ManagedKey(FIELD_MANAGER, where, key) for where, keys in fields for key in keys)
 
 
 def _recreated(write: Recreate, live: Object, ownership: Ownership, now: str) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
@@ -70,10 +70,6 @@ class View(Protocol):
 
         None if that is unknown: `kinds.py` has no such rule for the kind, or the server would refuse the fields.
         """
-
-
-OwnerOf = Callable[[Object, View], Key | None]
-"""`Registry.owner`: the source of a copy, of any vocabulary."""
 
 
 def has_copies(view: View, key: Key) -> bool:

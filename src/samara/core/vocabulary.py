@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, Ref
+from samara.core.model import Kind, KindName, ObjectName, Ref
 from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
 from samara.core.source_type import Copyable, SourceType
 
@@ -50,19 +50,26 @@ class BuildContext:
     kinds: tuple[Kind, ...]
     """The kinds that its settings name and that the API server has."""
     copyable: Copyable
-    """Which labels and annotations of a source are copied."""
+    """Which labels and annotations of a source are copied.
+
+    For sources of tenants under `tenancy: strict`, those that the setting `copiedMetadata` lists.
+    """
+    withheld: Copyable
+    """Those that are not copied only because tenants write the source and the tenancy is strict."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
+    kept_by_cluster: tuple[ObjectName, ...]
+    """Objects that are the same in every namespace. They are never sources."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
     is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names. The plan asks `policy` instead."""
     adopt: Adopt
-    """The setting `conflicts`."""
+    """The setting `conflicts`, and what follows from `tenancy`."""
     needs_consent: bool
     """The setting `crossNamespace`, or what follows from `tenancy`."""
     is_strict: bool
-    """True under `tenancy: strict`. Labels of sources are not copied then, because a label can grant rights."""
+    """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
     most_listed_names: int = SourceLimits().listed_names
@@ -109,11 +116,24 @@ class DeclaredReason(NamedTuple):
 
 LIMIT_REASONS = {
     LIMIT_EXCEEDED: DeclaredReason(
-        "a source lists too many namespaces, or the sources of its namespace list or hold too much together",
-        "list fewer namespaces, or delete sources; an administrator can raise the setting limits",
+        "a source lists too many namespaces, or the sources of its namespace list, hold or read too much together",
+        "list fewer namespaces or paths, or delete sources; an administrator can raise the limit "
+        "(setting limits, or vocabularies.fishysecret.pathsPerNamespace)",
+        is_of_secret_manager=True,  # the paths, which only the operator counts
     )
 }
 """The reasons of vocabularies that tenants can write."""
+
+
+class SecretStore(NamedTuple):
+    """The secret manager from which the values of a vocabulary come."""
+
+    config: Ref
+    """The Secret that names the manager and holds the credentials for it."""
+    paths_per_namespace: int
+    """Most paths that the sources of one namespace read together."""
+    token_audience: str
+    """The audience of the pod's token that a manager may get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +144,12 @@ class Vocabulary(Generic[S]):
     settings: type[S]
     build: Callable[[S, BuildContext], tuple[SourceType, ...]]
     metadata_keys: frozenset[str]
-    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source."""
+    """The labels and annotations that mark its copies or request them. No vocabulary copies them from a source.
+
+    Its source types name the same keys again, as `marks` and `metadata_keys`. They cannot be read from there: `build`
+    gets the rule about what is copied (`BuildContext.copyable`), which needs the keys of all vocabularies first, also
+    of those that the settings do not name. The contract suite compares both.
+    """
     custom_resources: tuple[Kind, ...] = ()
     """Its custom resources. Objects of these kinds are never copied, because a copy would request copies itself."""
     convert: Converter | None = None
@@ -133,6 +158,11 @@ class Vocabulary(Generic[S]):
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
+    unserved_keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the original controller reads and this vocabulary does not, each with what `samara lint` says of it.
+    Without them, lint would take such a key for a misspelt one of ours."""
+    is_off_until_named: bool = False
+    """True if it is served only if the settings name it: its annotations may be in use by their original controller."""
     is_written_by_tenants: bool = False
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = lambda settings: settings.kinds
@@ -153,8 +183,8 @@ class Vocabulary(Generic[S]):
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
     reasons: Mapping[str, DeclaredReason] = field(default_factory=dict)
     """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
-    secret_store: Callable[[S, str], Ref] | None = None
-    """If its values come from a secret manager: the Secret that configures it. Takes the operator's own namespace."""
+    secret_store: Callable[[S, str], SecretStore] | None = None
+    """If its values come from a secret manager: which one. Takes the operator's own namespace."""
 
 
 class SettingError(ValueError):

@@ -118,6 +118,13 @@ class ReadFirst(NamedTuple):
     ref: Ref
 
 
+class AskFirst(NamedTuple):
+    """Queries that must be answered before something is written at an address."""
+
+    ref: Ref
+    queries: tuple[Query, ...]
+
+
 class Blocked(NamedTuple):
     """A copy that cannot be written, and why."""
 
@@ -127,7 +134,7 @@ class Blocked(NamedTuple):
     message: str
 
 
-Outcome = Write | ReadFirst | Blocked | None
+Outcome = Write | ReadFirst | AskFirst | Blocked | None
 """What a rule decides for one address. None: nothing needs to be written."""
 
 
@@ -158,6 +165,12 @@ class Plan:
     @cached_property
     def read_first(self) -> tuple[ReadFirst, ...]:
         return tuple(step.outcome for step in self.steps if isinstance(step.outcome, ReadFirst))
+
+    @cached_property
+    def queries(self) -> tuple[Query, ...]:
+        """The queries that the plan or one of its steps waits for."""
+        asked = (query for step in self.steps if isinstance(step.outcome, AskFirst) for query in step.outcome.queries)
+        return tuple(dict.fromkeys((*self.reads, *asked)))
 
     @cached_property
     def blocked(self) -> tuple[Blocked, ...]:

@@ -38,7 +38,7 @@ from samara.kube.client import (
     address,
     collection,
 )
-from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, version_of, with_kept
+from samara.kube.codec import MALFORMED, Codec, body, decode, encode, owner_references, restore_own_fields, version_of
 from samara.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -72,7 +72,9 @@ def verb(write: Write) -> str:
     return VERBS[type(write)]
 
 
-class Outcome(Enum):
+class Ending(Enum):
+    """How a write ended, in one word."""
+
     DONE = "done"
     STALE = "stale"
     """The object was not as planned. It is read, and its source is planned again."""
@@ -83,9 +85,9 @@ class Outcome(Enum):
 
 
 class Result(NamedTuple):
-    """How a write ended."""
+    """How a write ended, and what its answer says."""
 
-    outcome: Outcome
+    ending: Ending
     message: str = ""
     retry_after: float | None = None
     """Seconds that the API server asks to wait; None if it names none."""
@@ -109,23 +111,23 @@ def classify(error: SamaraError) -> Result:
     """The result of a write that ended with an error."""
     match error:
         case ApiError(denied=True):  # by admission, with any status
-            return Result(Outcome.REFUSED, str(error))
+            return Result(Ending.REFUSED, str(error))
         case Conflict() | AlreadyExists() | NotFound() | Forbidden(terminating=True):
-            return Result(Outcome.STALE, str(error), known_state=False)
+            return Result(Ending.STALE, str(error), known_state=False)
         case Forbidden() | Invalid() | ApiError(status=400 | 405 | 406 | 413 | 415):
-            return Result(Outcome.REFUSED, str(error))
+            return Result(Ending.REFUSED, str(error))
         case TooMany(retry_after=seconds):
-            return Result(Outcome.FAILED, str(error), seconds, overloaded=True)
+            return Result(Ending.FAILED, str(error), seconds, overloaded=True)
         case ServerFault(full=True):  # the server refused the write as a whole, so nothing has changed
-            return Result(Outcome.FAILED, str(error), overloaded=True, storage_full=True)
+            return Result(Ending.FAILED, str(error), overloaded=True, storage_full=True)
         case ServerFault(status=status, retry_after=seconds):  # a 500 may come from the webhook of one namespace
             is_overload = status in (503, 504)
             return Result(
-                Outcome.FAILED, str(error), seconds, overloaded=is_overload, known_state=False, server_fault=True
+                Ending.FAILED, str(error), seconds, overloaded=is_overload, known_state=False, server_fault=True
             )
         case _:
             is_overload = isinstance(error, Unreachable)
-            return Result(Outcome.FAILED, str(error), overloaded=is_overload, known_state=False)
+            return Result(Ending.FAILED, str(error), overloaded=is_overload, known_state=False)
 
 
 @dataclass(slots=True)
@@ -171,15 +173,15 @@ class _Attempt:
         self.fault_points.reached("before-write")
         try:
             if isinstance(write, Update) and self._verify and await self._is_already_right(write):
-                return Result(Outcome.DONE, version=write.live.resource_version, already_right=True)
+                return Result(Ending.DONE, version=write.live.resource_version, already_right=True)
             version = await self._send(write)
         except SamaraError as error:
             return classify(error)
         except MALFORMED:  # nested too deeply, or not an object: the write may have been carried out
-            return Result(Outcome.FAILED, "the server's answer to the write cannot be read", known_state=False)
+            return Result(Ending.FAILED, "the server's answer to the write cannot be read", known_state=False)
         finally:
             self.fault_points.reached("after-write")
-        return Result(Outcome.DONE, version=version)
+        return Result(Ending.DONE, version=version)
 
     def _note(self, change: Change | None) -> None:
         if change is not None:
@@ -273,7 +275,7 @@ class _Attempt:
     ) -> bytes:
         payload = body(live.ref, content, {**meta, **_preconditions(live)})
         if rules_for(live.ref.kind).restore_own_fields:  # the cache does not hold these fields
-            payload = with_kept(live.ref.kind, payload, await self.client.get(address(live.ref)))
+            payload = restore_own_fields(live.ref.kind, payload, await self.client.get(address(live.ref)))
         return await self.client.request("PUT", address(live.ref), payload, params=params)
 
     async def _release(self, write: Release) -> int:

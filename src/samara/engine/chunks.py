@@ -1,4 +1,4 @@
-"""Plans with too many steps for one time slice: the controller takes them a chunk at a time, between other work."""
+"""Plans with too many steps for one time slice: the planner takes them a chunk at a time, between other work."""
 
 from __future__ import annotations
 

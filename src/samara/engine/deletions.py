@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 
 class DeletionGate:
-    """Judges the deletions of a plan together, for the controller. It sends nothing itself.
+    """Judges the deletions of a plan together, for the planner. It sends nothing itself.
 
     It owns the times at which sources vanished.
     """

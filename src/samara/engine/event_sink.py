@@ -39,7 +39,7 @@ EVENT_REASONS = {
         "the target namespace does not accept copies from the source's namespace; not with Secret copy",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
-    "Held": EventReason("Warning", "the brake holds deletions, or the source or a namespace is paused"),
+    "Held": EventReason("Warning", "deletions are held, or the source or a namespace is paused"),
     "Fought": EventReason(
         "Warning",
         "another client keeps changing copies, or labels and annotations that a Namespace inherits; they are restored "
@@ -52,7 +52,10 @@ REPEAT_AFTER = 1800.0
 REVERTED = "put back"
 """The internal reason of a copy that was reverted, sent as `Updated`. The copy may also be a source with an Event
 `Updated` of its own, and there is one Event per object and reason."""
-_REASONS_SHOWN = {REVERTED: "Updated"}
+CONTROLS = "control keys"
+"""The internal reason of invalid control keys on a Namespace, sent as `Invalid`. A source whose Events are on the same
+Namespace may have an `Invalid` of its own."""
+_REASONS_SHOWN = {REVERTED: "Updated", CONTROLS: "Invalid"}
 _NORMAL = {REVERTED, *(reason for reason, about in EVENT_REASONS.items() if about.type == "Normal")}
 """Reasons that report what has happened. The others report problems that may last."""
 _MAX_MESSAGE = 1000

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import Desired, Fault
 from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
-from samara.core.policy import paused_at
+from samara.core.policy import control_faults, paused_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
-from samara.engine.event_sink import REVERTED, EventSink
+from samara.engine.event_sink import CONTROLS, REVERTED, EventSink
 from samara.engine.mass_delete import HeldSet
 from samara.kube.cache import Cache
 
@@ -51,7 +51,7 @@ class _Problem(NamedTuple):
 
 
 class EventRecorder:
-    """Owns the problems to report, by object. The controller and the result handler call it.
+    """Owns the problems to report, by object. The planner and the result handler call it.
 
     Once a second it turns them into Events for the sink. It sends no request itself.
     """
@@ -90,7 +90,7 @@ class EventRecorder:
     ) -> None:
         """Passes an Event on, unless it would be a write in a paused namespace.
 
-        When the pause ends, the controller plans again and reports the problems that are left. Events about an object
+        When the pause ends, the planner plans again and reports the problems that are left. Events about an object
         without a namespace are in namespace `default`.
         """
         ref = about.ref if isinstance(about, Object) else about
@@ -127,6 +127,14 @@ class EventRecorder:
     def report_blocked(self, write: Write, reason: str, message: str) -> None:
         """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
         self._add(self._about(write.key.source), reason, [write.key], {write.ref.namespace_or_name}, message)
+
+    def report_controls(self, namespace: Object) -> None:
+        """Reports the values of control keys on a Namespace that mean nothing, or ends that report."""
+        faults = control_faults(namespace)
+        if faults:
+            self._add(namespace, CONTROLS, [], set(), "; ".join(fault.message for fault in faults))
+        else:
+            self._sink.clear(namespace, CONTROLS)
 
     def report_reverted(self, write: Write, editor: str) -> None:
         """Reports on the copy that a change was reverted, where the person who made it will look."""

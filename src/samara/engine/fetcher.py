@@ -39,7 +39,7 @@ _VALID_FOR = 2.0
 class Fetcher:
     """Owns the reads under way. It stores each result in the cache, then posts `Fetched` for the keys that waited.
 
-    The controller starts the reads; it plans nothing itself.
+    Controller and planner start the reads; it plans nothing itself.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def _is_short_lived(query: Query) -> bool:
 
 def _described(query: Query) -> str:
     match query:
-        case str() | SecretPath():
+        case SecretPath():
             return "a path of the secret manager"
         case CrdExists(kind=kind):
             return f"the definition of {kind}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from samara.kube.errors import MOST_WAIT
+from samara.kube.errors import MAX_WAIT
 
 _START = 16
 """The first limit."""
@@ -134,7 +134,7 @@ class ConcurrencyLimiter:
         self._try(self._base)
         pause = min(0.05 * 2.0 ** min(self._overloads_in_a_row, 20), _MAX_PAUSE)
         if retry_after is not None:
-            pause = min(retry_after, MOST_WAIT)
+            pause = min(retry_after, MAX_WAIT)
         self._closed_until = max(self._closed_until, now + pause)
 
     def _evaluate(self, latency: float) -> None:

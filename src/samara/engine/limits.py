@@ -6,11 +6,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from samara.core.model import NAMESPACE, Object, Ref, namespace_ref
-from samara.core.view import OwnerOf, View
+from samara.core.model import NAMESPACE, Key, Object, Ref, namespace_ref
+from samara.core.view import View
 from samara.core.writes import Apply, Create, Recreate, Update, Write
 from samara.kube.cache import Change
 
+OwnerOf = Callable[[Object, View], Key | None]
+"""`Registry.owner`: the source of a copy, of any vocabulary."""
 WINDOW = 600.0
 """Seconds for which repairs and deletions count."""
 MAX_REPAIRS = 5
@@ -47,7 +49,7 @@ class _Edit(NamedTuple):
 
 
 class DriftLimiter:
-    """Counts, per address, how often we reverted a change by another client. The controller asks it before each write.
+    """Counts, per address, how often we reverted a change by another client. The planner asks it before each write.
 
     A write that follows an edit of the source is no repair: it is sent at once and does not count.
     """

@@ -13,15 +13,13 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self._writes = _Counters(self.registry, "samara_writes", "Writes", "vocabulary", "verb", "result")
-        self._write_seconds = self._histogram("samara_write_seconds", "Duration of writes")
+        self._write_seconds = self._histogram("samara_write_seconds", "Duration of a write")
         self._plan_seconds = self._histogram("samara_plan_seconds", "Duration of planning one key")
         self._provider_calls = _Counters(
             self.registry, "samara_provider_calls", "Calls to secret managers", "store", "result"
         )
-        self._admissions = _Counters(
-            self.registry, "samara_admission_requests", "Questions to admission", "kind", "result"
-        )
-        self._admission_seconds = self._histogram("samara_admission_seconds", "Duration of answers of admission")
+        self._admissions = _Counters(self.registry, "samara_admission_requests", "Admission requests", "kind", "result")
+        self._admission_seconds = self._histogram("samara_admission_seconds", "Duration of an admission request")
 
     def count_write(self, vocabulary: str, verb: str, result: str, seconds: float) -> None:
         self._writes.increment(vocabulary, verb, result)

@@ -24,7 +24,7 @@ class Limiter(Protocol):
 
 
 class Outbox:
-    """Owns the writes that wait and those in flight. The controller fills it, the writer takes from it.
+    """Owns the writes that wait and those in flight. The planner fills it, the writer takes from it.
 
     A write replaces an older one for the same address, so that only the newest plan is carried out. It sends nothing.
     """

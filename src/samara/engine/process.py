@@ -1,10 +1,12 @@
-"""Parts of the process as a whole: watchdog, fault points for crash tests, containment of bugs, time of day."""
+"""Parts of the process as a whole: core dumps, watchdog, fault points for crash tests, contained bugs, time of day."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import faulthandler
 import os
+import resource
 import sys
 import threading
 import time
@@ -21,8 +23,19 @@ HEARTBEAT = 0.05
 """Seconds between two heartbeats of the event loop."""
 RETRY_AFTER_BUG = 60.0
 """Seconds after which a key is planned again if planning it raised an unexpected error."""
+_PR_SET_DUMPABLE = 4
 _BLOCKED = 120.0
 """Seconds for which `SAMARA_BLOCK_AT` blocks the event loop."""
+
+
+def forbid_core_dumps() -> None:
+    """The memory holds values of Secrets, so no crash writes it to a file, and no process of the same user reads it.
+
+    The limit alone is not enough: the kernel ignores it if dumps are piped to a program.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def cpu_wait() -> float:

@@ -10,7 +10,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
-from samara.engine.apply import Outcome, Result, verb
+from samara.engine.apply import Ending, Result, verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.messages import WriteDone
@@ -49,8 +49,8 @@ class ResultHandler:
             self._found_right(write, follow_up)
             return follow_up
         vocabulary = self.registry[write.key.source_type].vocabulary
-        self.metrics.count_write(vocabulary, verb(write), result.outcome.value, done.seconds)
-        if result.outcome is Outcome.DONE:
+        self.metrics.count_write(vocabulary, verb(write), result.ending.value, done.seconds)
+        if result.ending is Ending.DONE:
             self._succeeded(write, follow_up)
         else:
             self._failed(write, result, follow_up)
@@ -101,7 +101,7 @@ class ResultHandler:
             if write.ref in counts.not_in_sync.get(write.ref.namespace, ()):
                 follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
         if self._is_last_gone(write.key):
-            follow_up.requeue.append((write.key, 0.0))  # one more plan releases the finalizer, or forgets the key
+            follow_up.requeue.append((write.key, 0.0))  # one more plan removes the finalizer, or forgets the key
 
     def _is_last_gone(self, key: Key) -> bool:
         """True if the last copy is gone. If the source is being deleted, a copy held by finalizers counts as gone."""
@@ -117,7 +117,7 @@ class ResultHandler:
             self._report_refusal(write, state)
         if self._is_namespace_gone(write):
             self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
-        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.outcome.value, fault=result.message)
+        log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.ending.value, fault=result.message)
         if result.known_state:
             follow_up.requeue.append((slice_of(write), delay))
         else:

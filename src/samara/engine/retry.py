@@ -9,15 +9,15 @@ from math import ceil, inf
 
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.writes import Write
-from samara.engine.apply import Outcome, Result
-from samara.kube.errors import MOST_WAIT
+from samara.engine.apply import Ending, Result
+from samara.kube.errors import MAX_WAIT
 
-_FIRST_DELAY = {Outcome.STALE: 0.05, Outcome.FAILED: 0.2, Outcome.REFUSED: 2.0}
+_FIRST_DELAY = {Ending.STALE: 0.05, Ending.FAILED: 0.2, Ending.REFUSED: 2.0}
 """Seconds before the second attempt; the delay doubles with each further one."""
 _MAX_DELAY_FAILED = 30.0
 """The longest delay in seconds of a write that was not refused."""
-_RELEASE_GAP = 1.0
-"""Seconds between two releases of a namespace, if objects in it change all the time, as a quota does."""
+_END_GAP = 1.0
+"""Seconds between two ends of the backoffs in a namespace, if objects in it change all the time, as a quota does."""
 _REFUSED_GAP = 0.2
 """Seconds between two retries of refused writes, over all addresses: five per second."""
 REPORT_AFTER = 3
@@ -42,7 +42,7 @@ Attempt = tuple[Key, Ref]
 
 
 class RetryBackoff:
-    """Owns the retry state of every failed write. The controller asks it before each write; it sends nothing itself.
+    """Owns the retry state of every failed write. The planner asks it before each write; it sends nothing itself.
 
     States are indexed by namespace and by source, so that a change of either finds its states without a search. The
     index by namespace uses `Ref.namespace_or_name`: a change of a Namespace may let a write to the Namespace succeed.
@@ -59,7 +59,7 @@ class RetryBackoff:
         A long delay takes a slot far ahead, so it does not delay a short one.
         """
         self._slots_kept = 0
-        self._released: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
         """By namespace: when a change in it last ended its backoffs, or will end them next."""
 
     def note(self, write: Write, result: Result) -> float:
@@ -67,24 +67,24 @@ class RetryBackoff:
         attempt = write.key, write.ref
         before = self.state_of(write)
         attempts = before.attempts + 1 if before is not None else 1
-        delay = self._delay(result.outcome, attempts)
-        if result.outcome is Outcome.REFUSED:
-            delay = min(delay, self._until_release(write.ref.namespace_or_name))
-        delay = max(delay, min(result.retry_after or 0.0, MOST_WAIT))
+        delay = self._delay(result.ending, attempts)
+        if result.ending is Ending.REFUSED:
+            delay = min(delay, self._until_end(write.ref.namespace_or_name))
+        delay = max(delay, min(result.retry_after or 0.0, MAX_WAIT))
         faults = _faults(before, result)
-        is_reported = result.outcome is Outcome.REFUSED or faults >= REPORT_AFTER
+        is_reported = result.ending is Ending.REFUSED or faults >= REPORT_AFTER
         state = RetryState(attempts, self._clock() + delay, is_reported, _message(before, result), faults)
         self._by_namespace.setdefault(write.ref.namespace_or_name, {})[attempt] = state
         self._by_source.setdefault(write.key.source, set()).add(attempt)
         return delay
 
-    def _delay(self, outcome: Outcome, attempts: int) -> float:
-        if outcome is Outcome.STALE and attempts == 1:
+    def _delay(self, ending: Ending, attempts: int) -> float:
+        if ending is Ending.STALE and attempts == 1:
             return 0.0
-        longest = self._max_delay if outcome is Outcome.REFUSED else min(self._max_delay, _MAX_DELAY_FAILED)
+        longest = self._max_delay if ending is Ending.REFUSED else min(self._max_delay, _MAX_DELAY_FAILED)
         jitter = random.uniform(0.8, 1.2)  # noqa: S311 - not a secret
-        delay: float = min(_FIRST_DELAY[outcome] * 2.0 ** min(attempts - 1, 30) * jitter, longest)
-        if outcome is not Outcome.REFUSED:
+        delay: float = min(_FIRST_DELAY[ending] * 2.0 ** min(attempts - 1, 30) * jitter, longest)
+        if ending is not Ending.REFUSED:
             return delay
         now = self._clock()
         return self._take_slot(now + delay) - now
@@ -102,10 +102,10 @@ class RetryBackoff:
             self._slots_kept = len(self._slots)
         return slot * _REFUSED_GAP
 
-    def _until_release(self, namespace: str) -> float:
-        """Seconds until a namespace is released, if it changed while the attempt that just failed was under way."""
-        release_at, now = self._released.get(namespace, 0.0), self._clock()
-        return release_at - now if release_at > now else inf
+    def _until_end(self, namespace: str) -> float:
+        """Seconds until the backoffs in a namespace end, if it changed while the failed attempt was under way."""
+        end_at, now = self._ended.get(namespace, 0.0), self._clock()
+        return end_at - now if end_at > now else inf
 
     def state_of(self, write: Write) -> RetryState | None:
         """The state of a write; None if its last attempt succeeded, or if it was never sent."""
@@ -133,7 +133,7 @@ class RetryBackoff:
         if not attempts:
             del self._by_source[key.source]
 
-    def release_namespace(self, namespace: str) -> list[tuple[Key, float]]:
+    def end_in_namespace(self, namespace: str) -> list[tuple[Key, float]]:
         """Something changed in a namespace: its refused writes are retried now, but at most once per second.
 
         A quota changes with every pod. Returns the keys to plan, and after how many seconds.
@@ -142,12 +142,12 @@ class RetryBackoff:
         if not states:
             return []
         now = self._clock()
-        last = self._released.get(namespace, now - _RELEASE_GAP)
-        when = last if last > now else max(now, last + _RELEASE_GAP)  # many changes share the next release
-        self._released = {name: at for name, at in self._released.items() if at > now - _RELEASE_GAP}
-        # A write that is due may be in flight, and its answer may be older than this change: release once more.
+        last = self._ended.get(namespace, now - _END_GAP)
+        when = last if last > now else max(now, last + _END_GAP)  # many changes share the next end
+        self._ended = {name: at for name, at in self._ended.items() if at > now - _END_GAP}
+        # A write that is due may be in flight, and its answer may be older than this change: end them once more.
         is_due = any(state.until < now for state in states.values())
-        self._released[namespace] = max(when, now + _RELEASE_GAP) if is_due else when
+        self._ended[namespace] = max(when, now + _END_GAP) if is_due else when
         for attempt, state in states.items():  # the number of attempts stays: if refused again, it waits longer
             states[attempt] = replace(state, until=min(state.until, when))
         return [(key.in_namespace(namespace) if ref.namespace else key, when - now) for key, ref in states]
@@ -158,7 +158,7 @@ class RetryBackoff:
             if ref.kind == NAMESPACE or address == ref:
                 self.forget(key, address)
 
-    def release_source(self, source: Ref) -> None:
+    def end_for_source(self, source: Ref) -> None:
         """A source changed: the API server may accept its writes now."""
         for attempt in tuple(self._by_source.get(source, ())):
             self.forget(*attempt)
@@ -166,11 +166,11 @@ class RetryBackoff:
 
 def _faults(before: RetryState | None, result: Result) -> int:
     """Server faults in a row. An overloaded or unreachable server shows nothing about the write: the count stays."""
-    faults = before.faults if before is not None and result.outcome is Outcome.FAILED else 0
+    faults = before.faults if before is not None and result.ending is Ending.FAILED else 0
     return faults + result.server_fault
 
 
 def _message(before: RetryState | None, result: Result) -> str:
     """The API server's last message about this write. A later "unreachable" does not replace it."""
-    is_uninformative = result.outcome is Outcome.FAILED and not result.server_fault
+    is_uninformative = result.ending is Ending.FAILED and not result.server_fault
     return before.message if before is not None and before.faults and is_uninformative else result.message

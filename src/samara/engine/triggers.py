@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.policy import is_paused
+from samara.core.policy import is_ignored, is_paused
 from samara.core.registry import Registry
 from samara.core.view import has_copies
 from samara.kube.cache import Cache, Change
@@ -87,16 +87,29 @@ def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tup
             yield key, is_edited
     if not states:
         yield from ((key, False) for key in _keys_of_uncached(change.ref, registry, cache))
-    if is_namespace and len(set(map(_consent, states))) == 2:
+    if _ends_pause(change):  # the object may have stopped being a source while it was paused
+        yield from ((key, False) for key in _keys_with_copies(change.ref, registry, cache))
+    if is_namespace and len(set(map(_controls, states))) == 2:
         yield from ((key, False) for key in _keys_in_namespace(change.ref.name, registry, cache))
 
 
 def _keys_of_uncached(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
     """The keys that an object without content in the cache concerns: a former source, or one at a target address."""
-    former = (Key(source_type.name, ref) for source_type in registry.source_types)
-    yield from (key for key in former if has_copies(cache, key))
+    yield from _keys_with_copies(ref, registry, cache)
     for claim in cache.claimants(ref):
         yield registry.part(claim, ref.namespace)
+
+
+def _keys_with_copies(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:
+    """The keys of an object that have copies, whether or not the object is a source now."""
+    keys = (Key(source_type.name, ref) for source_type in registry.source_types)
+    yield from (key for key in keys if has_copies(cache, key))
+
+
+def _ends_pause(change: Change) -> bool:
+    """True if the object was paused and is not any more, or is gone."""
+    old, new = change.old, change.new
+    return old is not None and is_paused(old) and (new is None or not is_paused(new))
 
 
 def _keys_in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
@@ -105,11 +118,15 @@ def _keys_in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iter
     yield from (key for key in slices if has_copies(cache, key))
     for source_type in registry.source_types:
         resources = cache.sources(source_type.name) if source_type.resource is not None else ()
-        yield from (Key(source_type.name, source) for source in resources if source.namespace == namespace)
+        for source in resources:
+            if source.namespace == namespace:
+                yield Key(source_type.name, source)
+                yield from cache.rivals(source)  # a paused source claims no address that it does not have
 
 
-def _consent(namespace: Object) -> tuple[bool, str]:
-    return is_paused(namespace), namespace.annotations.get(ACCEPT, "")
+def _controls(namespace: Object) -> tuple[bool, bool, str]:
+    """What people let Samara do in a namespace."""
+    return is_paused(namespace), is_ignored(namespace), namespace.annotations.get(ACCEPT, "")
 
 
 def _same_metadata(old: Object, new: Object) -> bool:

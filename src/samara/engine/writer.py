@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from samara import log
-from samara.core.model import Key, Ref
+from samara.core.model import Ref
 from samara.core.writes import Create, Delete, Write
-from samara.engine.apply import Applier, Outcome, Result
+from samara.engine.apply import Applier, Ending, Result
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.messages import WriteDone, WriteDropped
 from samara.engine.outbox import Outbox
@@ -23,7 +23,7 @@ FULL_FOR = 60.0
 
 
 class Writer:
-    """Decides when a write is sent, but not whether. The controller calls `pump` after each turn.
+    """Decides when a write is sent, but not whether. The controller calls `send_waiting` after each turn.
 
     An address stays locked until the result of its write has been handled.
     """
@@ -41,7 +41,7 @@ class Writer:
         self.outbox = outbox
         self.limiter = limiter
         self.pause = 0.0
-        """Seconds that the limiter made the last pump wait.
+        """Seconds that the limiter made the last write wait.
 
         Cached: asking again could return 0, and the controller would sleep while the limiter is open.
         """
@@ -79,26 +79,22 @@ class Writer:
     def is_idle(self) -> bool:
         return not len(self.outbox) and not self.outbox.in_flight_count
 
-    def is_busy(self, key: Key) -> bool:
-        """True while a write of this source waits or is in flight."""
-        return bool(self.outbox.waiting(key)) or self.outbox.has_in_flight(key)
-
     def in_flight(self, ref: Ref) -> Write | None:
         """The write that locks an address."""
         return self.outbox.in_flight(ref)
 
-    def pump(self) -> None:
+    def send_waiting(self) -> None:
         """Starts as many requests as the limiter and the outbox allow."""
         assert self._group is not None
-        while (write := self._next()) is not None:
+        while (write := self._take_sendable()) is not None:
             self._group.create_task(self._send_all(write))
 
     async def _send_all(self, write: Write | None) -> None:
         """Sends this write and then others, one after another: a task for each would cost more than its decoding."""
         while write is not None:
             await self._send(write)
-            write = self._next()
-            self.pump()  # the limit may have grown
+            write = self._take_sendable()
+            self.send_waiting()  # the limit may have grown
 
     async def _send(self, write: Write) -> None:
         started = self._clock()
@@ -125,7 +121,7 @@ class Writer:
             self._full_until = float("-inf")
             log.info("writes.resumed")
 
-    def _next(self) -> Write | None:
+    def _take_sendable(self) -> Write | None:
         """Takes the next write that may be sent, which then counts as under way; None if there is none."""
         self.pause = 0.0
         while self._running < self.limiter.limit and self._may_write() and not self._stopped:
@@ -148,4 +144,4 @@ class Writer:
 
 def _took_space(write: Write, result: Result) -> bool:
     """True if a result proves that the storage has room. A delete needs none, and a copy that was right stored none."""
-    return result.outcome is Outcome.DONE and not result.already_right and not isinstance(write, Delete)
+    return result.ending is Ending.DONE and not result.already_right and not isinstance(write, Delete)

@@ -1,4 +1,4 @@
-"""The part of the cache that holds answers to queries, and how admission plugins change our writes."""
+"""The part of the cache that holds the answers to queries, and what the API server stored for what we sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
-from samara.core.kinds import rules_for
 from samara.core.model import Content, Kind
 from samara.core.queries import (
     UNREAD,
@@ -22,8 +21,6 @@ from samara.core.queries import (
     SecretReading,
 )
 
-Build = Callable[[Mapping[str, object]], Content]
-"""Builds content from fields, as `Codec.content` does."""
 NO_READINGS: Mapping[str, SecretReading] = MappingProxyType({})
 """For a cluster without a secret manager."""
 _MAX_ANSWERS = 1000
@@ -38,13 +35,10 @@ class Answers:
 
     def __init__(
         self,
-        built: Build,
-        sources: Callable[[], int],
+        count_sources: Callable[[], int],
         readings: Mapping[str, SecretReading],
     ) -> None:
-        self._built = built
-        self._sources = sources
-        """The number of sources. With fewer answers than sources, each answer could be dropped before it is used."""
+        self._count_sources = count_sources
         self._readings = readings
         """By path: the readings of the secret poller, which updates this mapping itself."""
         self._key = secrets.token_bytes(32)
@@ -53,52 +47,49 @@ class Answers:
         self._answers: dict[QueryId, object] = {}
         self._bytes = 0
         self._admitted: dict[tuple[Kind, Content], set[Content]] = {}
+        """By kind and the content we sent: every other content that the API server stored for it."""
 
-    def _id(self, read: Query) -> QueryId:
-        assert not isinstance(read, SecretPath), "the secret poller holds these"
-        if not isinstance(read, DryRunCreate):
-            return read
-        query_id = self._ids.get(read)
+    def _id(self, query: Query) -> QueryId:
+        assert not isinstance(query, SecretPath), "the secret poller holds these"
+        if not isinstance(query, DryRunCreate):
+            return query
+        query_id = self._ids.get(query)
         if query_id is None:
-            digest = hashlib.blake2b(read.body, digest_size=_DIGEST_SIZE, key=self._key).digest()
-            query_id = self._ids[read] = (read.kind, digest)
+            digest = hashlib.blake2b(query.body, digest_size=_DIGEST_SIZE, key=self._key).digest()
+            query_id = self._ids[query] = (query.kind, digest)
         return query_id
 
-    def value(self, read: Query) -> object:
-        if isinstance(read, SecretPath):
-            return self._readings.get(read.path, UNREAD)
-        query_id = self._id(read)
+    def value(self, query: Query) -> object:
+        """The answer to a query. UNREAD if there is none, or if it was dropped."""
+        if isinstance(query, SecretPath):
+            return self._readings.get(query.path, UNREAD)
+        query_id = self._id(query)
         answer = self._answers.pop(query_id, UNREAD)
         if answer is not UNREAD:
             self._answers[query_id] = answer  # moved to the end, so that the least recently used is dropped first
         return answer
 
-    def keep(self, read: Query, answer: object) -> None:
-        """Keeps an answer, but not the body of a dry run, which may have a megabyte."""
-        self.forget(read)
-        self._answers[self._id(read)] = answer
+    def keep(self, query: Query, answer: object) -> None:
+        """Keeps an answer. Of a dry run it keeps no body, which may have a megabyte."""
+        self.forget(query)
+        self._answers[self._id(query)] = answer
         self._bytes += _size(answer)
         while len(self._answers) > 1 and (len(self._answers) > self._max_answers() or self._bytes > _MAX_BYTES):
             self._drop(next(iter(self._answers)))
 
     def add_readings(self, readings: Mapping[str, SecretReading]) -> None:
-        """For commands, which have no secret poller and read each path once."""
+        """Adds readings. For commands, which have no secret poller and read each path once."""
         self._readings = {**self._readings, **readings}
 
     def _max_answers(self) -> int:
-        return _MAX_ANSWERS + self._sources()
+        """If this were less than the number of sources, each answer could be dropped before it is used."""
+        return _MAX_ANSWERS + self._count_sources()
 
-    def forget(self, read: Query) -> None:
-        self._drop(self._id(read))
+    def forget(self, query: Query) -> None:
+        self._drop(self._id(query))
 
     def _drop(self, query_id: QueryId) -> None:
         self._bytes -= _size(self._answers.pop(query_id, None))
-
-    def content(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        """The fields as the API server stores them. None if it would not store them, or if no rule is known."""
-        normal = rules_for(kind).canonical
-        stored = normal(fields) if normal is not None else None
-        return None if stored is None else self._built(stored)
 
     def is_admitted_form(self, kind: Kind, sent: Content, stored: Content) -> bool:
         """True if the API server has once stored this content for what we sent: a webhook changed it, for example."""

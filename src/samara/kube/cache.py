@@ -1,13 +1,14 @@
-"""The operator's view of the cluster: relevant objects in full, and of all others only that their address is taken."""
+"""The operator's view of the cluster: relevant objects, and a hash of the address of every other object."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from samara.core.kinds import rules_for
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.ownership import is_recorded
@@ -16,7 +17,7 @@ from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
-from samara.kube.answers import Answers, Build
+from samara.kube.answers import Answers
 from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, RelationIndex, SizeIndex, Target
 
 
@@ -26,21 +27,22 @@ class KindStore:
 
     objects: dict[Ref, Object] = field(default_factory=dict)
     address_hashes: set[int] = field(default_factory=set)
-    """Of objects that exist but are not kept."""
+    """The hashes of the addresses of objects that exist but are not kept."""
     tombstones: dict[Ref, str] = field(default_factory=dict)
-    """The uids of objects that we deleted, until the watch has reported that, too."""
+    """The uids of objects that we deleted, until the watch has reported the deletion too."""
     version: int = 0
     """The newest resource version that the watch has reported."""
     listed: bool = False
     not_served: bool = False
     """True while the API server does not know the kind, or does not let us list it."""
     needs_relist: bool = False
-    """True if an object was found that the last list did not contain."""
+    """True if a read returned an object that the last list did not contain."""
     absence_unproven_until: float = 0.0
     """By the loop's clock. Until then a missing object proves nothing."""
 
 
 def address_hash(ref: Ref) -> int:
+    """The namespace and the name of an object as one number, which is smaller than a `Ref`."""
     return hash((ref.namespace, ref.name))
 
 
@@ -50,7 +52,7 @@ def _indexed_fields(copy: Object) -> tuple[object, ...]:
 
 
 class Change(NamedTuple):
-    """An object before and after an event. None if the cache did not or does not keep it."""
+    """An object before and after an event. `old` or `new` is None if the cache did not or does not keep the object."""
 
     ref: Ref
     old: Object | None
@@ -68,23 +70,25 @@ class Cache:
     def __init__(
         self,
         registry: Registry,
-        besides: tuple[Kind, ...] = (),
+        extra_kinds: tuple[Kind, ...] = (),
         *,
-        built: Build,
+        build_content: Callable[[Mapping[str, object]], Content],
         readings: Mapping[str, SecretReading],
         keep_bytes: bool = False,
     ) -> None:
+        """`build_content` builds content from fields, as `Codec.content` does."""
         self.registry = registry
+        self._build_content = build_content
         self._keep_bytes = keep_bytes
         """True if the content of copies is needed, for a diff. The operator itself needs digests only."""
         self._contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
-        self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*registry.kinds, *besides)}
+        self.stores: dict[Kind, KindStore] = {kind: KindStore() for kind in (*registry.kinds, *extra_kinds)}
         sources: dict[str, dict[Ref, Addresses | None]] = {
             source_type.name: {} for source_type in registry.source_types
         }
         self._sources = sources
-        # The count refers to the sources alone: with `self` it would be a reference cycle.
-        self.answers = Answers(built, lambda: sum(map(len, sources.values())), readings)
+        # The lambda refers to `sources`, not to `self`, which would be a reference cycle.
+        self.answers = Answers(lambda: sum(map(len, sources.values())), readings)
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
         self._relations = RelationIndex(registry)
@@ -131,15 +135,19 @@ class Cache:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
-        namespace = self.stores[NAMESPACE].objects.get(namespace_ref(ref.namespace))
-        ancestors = () if namespace is None else self.registry.parents(namespace)
-        return self._claims.at((ref.kind, ref.name), ref.namespace, ancestors)
+        target = ref.kind, ref.name
+        parents = self._parents(ref.namespace) if self._claims.has_claims_below(target) else ()
+        return self._claims.at(target, ref.namespace, parents)
+
+    def _parents(self, namespace: str) -> Iterable[str]:
+        obj = self.stores[NAMESPACE].objects.get(namespace_ref(namespace))
+        return () if obj is None else self.registry.parents(obj)
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
 
     def has_synced(self, kind: Kind) -> bool:
-        """False while the API server does not serve the kind: its CRD may be gone, with all its objects."""
+        """True if a kind was listed and is still served. Otherwise its CRD may be gone, with all its objects."""
         return kind in self.stores and self.stores[kind].listed and not self.stores[kind].not_served
 
     def is_settled(self, kind: Kind) -> bool:
@@ -153,26 +161,34 @@ class Cache:
         return self.answers.is_admitted_form(kind, sent, stored)
 
     def canonical(self, kind: Kind, fields: Mapping[str, object]) -> Content | None:
-        return self.answers.content(kind, fields)
+        canonical = rules_for(kind).canonical
+        stored = canonical(fields) if canonical is not None else None
+        return None if stored is None else self._build_content(stored)
 
-    # beyond the view
+    # more questions
 
     def marked_sources(self) -> Iterable[Key]:
         """Every source that a copy names, whether the source exists or not."""
         return tuple(self._copies)
 
     def count(self, key: Key) -> int:
-        """How many copies of this key's source exist. Forged marks do not count."""
+        """How many copies of a key's source exist. Objects with a forged mark do not count."""
         return self._copies.number_of(key)
 
     def count_in_namespace(self, namespace: str) -> int:
-        """How many copies exist of all sources in one namespace, whatever their vocabulary."""
-        return self._copies.number_from(namespace)
+        """How many copies exist of the sources in one namespace, whatever their vocabulary."""
+        return self._copies.number_of_sources_in(namespace)
+
+    def rivals(self, ref: Ref) -> tuple[Key, ...]:
+        """The sources that claim addresses of the source at `ref`."""
+        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
+        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
+        return tuple(key for key in rivals if key.source != ref)
 
     def is_idle(self, key: Key) -> bool:
         """True for a source at the end of a chain: it writes below its namespace, and no namespace is below."""
-        places = self._sources[key.source_type].get(key.source)
-        below = places.below if places is not None else ""
+        addresses = self._sources[key.source_type].get(key.source)
+        below = addresses.below if addresses is not None else ""
         return bool(below) and not self._relations.is_named(below) and key.all_namespaces not in self._copies
 
     def must_parse(self, ref: Ref) -> bool:
@@ -186,7 +202,7 @@ class Cache:
     # changes
 
     def put(self, obj: Object) -> Change | None:
-        """Takes an object from the API server. None if it is not newer than what is kept."""
+        """Takes an object from the API server. None if it was deleted by us, or is not newer than the kept one."""
         store = self.stores[obj.ref.kind]
         if store.tombstones.get(obj.ref) == obj.uid:
             return None
@@ -195,28 +211,28 @@ class Cache:
             return None
         if old is not None and old.uid == obj.uid and not obj.known_copy and self.registry.is_copy(old, self):
             obj = replace(obj, known_copy=True)  # removing our marks does not release a copy
-        if old is not None and self._indexed_the_same(old, obj):
+        if old is not None and self._has_same_index_entries(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
-        rivals = self._rivals(obj.ref)
+        rivals = self.rivals(obj.ref)
         released, waiting = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self._rivals(obj.ref)}))
+        return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
 
-    def _indexed_the_same(self, old: Object, new: Object) -> bool:
-        """True if re-indexing can be skipped. The common case is our own update: only the content changed."""
+    def _has_same_index_entries(self, old: Object, new: Object) -> bool:
+        """True if the indexes need no change. The common case is our own update: only the content changed."""
         return (
             _indexed_fields(old) == _indexed_fields(new)
             and not any(old.ref in sources for sources in self._sources.values())
-            and next(self.registry.sources(new, self), None) is None
+            and next(self.registry.possible_sources(new, self), None) is None
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
         """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
-        store.objects[obj.ref] = obj  # already here, because the addresses of a source may depend on the source
-        keys = list(self.registry.sources(obj, self))
+        store.objects[obj.ref] = obj  # before the calls below, which may look the object up
+        keys = list(self.registry.possible_sources(obj, self))
         owner = self.registry.owner(obj, self)
         if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)
@@ -238,17 +254,17 @@ class Cache:
         return replace(obj, content=self._contents.setdefault(sealed.fields, sealed))
 
     def note_ignored(self, ref: Ref) -> None:
-        """An irrelevant object exists at this address."""
+        """Records that an irrelevant object exists at this address."""
         self.stores[ref.kind].address_hashes.add(address_hash(ref))
 
     def remove(self, ref: Ref, version: int | None = None) -> Change | None:
-        """An object is gone. None if the cache holds a newer version of it than this deletion."""
+        """Takes the deletion of an object. None if the cache holds a newer version than the deleted one."""
         store = self.stores[ref.kind]
         store.address_hashes.discard(address_hash(ref))
         old = store.objects.get(ref)
         if old is not None and version is not None and old.resource_version > version:
             return None
-        rivals = self._rivals(ref)
+        rivals = self.rivals(ref)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
         released, waiting = self._unindex(old)
@@ -256,10 +272,10 @@ class Cache:
         return Change(ref, old, None, (*rivals, *waiting))
 
     def remove_deleted(self, obj: Object) -> Change | None:
-        """We deleted an object. Events of this uid that still arrive from the watch are ignored."""
+        """Takes our own deletion of an object. Events of its uid that still arrive from the watch are ignored."""
         store = self.stores[obj.ref.kind]
-        held = store.objects.get(obj.ref)
-        if held is None or held.uid != obj.uid:
+        cached = store.objects.get(obj.ref)
+        if cached is None or cached.uid != obj.uid:
             return None
         change = self.remove(obj.ref)
         store.tombstones[obj.ref] = obj.uid
@@ -271,15 +287,15 @@ class Cache:
 
     def is_newer(self, ref: Ref, version: int) -> bool:
         """False if the cache holds this version or a newer one. The common case is the echo of our own write."""
-        held = self.stores[ref.kind].objects.get(ref)
-        return held is None or held.resource_version < version
+        cached = self.stores[ref.kind].objects.get(ref)
+        return cached is None or cached.resource_version < version
 
     def note_absent(self, ref: Ref) -> None:
-        """A read of this address found nothing."""
+        """Records that a read of this address found nothing."""
         self.stores[ref.kind].address_hashes.discard(address_hash(ref))
 
     def finish_list(self, kind: Kind, present: set[int], version: float = inf) -> list[Change]:
-        """Removes all objects that a list did not contain, except those that are newer than the list."""
+        """Takes the address hashes of a complete list. Removes all objects that are not in it, except newer ones."""
         store = self.stores[kind]
         gone = [
             ref
@@ -299,16 +315,16 @@ class Cache:
         self.stores[kind] = KindStore()
 
     def advance(self, kind: Kind, version: int) -> None:
-        """The watch has reported this resource version."""
+        """Records that the watch has reported this resource version."""
         store = self.stores[kind]
         store.version = max(store.version, version)
 
     def set_served(self, kind: Kind, is_served: bool) -> None:
-        """Whether the API server knows the kind and lets us list it."""
+        """Records whether the API server knows the kind and lets us list it."""
         self.stores[kind].not_served = not is_served
 
     def distrust_absence(self, kind: Kind, until: float) -> None:
-        """A missing object proves nothing until then, by the loop's clock."""
+        """Records that a missing object proves nothing until then, by the loop's clock."""
         self.stores[kind].absence_unproven_until = until
 
     def put_unlisted(self, obj: Object) -> None:
@@ -318,7 +334,7 @@ class Cache:
         self.stores[obj.ref.kind].needs_relist = True
 
     def begin_relist(self, kind: Kind) -> None:
-        """The reflector is about to list the kind again."""
+        """Records that the reflector is about to list the kind again."""
         self.stores[kind].needs_relist = False
 
     # indexes
@@ -342,11 +358,6 @@ class Cache:
         number = self._listed.add(key, source_type.listed(obj), None if limits is None else limits.listed_names)
         if limits is not None and not obj.deleting:
             self._sizes.add(key, size_of(obj, number), limits)
-
-    def _rivals(self, ref: Ref) -> tuple[Key, ...]:
-        claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
-        rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
-        return tuple(key for key in rivals if key.source != ref)
 
     def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
         """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
@@ -379,8 +390,10 @@ class Cache:
 
     def _forget_unclaimed(self, released: Iterable[Addresses]) -> None:
         """Keeps only the address of foreign objects that no source claims any more."""
-        for target in (addresses.target for addresses in released):
-            for ref in self._foreign_at_target.pop(target, set()) if target not in self._claims else ():
+        for addresses in released:
+            if addresses.target in self._claims:
+                continue
+            for ref in self._foreign_at_target.pop(addresses.target, set()):
                 store = self.stores[ref.kind]
                 if store.objects.pop(ref, None) is not None:
                     store.address_hashes.add(address_hash(ref))

@@ -1,4 +1,4 @@
-"""Requests to the API server, with a timeout each. All errors are of the tree in `errors.py`."""
+"""Requests to the API server. Each has a timeout, and every error is one of `errors.py`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from yarl import URL
 
 from samara import __version__
 from samara.core.model import FIELD_MANAGER, Kind, Ref
+from samara.core.names import is_path_segment
 from samara.kube.auth import Access
 from samara.kube.auth.credentials import Headers
 from samara.kube.errors import ApiError, InvalidName, Unauthorized, Unreachable, from_status
-from samara.kube.transport import Transport
+from samara.kube.transport import CONNECT_TIMEOUT, MAX_IDLE, Transport
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -43,20 +44,20 @@ CPU for a write as measured. It would add only warnings, which the operator does
 PRESERVED_WRITES: Params = {**OUR_WRITES, "fieldManager": f"{FIELD_MANAGER}-for-others"}
 """For fields that Samara sets but must not remove again. In managedFields they have this other field manager."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9._:-]+").fullmatch
-# Segments as `segment` writes them. Not %2F, %25 or an encoded control character: the API server decodes a path before
-# it splits it, so `victim%2Fsecrets%2Fdb` would be three segments.
+_NEEDS_NO_QUOTING = re.compile(r"[A-Za-z0-9._:-]+").fullmatch
+# Matches segments as `segment` writes them, without %2F, %25 and encoded control characters: the API server decodes a
+# path before it splits it, so `victim%2Fsecrets%2Fdb` would be three segments.
 _IS_PATH = re.compile(
     r"(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._:~!$&'()*+,;=@-]|%(?!2[5Ff]|[01]|7[Ff])[0-9A-Fa-f]{2})+)+"
 ).fullmatch
 
 
 def segment(name: str) -> str:
-    """One segment of a path. Refuses names that no object can have, since users write names into references: a name
-    with a slash, for example, would address another object."""
-    if _PLAIN(name) and name not in (".", ".."):
+    """A name as one segment of a path. Raises for a name that no object can have: users write names into references,
+    and a name with a slash would address another object."""
+    if _NEEDS_NO_QUOTING(name) and name not in (".", ".."):
         return name
-    if name in ("", ".", "..") or "/" in name or "%" in name or not name.isprintable():
+    if not is_path_segment(name):
         raise InvalidName(f"expected the name of an object, found {name[:_MAX_SHOWN]!r}")
     return quote(name, safe="")
 
@@ -75,7 +76,7 @@ def address(ref: Ref, subresource: str = "") -> str:
 
 
 def unrestricted() -> bool:
-    """For the commands, and for what every replica may write, such as the lease."""
+    """Always true: the `may_write` of commands, and of clients that every replica writes with, such as the Lease's."""
     return True
 
 
@@ -96,7 +97,7 @@ class Client:
         Pass `unrestricted` if the client needs no lease."""
         self.access = access
         self._server = access.server
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=10)
+        self._timeout = timeout
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
         self._headers = {"User-Agent": agent, **_HEADERS}
@@ -104,14 +105,16 @@ class Client:
         self._may_write = may_write
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=60)
+        connector = aiohttp.TCPConnector(
+            limit=self._connections, ssl=self.access.ssl or False, keepalive_timeout=MAX_IDLE
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers=self._headers,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),  # the API server sets none, and the lookup costs time in every request
         )
-        # Otherwise aiohttp repeats a PUT or DELETE by itself when a reused connection is cut.
+        # By default aiohttp repeats a PUT or DELETE by itself if a reused connection is cut.
         self._session._retry_connection = False
         return self
 
@@ -127,7 +130,7 @@ class Client:
         """Reads an object or a list. `accept` asks for another form, such as `METADATA`."""
         return await self.request("GET", path, params=params, accept=accept)
 
-    async def request(  # noqa: PLR0913 - the parts of a request
+    async def request(
         self,
         method: str,
         path: str,
@@ -135,23 +138,19 @@ class Client:
         *,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
-        timeout: float | None = None,
         accept: str = "",
     ) -> bytes:
-        """Sends a request and returns the body of the answer. Nothing is sent twice, except once more after a 401."""
-        limit = self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout)
-        form = [("Content-Type", content_type)] if body is not None else []
+        """Sends a request and returns the body of the answer. Sends nothing twice, except once more after a 401."""
+        headers = [("Content-Type", content_type)] if body is not None else []
         if accept:
-            form.append(("Accept", accept))
+            headers.append(("Accept", accept))
         target = _target(path, params)
-        check = _always if method == "GET" or "dryRun" in (params or ()) else self._check_may_write
+        check = _do_not_check if method == "GET" or "dryRun" in (params or ()) else self._check_may_write
         try:
             if method != "GET" and self._transport is not None:
-                seconds = limit.total or 0.0
-                return await self._authorised(
-                    partial(self._write, self._transport, method, target, form, body, seconds, check)
-                )
-            async with await self._open(method, target, form, body, limit, check) as response:
+                write = partial(self._write, self._transport, method, target, headers, body, check)
+                return await self._authorised(write)
+            async with await self._open(method, target, headers, body, self._timeout, check) as response:
                 return await response.read()
         except aiohttp.ClientResponseError as fault:
             raise _from_proxy(fault) from None
@@ -161,9 +160,9 @@ class Client:
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
         """Opens a watch and yields its body. The caller must set time limits while it reads."""
-        limit = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        target = _target(path, params)
         try:
-            async with await self._open("GET", _target(path, params), [], None, limit, _always) as response:
+            async with await self._open("GET", target, [], None, None, _do_not_check) as response:
                 yield response.content
         except aiohttp.ClientResponseError as fault:
             raise _from_proxy(fault) from None
@@ -171,7 +170,7 @@ class Client:
             raise await self._unreachable(fault) from fault
 
     async def _authorised(self, send: Callable[[Headers], Awaitable[T]]) -> T:
-        """Sends a request. After a 401 it renews the credentials and sends once more."""
+        """Sends a request with credentials. After a 401 it renews them and sends once more."""
         try:
             return await send(await self.access.credentials.headers())
         except Unauthorized:
@@ -189,30 +188,31 @@ class Client:
         transport: Transport,
         method: str,
         target: str,
-        form: Headers,
+        headers: Headers,
         body: bytes | None,
-        seconds: float,
         check: Callable[[], None],
         credentials: Headers,
     ) -> bytes:
-        answer = await transport.exchange(method, target, [*credentials, *form], body or b"", seconds, check)
+        answer = await transport.exchange(method, target, [*credentials, *headers], body or b"", self._timeout, check)
         if answer.status < 300:
             return answer.body
-        wait = answer.headers.get(b"retry-after", b"").decode("latin-1")
-        raise from_status(answer.status, answer.body[:_MAX_ERROR_BODY], _seconds(wait))
+        retry_after = answer.headers.get(b"retry-after", b"").decode("latin-1")
+        raise from_status(answer.status, answer.body[:_MAX_ERROR_BODY], _seconds(retry_after))
 
     async def _open(
         self,
         method: str,
         target: str,
-        form: Headers,
+        headers: Headers,
         body: bytes | None,
-        limit: aiohttp.ClientTimeout,
+        seconds: float | None,
         check: Callable[[], None],
     ) -> aiohttp.ClientResponse:
-        """The response, with its body still to read. Raises for an error status."""
+        """The response, with its body still to read. Raises for an error status. `seconds` is the time limit for all of
+        it; None limits only the time to connect."""
         # `target` is quoted already, and quoting it again would cost more than sending the body.
         url = URL(f"{self._server}{target}", encoded=True)
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
 
         async def send(credentials: Headers) -> aiohttp.ClientResponse:
             assert self._session is not None, "the client is used as a context manager"
@@ -221,8 +221,8 @@ class Client:
                 method,
                 url,
                 data=body,
-                headers=[*credentials, *form],
-                timeout=limit,
+                headers=[*credentials, *headers],
+                timeout=timeout,
                 server_hostname=self.access.server_hostname,
                 proxy=self.access.proxy,
                 allow_redirects=False,
@@ -241,16 +241,16 @@ class Client:
 
 
 def _from_proxy(fault: aiohttp.ClientResponseError) -> Unreachable:
-    """Without the proxy's address, which the error names and which may hold a password."""
+    """The error without the address of the proxy, which may hold a password."""
     return Unreachable(f"the proxy answered {fault.status} {fault.message}".rstrip())
 
 
-def _always() -> None:
-    """Reads and dry runs change nothing, so a standby and an observer may send them, too."""
+def _do_not_check() -> None:
+    """The check of reads and dry runs: they change nothing, so a standby and an observer may send them too."""
 
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:
-    """The path and the query of a request. The path is checked again here, also if `collection` did not build it."""
+    """The path and the query of a request. It checks the path, because not only `collection` builds paths."""
     if not _IS_PATH(path):
         raise InvalidName(f"expected a path of the API server, found {path[:_MAX_SHOWN]!r}")
     return f"{path}?{_encoded(tuple(params.items()))}" if params else path
@@ -264,7 +264,7 @@ def _encoded(params: tuple[tuple[str, str], ...]) -> str:
 async def _error(response: aiohttp.ClientResponse) -> ApiError:
     try:
         async with asyncio.timeout(10):
-            body = await _beginning(response.content)
+            body = await _read_beginning(response.content)
     except (aiohttp.ClientError, TimeoutError):
         body = b""
     return from_status(response.status, body, _seconds(response.headers.get("Retry-After", "")))
@@ -274,8 +274,8 @@ def _seconds(text: str) -> float | None:
     return float(text) if text.isdecimal() else None
 
 
-async def _beginning(content: aiohttp.StreamReader) -> bytes:
-    """Reads at most `_MAX_ERROR_BODY` of a body that may come in several pieces."""
+async def _read_beginning(content: aiohttp.StreamReader) -> bytes:
+    """Reads at most `_MAX_ERROR_BODY` bytes of a body, which may arrive in several pieces."""
     read = b""
     while len(read) < _MAX_ERROR_BODY and (chunk := await content.readany()):
         read += chunk

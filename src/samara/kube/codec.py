@@ -29,11 +29,11 @@ from samara.core.model import (
 )
 
 _ESCAPE = b"\\"
-"""A string can be escaped in several ways. A field with an escape is decoded and encoded again to be compared."""
+"""A string can be escaped in several ways, so a field with an escape is decoded and encoded again to be compared."""
 _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
-ADMISSION = timedelta(seconds=30)
-"""The longest that the API server waits for an admission webhook."""
+_MAX_ADMISSION = timedelta(seconds=30)
+"""The longest timeout of an admission webhook that the API server accepts."""
 MOST_ABSENT_KEYS = 256
 """An entry of managedFields with more keys counts only for those that the object has. Clients can write any entry."""
 _MOST_EDITORS = 5
@@ -42,21 +42,21 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 MAX_DEPTH = 64
 """Levels that `truncate_deep_json` keeps. Metadata is nested less deep."""
 _CUT = b'"cut-%s"' % secrets.token_hex(16).encode()
-"""Replaces a part that was cut out. No client can write it, because it is random."""
+"""Replaces a part that was cut out. It is random, so that no client can write it."""
 _has_cut = re.compile(re.escape(_CUT)).search
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
 class _Address(msgspec.Struct):
-    """A bookmark has no name, and an error in a stream not even a version."""
+    """All fields have defaults: a bookmark has no name, and an error in a stream not even a version."""
 
     name: str = ""
     resourceVersion: str = ""
     namespace: str = ""
 
 
-class _Slim(msgspec.Struct):
+class _Addressed(msgspec.Struct):
     metadata: _Address
 
 
@@ -106,7 +106,7 @@ class _Metadata(msgspec.Struct):
     managedFields: list[_ManagedFields] | None = None
 
 
-slim = msgspec.json.Decoder(_Slim).decode
+decode_address = msgspec.json.Decoder(_Addressed).decode
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _metadata = msgspec.json.Decoder(_Metadata).decode
@@ -116,7 +116,7 @@ decode = msgspec.json.Decoder().decode
 
 def version_of(raw: bytes) -> int:
     """The resource version of an object; nothing else is decoded."""
-    return int(slim(raw).metadata.resourceVersion)
+    return int(decode_address(raw).metadata.resourceVersion)
 
 
 class Metadata(dict[str, str]):
@@ -125,7 +125,7 @@ class Metadata(dict[str, str]):
     __slots__ = ("__weakref__",)
 
 
-_NONE: frozenset[ManagedKey] = frozenset()
+_NO_KEYS: frozenset[ManagedKey] = frozenset()
 
 
 class Codec:
@@ -140,32 +140,34 @@ class Codec:
         self._key = secrets.token_bytes(32)
         self._shared_contents: WeakValueDictionary[tuple[Field, ...], Content] = WeakValueDictionary()
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
-        self._shared_metadata: WeakValueDictionary[frozenset[tuple[str, str]], Metadata] = WeakValueDictionary()
+        self._shared_metadata: WeakValueDictionary[tuple[str, ...], Metadata] = WeakValueDictionary()
+        """By all keys, in the order of the API server, and then all values: smaller than a set of pairs."""
         # Weak, like the others: whoever can write an object decides what its managedFields list.
-        self._keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
+        self._shared_keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
         """Decodes one object of the API server."""
         fields = _fields(raw)
         meta = _metadata(fields["metadata"])
         status = fields.get("status")
-        ours, applied, made = self._record(meta)
+        entries = self._our_entries(meta)
+        applied = [entry for entry in entries if entry.operation == "Apply"]
         return Object(
             ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
             uid=meta.uid,
             resource_version=int(meta.resourceVersion),
-            content=self._content(_without_own_fields(kind, fields)),
-            labels=self._share(meta.labels),
+            content=self._content(_strip_own_fields(kind, fields)),
+            labels=self._share_labels(kind, meta.labels),
             annotations=self._share(meta.annotations),
             created=sys.intern(meta.creationTimestamp or ""),
             generation=meta.generation,
             owner_references=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
             deleting=meta.deletionTimestamp is not None,
-            managed_keys=ours,
-            applied_keys=applied,
-            known_copy=made,
-            last_manager=self._editor(meta),
+            managed_keys=self._managed_keys(meta, entries),
+            applied_keys=self._managed_keys(meta, applied),
+            known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
+            last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )
 
@@ -185,42 +187,42 @@ class Codec:
             field = self._shared_fields[name, digest] = Field(sys.intern(name), digest, bytes(raw))
         return field
 
-    def _share(self, metadata: dict[str, str] | None) -> Metadata:
-        items = frozenset(metadata.items()) if metadata else frozenset()
-        return self._shared_metadata.setdefault(items, Metadata(metadata or {}))
+    def _share_labels(self, kind: Kind, labels: dict[str, str] | None) -> Metadata:
+        """A Namespace has a label with its own name, so no other object has equal ones."""
+        return Metadata(labels or {}) if kind == NAMESPACE else self._share(labels)
 
-    def _record(self, meta: _Metadata) -> tuple[frozenset[ManagedKey], frozenset[ManagedKey], bool]:
-        """The labels and annotations that managedFields attribute to our managers, those of them that were applied, and
-        whether Samara itself wrote the object."""
+    def _share(self, metadata: dict[str, str] | None) -> Metadata:
+        metadata = metadata or {}
+        return self._shared_metadata.setdefault((*metadata, *metadata.values()), Metadata(metadata))
+
+    def _our_entries(self, meta: _Metadata) -> list[_ManagedFields]:
+        """The entries of managedFields that say what our managers wrote into this object."""
         created = meta.creationTimestamp or ""
-        entries = [
+        return [
             entry
             for entry in meta.managedFields or ()
             if entry.manager in self._managers and not entry.subresource and not _is_older(entry.time, created)
         ]
-        applied = [entry for entry in entries if entry.operation == "Apply"]
-        is_made = any(entry.manager == FIELD_MANAGER for entry in entries)
-        return self._owned(meta, entries), self._owned(meta, applied), is_made
 
-    def _editor(self, meta: _Metadata) -> str:
-        """The manager that wrote last, other than ours. managedFields count in seconds, so several may be last."""
+    def _last_manager(self, meta: _Metadata) -> str:
+        """The manager that wrote last, unless it is ours. managedFields have times in seconds, so it may be several."""
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
         return sys.intern(" or ".join(sorted(others)[:_MOST_EDITORS]))
 
-    def _owned(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
+    def _managed_keys(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
         """The labels and annotations that entries of managedFields attribute to their managers. Nearly all copies have
         the same, so they share one set."""
-        keys = [key for entry in entries for key in _keys(meta, entry)]
+        keys = [key for entry in entries for key in _keys_of_entry(meta, entry)]
         if not keys:
-            return _NONE
+            return _NO_KEYS
         listed = tuple(keys)
-        shared = self._keys.get(listed)
-        return self._keys.setdefault(listed, frozenset(keys)) if shared is None else shared
+        shared = self._shared_keys.get(listed)
+        return self._shared_keys.setdefault(listed, frozenset(keys)) if shared is None else shared
 
 
-def _keys(meta: _Metadata, entry: _ManagedFields) -> Iterator[ManagedKey]:
+def _keys_of_entry(meta: _Metadata, entry: _ManagedFields) -> Iterator[ManagedKey]:
     """The labels and annotations that one entry of managedFields attributes to its manager."""
     owned = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
     if owned is None:
@@ -234,12 +236,12 @@ def _keys(meta: _Metadata, entry: _ManagedFields) -> Iterator[ManagedKey]:
                 yield ManagedKey(entry.manager, where, key)
 
 
-def _without_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+def _strip_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """Removes what the API server assigned to this one object, such as the IP address of a Service."""
-    for name, take_out in rules_for(kind).strip_own_fields.items():
-        left = take_out(decode(fields.pop(name))) if name in fields else None
-        if left is not None:
-            fields[name] = msgspec.Raw(encode(left))
+    for name, strip in rules_for(kind).strip_own_fields.items():
+        rest = strip(decode(fields.pop(name))) if name in fields else None
+        if rest is not None:
+            fields[name] = msgspec.Raw(encode(rest))
     return fields
 
 
@@ -252,8 +254,8 @@ def _is_older(time: str, created: str) -> bool:
     if time >= created:
         return False
     try:
-        return datetime.fromisoformat(created) - datetime.fromisoformat(time) > ADMISSION
-    except (ValueError, TypeError):  # an entry with no time, or a malformed one, proves nothing
+        return datetime.fromisoformat(created) - datetime.fromisoformat(time) > _MAX_ADMISSION
+    except (ValueError, TypeError):  # an entry with a missing or malformed time proves nothing
         return True
 
 
@@ -274,17 +276,18 @@ def body(ref: Ref, content: Content, metadata: Mapping[str, Any], **more: object
     return encode(head | more)
 
 
-def with_kept(kind: Kind, sent: bytes, there: bytes) -> bytes:
+def restore_own_fields(kind: Kind, sent: bytes, existing: bytes) -> bytes:
     """The object to send, with the fields that the API server assigned to the existing one."""
-    fields, old = _fields(sent), _fields(there)
-    for name, keep in rules_for(kind).restore_own_fields.items():
-        value = keep(*(decode(entry.pop(name)) if name in entry else None for entry in (fields, old)))
+    fields, old = _fields(sent), _fields(existing)
+    for name, restore in rules_for(kind).restore_own_fields.items():
+        value = restore(*(decode(part.pop(name)) if name in part else None for part in (fields, old)))
         if value is not None:
             fields[name] = msgspec.Raw(encode(value))
     return encode(fields)
 
 
 def owner_references(owners: Iterable[OwnerReference]) -> list[dict[str, Any]]:
+    """The value of `metadata.ownerReferences`."""
     return [
         {
             "apiVersion": owner.api_version,
@@ -301,7 +304,8 @@ def owner_references(owners: Iterable[OwnerReference]) -> list[dict[str, Any]]:
 def truncate_deep_json(raw: bytes) -> bytes:
     """The same JSON without anything nested deeper than `MAX_DEPTH`.
 
-    How deep a decoder goes depends on the interpreter. Without this, one such object would end the watch of its kind.
+    The depth at which the decoder fails depends on the interpreter. One object that is nested too deep would otherwise
+    end the watch of its kind.
     """
     kept, depth, start = list[bytes](), 0, 0
     for token in _TOKEN.finditer(raw):

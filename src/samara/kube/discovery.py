@@ -1,4 +1,4 @@
-"""Finds which kinds the API server serves, their plural names, and whether they are namespaced."""
+"""Discovery: which kinds the API server serves, their plural names, and whether they are namespaced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _groups = msgspec.json.Decoder(_Groups).decode
 
 
 @dataclass(slots=True)
-class Found:
+class Discovered:
     """The result of discovery. If one group does not answer, the others are still there."""
 
     kinds: dict[KindName, Kind] = field(default_factory=dict)
@@ -52,9 +52,9 @@ class Found:
     """Kinds that are not served now, and why."""
 
 
-async def discover(client: Client, names: Iterable[KindName], known: Mapping[KindName, Kind]) -> Found:
+async def discover(client: Client, names: Iterable[KindName], known: Mapping[KindName, Kind]) -> Discovered:
     """Finds kinds by name. Those in `known` are not requested again."""
-    result = Found({name: known[name] for name in names if name in known})
+    result = Discovered({name: known[name] for name in names if name in known})
     unknown = sorted(name for name in names if name not in known)
     for (group, version), names_of_version in groupby(unknown, key=lambda name: (name.group, name.version)):
         wanted = list(names_of_version)
@@ -98,7 +98,7 @@ async def listable(client: Client) -> tuple[list[Kind], list[str]]:
 
 
 async def explain(client: Client, kind: Kind, fault: SamaraError) -> str:
-    """The error's message. If the API server serves the kind in other versions only, it says so, with advice."""
+    """The message of the error. If the API server serves the kind in other versions only, it says so, with advice."""
     others = await _other_versions(client, kind) if isinstance(fault, NotFound) and kind.group else []
     if not others:
         return str(fault)
@@ -129,7 +129,7 @@ def _is_subresource(resource: _Resource) -> bool:
     return "/" in resource.name
 
 
-def _match(result: Found, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
+def _match(result: Discovered, wanted: Iterable[KindName], served: Mapping[str, Kind]) -> None:
     for name in wanted:
         if name.kind in served:
             result.kinds[name] = served[name.kind]
@@ -142,12 +142,12 @@ def _path(group: str, version: str) -> str:
 
 
 def guess(name: KindName) -> Kind:
-    """The kind with its most likely plural, if no API server can be asked."""
-    low = name.kind.lower()
-    if low.endswith("y") and low[-2:-1] not in tuple("aeiou"):
-        plural = f"{low[:-1]}ies"
-    elif low.endswith(("s", "x", "ch", "sh")):
-        plural = f"{low}es"
+    """The kind with its most likely plural. For commands that talk to no API server."""
+    singular = name.kind.lower()
+    if singular.endswith("y") and singular[-2:-1] not in tuple("aeiou"):
+        plural = f"{singular[:-1]}ies"
+    elif singular.endswith(("s", "x", "ch", "sh")):
+        plural = f"{singular}es"
     else:
-        plural = f"{low}s"
+        plural = f"{singular}s"
     return Kind(name.group, name.version, name.kind, plural)

@@ -1,4 +1,4 @@
-"""The errors that a user can act on, as one tree.
+"""The errors that users can act on, as one tree.
 
 SamaraError              a command prints one line and exits 1
 ├── ConfigError          kubeconfig or flags are wrong, or settings that do not fit the cluster
@@ -33,10 +33,10 @@ from http import HTTPStatus
 
 import msgspec
 
-MOST_MESSAGE = 500
-MOST_WAIT = 60.0
-"""Seconds. A longer Retry-After is cut to this, since the API server may recover much earlier."""
-_MOST_READ = 65_536
+MAX_MESSAGE = 500
+MAX_WAIT = 60.0
+"""Seconds. A longer Retry-After is cut to this, because the API server may recover much earlier."""
+_MAX_READ = 65_536
 
 # The API server quotes rejected values with Go's %q, so an unescaped quote ends the value. The end of anything else
 # (a struct, or a value that a webhook quoted) cannot be trusted, so the rest is dropped.
@@ -48,7 +48,7 @@ _VALUE = re.compile(
 # Older API servers answer malformed JSON with a part of the request body. The message of a failing webhook may quote
 # the object, and has no end that can be trusted.
 _BODY = re.compile(r"(error found in #\d+ byte of|bigger context|an error on the server(?= \()).*", re.DOTALL)
-# A decoder names the character at which it failed, which belongs to the value.
+# The message of a decoder names the character at which it failed, and that is part of a value.
 _CHARACTER = re.compile(r"(invalid character) '(?:\\.+?|.)'", re.DOTALL)
 _JWT = re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?")
 
@@ -114,6 +114,7 @@ class Forbidden(ApiError):
 
     @property
     def terminating(self) -> bool:
+        """True if the namespace is being deleted, so that nothing can be created in it."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
 
@@ -183,24 +184,26 @@ def from_status(status: int, body: bytes, retry_after: float | None = None) -> A
     answer = _parse(body)
     details = answer.details or _Details()
     reason = answer.reason or _phrase(status)
-    return _kind(status, reason)(
+    return _class_of(status, reason)(
         status,
         reason,
         redact(answer.message or "") or "no explanation was given",
         retry_after if retry_after is not None else details.retry_after_seconds or None,
-        tuple(Cause(c.reason or "", c.field or "", redact(c.message or "")) for c in details.causes or ()),
+        tuple(
+            Cause(cause.reason or "", cause.field or "", redact(cause.message or "")) for cause in details.causes or ()
+        ),
     )
 
 
 def redact(text: str) -> str:
     """Removes rejected values, request bodies and tokens, and cuts the text to one line of limited length."""
-    text = _VALUE.sub(r"\1 …", text[:_MOST_READ])
+    text = _VALUE.sub(r"\1 …", text[:_MAX_READ])
     text = _CHARACTER.sub(r"\1 …", _BODY.sub(r"\1 …", text))
     text = " ".join(_JWT.sub("…", text).split())
-    return text if len(text) <= MOST_MESSAGE else text[: MOST_MESSAGE - 1] + "…"
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
 
-def _kind(status: int, reason: str) -> type[ApiError]:
+def _class_of(status: int, reason: str) -> type[ApiError]:
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExists
     if 500 <= status < 600:
@@ -217,7 +220,7 @@ def _parse(body: bytes) -> _Status:
 
 def _plain(body: bytes) -> str:
     """The first line of the answer of a proxy. JSON and HTML are dropped, since they may echo the request."""
-    text = body[:_MOST_READ].decode("utf-8", "replace").strip()
+    text = body[:_MAX_READ].decode("utf-8", "replace").strip()
     if not text or text[0] in '<{["':
         return "the answer is not a Kubernetes Status; is something between us and the API server?"
     return text.splitlines()[0]

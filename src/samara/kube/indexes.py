@@ -29,8 +29,8 @@ def _count(counter: Counter[T], item: T, by: int) -> None:
 
 
 class _Claims:
-    """The sources that claim one target. `within` has those that write into one namespace, by its name. `below` has
-    those that write below their own namespace, by its name, and under "" those that may write anywhere."""
+    """The sources that claim one target: by `Addresses.within` if they write into one namespace only, otherwise by
+    `Addresses.below`, which is empty for those that may write anywhere."""
 
     __slots__ = ("below", "within")
 
@@ -38,17 +38,19 @@ class _Claims:
         self.below: _ByNamespace = {}
         self.within: _ByNamespace = {}
 
-    def entry(self, addresses: Addresses) -> tuple[_ByNamespace, str]:
+    def place(self, addresses: Addresses) -> tuple[_ByNamespace, str]:
+        """The dictionary that holds a source with these addresses, and its key there."""
         return (self.within, addresses.within) if addresses.within else (self.below, addresses.below)
 
     def overlapping(self, addresses: Addresses) -> Iterator[Key]:
-        """Sources that may write to the same addresses. Whether one namespace is below the other is not checked."""
+        """The sources that may write to the same addresses. If one source writes into one namespace, and the other into
+        the children of another, it is not checked whether the one namespace is a child of the other."""
         if addresses.within:
             yield from self.within.get(addresses.within, ())
             yield from chain.from_iterable(self.below.values())
             return
-        near = dict.fromkeys(("", addresses.below)) if addresses.below else self.below
-        yield from (key for name in near for key in self.below.get(name, ()))
+        parents = dict.fromkeys(("", addresses.below)) if addresses.below else self.below
+        yield from (key for parent in parents for key in self.below.get(parent, ()))
         yield from chain.from_iterable(self.within.values())
 
 
@@ -68,14 +70,14 @@ class ClaimIndex:
         return target in self._claims
 
     def add(self, addresses: Addresses, key: Key) -> None:
-        index, name = self._claims.setdefault(addresses.target, _Claims()).entry(addresses)
+        index, name = self._claims.setdefault(addresses.target, _Claims()).place(addresses)
         index.setdefault(name, {})[key] = None
         if addresses.within:
             self.pin(key, addresses.within)
 
     def discard(self, addresses: Addresses, key: Key) -> None:
         claims = self._claims[addresses.target]
-        index, name = claims.entry(addresses)
+        index, name = claims.place(addresses)
         index[name].pop(key, None)
         if not index[name]:
             del index[name]
@@ -95,13 +97,18 @@ class ClaimIndex:
     def pinned(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
         return tuple(self._pinned.get((source_type, namespace), ()))
 
-    def at(self, target: Target, namespace: str, ancestors: Iterable[str]) -> tuple[Key, ...]:
-        """The sources that claim this target in a namespace with these ancestors."""
+    def has_claims_below(self, target: Target) -> bool:
+        """True if a source claims this target only below its own namespace, so that parents matter."""
+        claims = self._claims.get(target)
+        return claims is not None and len(claims.below) > ("" in claims.below)
+
+    def at(self, target: Target, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
+        """The sources that claim this target in a namespace with these parents."""
         claims = self._claims.get(target)
         if claims is None:
             return ()
-        near = (key for name in ("", *ancestors) for key in claims.below.get(name, ()))
-        return (*near, *claims.within.get(namespace, ()))
+        below = (key for parent in ("", *parents) for key in claims.below.get(parent, ()))
+        return (*below, *claims.within.get(namespace, ()))
 
     def overlapping(self, addresses: Addresses) -> Iterable[Key]:
         """The sources that may write to the same addresses as a source with these addresses; it is one of them."""
@@ -164,8 +171,8 @@ class CopyIndex:
     def number_of(self, source: Key) -> int:
         return self._counts[source]
 
-    def number_from(self, namespace: str) -> int:
-        """The copies of all sources in one namespace."""
+    def number_of_sources_in(self, namespace: str) -> int:
+        """The number of copies of all sources in one namespace."""
         return self._counts_in_namespace[namespace]
 
 

@@ -1,11 +1,12 @@
-"""Takes raw objects from lists and watches into the cache. Relevant objects are parsed; of others only the address
+"""Takes raw objects from lists and watches into the cache. Relevant objects are parsed, and of others only the address
 is kept."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -19,9 +20,9 @@ from samara.kube.codec import (
     MALFORMED,
     Codec,
     RawEvent,
+    decode_address,
     is_truncated,
     raw_event,
-    slim,
     truncate_deep_json,
 )
 from samara.kube.errors import Unreachable
@@ -31,8 +32,8 @@ PAGE_SIZE = 500
 
 def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
     """Matches the bytes of every object that must be parsed: it has one of these keys, or our field manager."""
-    spelled = [re.escape(key.encode()) for key in sorted(metadata_keys)]
-    return re.compile(b"|".join((*spelled, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
+    keys = [re.escape(key.encode()) for key in sorted(metadata_keys)]
+    return re.compile(b"|".join((*keys, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
 
 
 class Envelope(NamedTuple):
@@ -83,13 +84,17 @@ class Ingest:
 
     def envelope(self, raw: msgspec.Raw) -> Envelope:
         try:
-            meta = slim(raw).metadata
+            meta = decode_address(raw).metadata
         except RecursionError:
-            meta = slim(self._truncated(bytes(raw))).metadata
+            meta = decode_address(self._truncated(bytes(raw))).metadata
         return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
 
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
-        """Updates the cache with one object."""
+        """Updates the cache with one object, if it is newer than the cached one.
+
+        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or its
+        address must matter. No plan ever sees the others.
+        """
         ref, version = envelope
         if not self._cache.is_newer(ref, int(version)):
             return STALE
@@ -141,12 +146,16 @@ def _decode_page(raw: bytes, kind: Kind) -> Page:
         return _page(truncate_deep_json(raw))
 
 
-async def pages(client: Client, kind: Kind, accept: str = "") -> AsyncIterator[Page]:
-    """Reads a consistent list in pages. It never sends `resourceVersion=0`, since a server that lags behind may answer
-    that from its own cache."""
+async def pages(
+    client: Client, kind: Kind, accept: str = "", query: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Page]:
+    """Reads a consistent list in pages. `query` has more parameters, such as a selector or another `limit`.
+
+    It never sends `resourceVersion=0`, since a server that lags behind may answer that from its own cache.
+    """
     token = ""
     while True:
-        params = {"limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+        params = {"limit": str(PAGE_SIZE), **query, **({"continue": token} if token else {})}
         try:
             page = _decode_page(await client.get(collection(kind), params, accept), kind)
             int(page.version)

@@ -1,4 +1,4 @@
-"""Watches one object."""
+"""Reads and watches one object, such as the Secret with the webhook certificate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from samara.core.model import Ref
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, raw_event
 from samara.kube.errors import NotFound, SamaraError, Unreachable
-from samara.kube.reflector import complete_lines, opened_in_time
+from samara.kube.reflector import opened_watch
 
-_LONGEST = 60
-"""Seconds after which the API server is asked to end a watch. A connection that broke unnoticed costs no more time."""
+_WATCH_SECONDS = 60
+"""The API server is asked to end a watch after this long."""
 _SILENCE = 75.0
+"""A watch that receives no byte for this many seconds is reopened: the API server would have ended it by now."""
 
-Bytes = bytes | msgspec.Raw
+RawObject = bytes | msgspec.Raw
 """An object in JSON, as the API server sent it."""
 
 
@@ -29,31 +30,31 @@ class _Meta(msgspec.Struct):
     resourceVersion: str
 
 
-class _Head(msgspec.Struct):
+class _Object(msgspec.Struct):
     metadata: _Meta
 
 
-class _Data(msgspec.Struct):
+class _Secret(msgspec.Struct):
     type: str = ""
     data: dict[str, Any] | None = None
 
 
-_head = msgspec.json.Decoder(_Head).decode
-_data = msgspec.json.Decoder(_Data).decode
+_object = msgspec.json.Decoder(_Object).decode
+_secret = msgspec.json.Decoder(_Secret).decode
 
 
 class ObjectWatcher:
     """Reads and watches one object until cancelled.
 
-    `on_object` gets every version of the object, and None if it does not exist; it may raise `MALFORMED` for what it
-    cannot read. `on_error` gets the reason why the object cannot be read.
+    `on_object` gets every version of the object, and None if it does not exist. It may raise `MALFORMED` for an object
+    that it cannot parse. `on_error` gets every error that ends a read or a watch.
     """
 
     def __init__(
         self,
         client: Client,
         ref: Ref,
-        on_object: Callable[[Bytes | None], None],
+        on_object: Callable[[RawObject | None], None],
         on_error: Callable[[Exception], None],
         pause: float = 1.0,
     ) -> None:
@@ -75,21 +76,20 @@ class ObjectWatcher:
             await asyncio.sleep(self._pause)  # also after success: a server may end every watch at once
 
     async def read(self) -> None:
+        """Reads the object once."""
         try:
             self.take(await self._client.get(address(self._ref)))
         except NotFound:
             self.take(None)
 
     async def _watch(self) -> None:
-        """Watches without a resource version. The API server then starts with the current state, so that nothing
-        between the read and the watch is missed."""
+        """Watches without a resource version: the API server then starts with the current state, so a change between
+        the read and the watch is not missed."""
         kind, selector = self._ref.kind, f"metadata.name={self._ref.name}"
-        params = {"watch": "1", "fieldSelector": selector, "timeoutSeconds": str(_LONGEST)}
-        opening = asyncio.timeout(_SILENCE)
+        params = {"watch": "1", "fieldSelector": selector, "timeoutSeconds": str(_WATCH_SECONDS)}
         path = collection(kind, self._ref.namespace)
-        async with opened_in_time(opening, kind), self._client.stream(path, params) as content:
-            opening.reschedule(None)
-            async for lines in complete_lines(content, _SILENCE, kind):
+        async with opened_watch(self._client, kind, path, params, _SILENCE) as watch:
+            async for lines in watch:
                 for line in filter(None, lines):
                     self._event(line)
 
@@ -101,13 +101,13 @@ class ObjectWatcher:
             return
         if event.type != "DELETED":
             self.take(event.object)
-        elif _head(event.object).metadata.uid == self._uid:
+        elif _object(event.object).metadata.uid == self._uid:
             self.take(None)
 
-    def take(self, raw: Bytes | None) -> None:
-        """Takes a version of the object from the API server, also the answer to one of our writes. A version older
-        than the last one is dropped."""
-        meta = _head(raw).metadata if raw is not None else _Meta("", "0")
+    def take(self, raw: RawObject | None) -> None:
+        """Takes a version of the object that the API server sent, as an event or as the answer to our own write. Drops
+        a version that is older than the last one."""
+        meta = _object(raw).metadata if raw is not None else _Meta("", "0")
         version = int(meta.resourceVersion)
         if raw is not None and meta.uid == self._uid and version < self._version:
             return
@@ -115,9 +115,9 @@ class ObjectWatcher:
         self._uid, self._version = meta.uid, version
 
 
-def secret_data(raw: Bytes) -> tuple[str, dict[str, bytes]]:
+def secret_data(raw: RawObject) -> tuple[str, dict[str, bytes]]:
     """A Secret's type and values. A value that is not base64 becomes empty."""
-    secret = _data(raw)
+    secret = _secret(raw)
     return secret.type, {key: _decoded(value) for key, value in (secret.data or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Questions that only the API server can answer. Each is one or two requests; none changes anything."""
+"""Questions that only the API server can answer. Each takes a few requests, and none changes anything."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes
     try:
         return await create(metadata)
     except AlreadyExists:
-        # The API server checks the name last, so the object is valid. Its content is learnt under a generated name.
+        # The API server checks the name last, so the object is valid. A generated name shows its stored content.
         return await create({key: value for key, value in metadata.items() if key != "name"})
 
 
@@ -120,10 +120,8 @@ async def read_object(client: Client, codec: Codec, ref: Ref) -> Object | None:
 
 
 async def owner_annotation(client: Client, query: OwnerAnnotation) -> str | Rejected:
-    """The value of an annotation of an object's owner. Only metadata is read.
-
-    Empty if the owner does not exist, was replaced, or lacks the annotation. Rejected if we may not read it.
-    """
+    """The value of an annotation of an object's owner: empty if the owner does not exist, was replaced, or lacks the
+    annotation, and `Rejected` if we may not read it."""
     try:
         owner = await _controller(client, query.owner) if isinstance(query.owner, Ref) else query.owner
         if owner is None:
@@ -146,7 +144,7 @@ async def _controller(client: Client, ref: Ref) -> OwnerReference | None:
     return next((OwnerReference(owner.apiVersion, owner.kind, owner.name, owner.uid) for owner in controllers), None)
 
 
-async def allowed(
+async def is_allowed(
     request: Callable[[str, str, bytes], Awaitable[bytes]], verb: str, kind: Kind, namespace: str = "", name: str = ""
 ) -> bool:
     """True if RBAC lets us use this verb on a kind: everywhere, in one namespace, or on one object."""

@@ -1,4 +1,7 @@
-"""Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails."""
+"""Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails.
+
+`Ingest.take` decides which objects the cache holds, by a search of their bytes; of the others it keeps the address.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +21,30 @@ from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import MALFORMED, Codec, RawEvent, raw_event
 from samara.kube.discovery import explain
-from samara.kube.errors import MOST_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
+from samara.kube.errors import MAX_WAIT, ApiError, Forbidden, Gone, NotFound, SamaraError, Unreachable, from_status
 from samara.kube.ingest import Changed, Envelope, Ignored, Ingest, Stale, pages
 
-SHORT = 0.2
-"""Seconds. If a watch ends sooner than this, the next one waits this long."""
+SHORT_WATCH = 0.2
+"""Seconds. After a watch that was shorter than this, the reflector waits as long before the next one."""
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 _READ_SIZE = 2**16
-"""Bytes read at a time. Without a limit, aiohttp hands over a long list in pieces of a third of a megabyte each."""
+"""Bytes that are read at a time. Without a limit, aiohttp returns pieces of a third of a megabyte from a long list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorTimings:
-    """All in seconds."""
+    """All are in seconds."""
 
     silence: float = 75.0
     """A watch that receives no byte for this long is reopened."""
     doubt: float = 30.0
-    """How long to wait before a suddenly empty list is fetched again. Also: how long after a relist a missing object
+    """How long a suddenly empty list waits before it is fetched again. Also how long after a relist a missing object
     proves nothing, since its CRD may just have been deleted and restored."""
-    longest: float = 300.0
+    watch_length: float = 300.0
     """The API server is asked to end a watch after this long."""
     max_backoff: float = 30.0
     not_served: float = 5.0
-    """Longest wait for a kind that the API server does not serve: its CRD may be installed at any time."""
+    """The longest backoff for a kind that the API server does not serve: its CRD may be installed at any time."""
 
 
 class WatchTimeout(Unreachable):
@@ -76,12 +79,12 @@ class QuotaChanged:
 
 
 class Inbox(Protocol):
-    """Takes the messages of a reflector."""
+    """Where a reflector posts its messages."""
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
 
     async def wait_for_room(self) -> None:
-        """Returns when there is room for more. The reflector reads on after that: this is its backpressure."""
+        """Returns when there is room for more messages. The reflector reads nothing until then: its backpressure."""
 
 
 class Reflector:
@@ -93,7 +96,7 @@ class Reflector:
         self.kind = kind
         self.timings = timings
         self.not_ready_reason: str | None = "not listed yet"
-        """Why this kind is not being served; None if it is."""
+        """Why this kind is not ready; None if it is."""
         self.last_heard = 0.0
         """When the API server last sent anything, by the loop's clock."""
         self.restarts: dict[str, int] = {}
@@ -106,7 +109,7 @@ class Reflector:
         self._version = ""
         """The resource version to watch from; empty if the kind must be listed first."""
         self._present: set[int] | None = None
-        """While a list is being read: the address hashes of all objects it has named."""
+        """While a list is being read: the address hashes of all objects in it so far. Otherwise None."""
         self._confirming_empty = False
         """True if the last list was suddenly empty and is being fetched again."""
         self._streams_lists = True
@@ -120,7 +123,7 @@ class Reflector:
         return self._store.not_served
 
     async def run(self) -> None:
-        self._heard()
+        self._note_heard()
         while True:
             try:
                 if self._store.needs_relist:
@@ -130,7 +133,7 @@ class Reflector:
                     await self._list_pages()
                 began = self._now()
                 await self._watch()
-                await self._ended(self._now() - began)
+                await self._handle_end(self._now() - began)
             except WatchTimeout:  # no further pause: a kind without events is silent all the time
                 self._reset_backoff()
                 self._count_restart("silent")
@@ -141,32 +144,30 @@ class Reflector:
             except SamaraError as fault:
                 await self._back_off(fault)
 
-    async def _ended(self, lasted: float) -> None:
-        """The API server ended the watch, which is normal."""
+    async def _handle_end(self, lasted: float) -> None:
+        """Called when the API server has ended the watch, which is normal."""
         self._count_restart("ended")
-        if self._present is not None and lasted > self.timings.longest / 2:  # the streamed list has no end
+        if self._present is not None and lasted > self.timings.watch_length / 2:  # the streamed list has no end
             self._use_pages()
-        if lasted < SHORT:  # a server or proxy that ends every watch at once
-            await asyncio.sleep(SHORT)
+        if lasted < SHORT_WATCH:  # a server or proxy that ends every watch at once
+            await asyncio.sleep(SHORT_WATCH)
         else:
             self._reset_backoff()
 
     async def _watch(self) -> None:
-        """Reads one watch to its end; if there is no version to watch from, it starts with a streamed list."""
+        """Reads one watch to its end. Without a version to watch from, the watch starts with a streamed list."""
         if not self._version:
             self._present = set()
-        opening = asyncio.timeout(self.timings.silence)
         path, params = collection(self.kind), self._params()
-        async with opened_in_time(opening, self.kind), self._client.stream(path, params) as content:
-            opening.reschedule(None)
-            self._heard()
-            async for lines in complete_lines(content, self.timings.silence, self.kind):
-                self._heard()
+        async with opened_watch(self._client, self.kind, path, params, self.timings.silence) as watch:
+            self._note_heard()
+            async for lines in watch:
+                self._note_heard()
                 self._take(lines)
                 await self._inbox.wait_for_room()
 
     def _params(self) -> dict[str, str]:
-        params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.longest))}
+        params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.watch_length))}
         if self._version:
             return {**params, "resourceVersion": self._version}
         return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
@@ -233,18 +234,18 @@ class Reflector:
         return ()
 
     def _finish_list(self, version: str) -> list[Change]:
-        """Finishes a list. A list that is suddenly empty is fetched again first: otherwise one wrong answer of a
-        broken server would delete every copy."""
+        """Takes a complete list into the cache. Raises for a list that is suddenly empty, so that it is fetched again:
+        otherwise one wrong answer of a broken server would delete every copy."""
         present, self._present = self._present or set(), None
         if not present and self._store.objects and not self._confirming_empty:
             self._confirming_empty = True
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._confirming_empty = False
-        if self._store.listed or self.not_served:  # perhaps the CRD was gone, and its objects are being restored
+        if self._store.listed or self.not_served:  # the CRD may have been gone, and its objects are being restored
             self._cache.distrust_absence(self.kind, self._now() + self.timings.doubt)
         changes = self._cache.finish_list(self.kind, present, int(version))
         self._advance(version)
-        if not self.not_served:  # else the kind may be listed but not watched, and the list must back off too
+        if not self.not_served:  # if only the watch of the kind is refused, its lists must back off too
             self._failures = 0
         self.not_ready_reason = None
         self._cache.set_served(self.kind, True)
@@ -256,7 +257,7 @@ class Reflector:
         """Lists in pages, for an API server that does not stream lists."""
         self._present = set()
         async for page in pages(self._client, self.kind):
-            self._heard()
+            self._note_heard()
             changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
             seen = [change for change in changes if change is not None]
             self._inbox.post(Observed(seen, first_list=not self._store.listed))
@@ -291,29 +292,29 @@ class Reflector:
             return
         previous_reason, message = self.not_ready_reason, str(fault)
         if isinstance(fault, Forbidden | NotFound):
-            # Before the await: nothing may be deleted for a kind that is not served. Plans made from now on come to
-            # nothing, so the kind is listed again when it is back, and that list queues everything.
+            # Set before the await, because a plan that is made meanwhile must delete nothing. Such a plan does nothing
+            # at all, so the kind is listed again once it is served, and that list queues every source.
             self._cache.set_served(self.kind, False)
             self.not_ready_reason, self._version = message, ""
             self.not_ready_reason = message = await explain(self._client, self.kind, fault)
             self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1
         self._count_restart("error")
-        quietly = self.not_served and previous_reason == self.not_ready_reason
+        quietly = self.not_served and previous_reason == self.not_ready_reason  # warn once about such a kind
         await self._pause(fault, self._failures, message, quietly=quietly)
 
-    async def _pause(self, fault: SamaraError, times: int, message: str = "", *, quietly: bool = False) -> None:
+    async def _pause(self, fault: SamaraError, failures: int, message: str = "", *, quietly: bool = False) -> None:
         """Sleeps longer after each failure: at least as long as Retry-After says, up to a minute, and after a suddenly
         empty list at least `doubt`."""
         least = self.timings.doubt if self._confirming_empty else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
-            least = min(fault.retry_after, MOST_WAIT)
+            least = min(fault.retry_after, MAX_WAIT)
         most = self.timings.max_backoff
         if self.not_served:
             most = min(most, self.timings.not_served)
-        wait = min(0.1 * 2.0 ** min(times, 20), most)
+        wait = min(0.1 * 2.0 ** min(failures, 20), most)
         wait = max(least, wait * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-        report = log.debug if quietly else log.warning  # warn once about a kind that is not served
+        report = log.debug if quietly else log.warning
         report("watch.failed", kind=self.kind, fault=message or fault, again_in=f"{wait:.1f}s")
         await asyncio.sleep(wait)
 
@@ -323,7 +324,7 @@ class Reflector:
     def _count_restart(self, reason: str) -> None:
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
 
-    def _heard(self) -> None:
+    def _note_heard(self) -> None:
         self.last_heard = self._now()
 
     @staticmethod
@@ -336,9 +337,24 @@ def _is_of_older_server(fault: SamaraError) -> bool:
     return isinstance(fault, _NotStreamedError) or (isinstance(fault, ApiError) and fault.status in (400, 422))
 
 
-async def complete_lines(content: aiohttp.StreamReader, silence: float, kind: Kind) -> AsyncIterator[list[bytes]]:
-    """Yields lists of complete lines, and drops a last line without an end. A list is emptied when the next one is
-    asked for, so the caller must not keep it."""
+@asynccontextmanager
+async def opened_watch(
+    client: Client, kind: Kind, path: str, params: dict[str, str], silence: float
+) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+    """Opens a watch, and yields an iterator over lists of its lines. Raises if there is no answer for `silence`
+    seconds, or later no byte."""
+    opening = asyncio.timeout(silence)
+    try:
+        async with opening, client.stream(path, params) as content:
+            opening.reschedule(None)  # from now on only silence ends the watch
+            yield _complete_lines(content, silence, kind)
+    except TimeoutError:
+        raise Unreachable(f"the watch of {kind} was not answered in time") from None
+
+
+async def _complete_lines(content: aiohttp.StreamReader, silence: float, kind: Kind) -> AsyncIterator[list[bytes]]:
+    """Yields lists of complete lines, and drops a last line without an end. It empties a list before it reads on, so
+    the caller must not keep it."""
     tail = b""
     while True:
         try:
@@ -353,16 +369,6 @@ async def complete_lines(content: aiohttp.StreamReader, silence: float, kind: Ki
         if lines:
             yield lines
             lines.clear()
-
-
-@asynccontextmanager
-async def opened_in_time(limit: asyncio.Timeout, kind: Kind) -> AsyncIterator[None]:
-    """Raises Unreachable if the time limit is exceeded. Reschedule it to None once the watch is open."""
-    try:
-        async with limit:
-            yield
-    except TimeoutError:
-        raise Unreachable(f"the watch of {kind} was not answered in time") from None
 
 
 class _Code(msgspec.Struct):

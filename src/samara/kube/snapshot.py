@@ -1,10 +1,11 @@
-"""Lists the cluster once, for commands. The cache is filled as the reflectors fill it, and plans are made from it."""
+"""Lists the cluster once, for commands. It fills a cache as the reflectors do, and makes plans from it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -33,13 +34,16 @@ from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.queries import crd_established, dry_run_create, namespace_alive, owner_annotation, read_object
 
 _MAX_LISTS = 5
-"""How often a list is tried whose pages expire while they are read."""
+"""How often a list is begun again because its pages expired while they were read."""
 _MAX_ROUNDS = 10
-"""Each round answers all queries of the plans. A plan with new queries after that many is given up."""
+"""Each round answers all queries of the plans. Planning fails if there are new queries after this many rounds."""
 _CONCURRENCY = 8
+T = TypeVar("T")
 
 ReadPaths = Callable[[Collection[SecretPath]], Awaitable[Mapping[str, SecretReading]]]
-"""Reads these paths from the secret manager once. The reading of a path that cannot be read has a fault."""
+"""Reads these paths from the secret manager once. The reading of an unreadable path has a `fault`."""
+OnRead = Callable[[Kind, int], None]
+"""Called before each list and after each of its pages, with the number of objects so far, to show progress."""
 
 
 @dataclass(slots=True)
@@ -53,21 +57,34 @@ class Snapshot:
     """Dry runs create objects here."""
     read_paths: ReadPaths
     marked: dict[Ref, Object] = field(default_factory=dict)
-    """Every object with a mark of any source type, also if that type does not count it as a copy."""
-    unknown: dict[Kind, str] = field(default_factory=dict)
+    """Every object with a mark of any source type, even if that type does not count it as a copy."""
+    unmarked: dict[Ref, Object] = field(default_factory=dict)
+    """Every object without a mark that managedFields say Samara has written: somebody removed its marks."""
+    unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
 
-    async def plans(self, rules: ClusterPolicy, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
-        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again."""
+    async def plans(
+        self,
+        policy: ClusterPolicy,
+        keys: Iterable[Key] | None = None,
+        on_plan: Callable[[int, int], None] | None = None,
+    ) -> dict[Key, Plan]:
+        """Plans these keys, or all. Reads what a plan needs first, and then plans its key again.
+
+        `on_plan` is called before each plan with its number and the number of all.
+        """
         plans: dict[Key, Plan] = {}
-        todo = set(self.keys() if keys is None else keys)
+        pending = set(self.keys() if keys is None else keys)
         for _ in range(_MAX_ROUNDS):
-            plans |= {key: plan(key, self.cache, self.cache.registry, rules) for key in todo}
-            todo = {key for key in todo if plans[key].read_first or plans[key].reads}
-            if not todo:
+            for number, key in enumerate(pending, 1):
+                if on_plan is not None:
+                    on_plan(number, len(pending))
+                plans[key] = plan(key, self.cache, self.cache.registry, policy)
+            pending = {key for key in pending if plans[key].read_first or plans[key].queries}
+            if not pending:
                 return {key: plans[key] for key in sorted(plans, key=str)}
-            await self.read_all(look.ref for key in todo for look in plans[key].read_first)
-            await self._answer_all(query for key in todo for query in plans[key].reads)
+            await self.read_all(step.ref for key in pending for step in plans[key].read_first)
+            await self._answer_all(query for key in pending for query in plans[key].queries)
         raise Unreachable("the cluster changes faster than it can be read; try again")
 
     def keys(self) -> Iterable[Key]:
@@ -77,18 +94,18 @@ class Snapshot:
             yield from (key for key in keys if not self.cache.is_idle(key))
         yield from self.cache.marked_sources()
 
-    async def look_for_marks(self, kinds: Collection[Kind]) -> None:
+    async def look_for_marks(self, kinds: Collection[Kind], on_read: OnRead | None = None) -> None:
         """Adds to `marked` objects of kinds that are not in the settings. Only metadata is read.
 
         A mark counts there only if managedFields say that Samara set it: controllers copy the labels of an object to
-        what they create from it.
+        objects that they create from it.
         """
         for kind in kinds:
             self.cache.add_kind(kind)
             try:
-                await _Lister(self, kind, METADATA_LIST).run()
+                await _Lister(self, kind, METADATA_LIST, on_read).run()
             except SamaraError as fault:
-                self.unknown[kind] = str(fault)
+                self.unlisted[kind] = str(fault)
         source_types = self.cache.registry.source_types
         candidates = [ref for ref in self.marked if ref.kind in set(kinds)]
         for ref in candidates:
@@ -99,7 +116,7 @@ class Snapshot:
         """Reads single objects into the cache."""
         limit = asyncio.Semaphore(_CONCURRENCY)
 
-        async def one(ref: Ref) -> None:
+        async def read_one(ref: Ref) -> None:
             async with limit:
                 obj = await self.read(ref)
             if obj is None:
@@ -107,7 +124,7 @@ class Snapshot:
             else:
                 self.cache.put(obj)
 
-        await asyncio.gather(*(one(ref) for ref in dict.fromkeys(refs)))
+        await asyncio.gather(*(read_one(ref) for ref in dict.fromkeys(refs)))
 
     async def _answer_all(self, queries: Iterable[Query]) -> None:
         unique = dict.fromkeys(queries)
@@ -153,33 +170,37 @@ async def list_cluster(
     registry: Registry,
     operator_namespace: str,
     read_paths: ReadPaths,
-    on_kind: Callable[[Kind], None],
+    on_read: OnRead,
 ) -> Snapshot:
-    """Lists every kind of the table once. `on_kind` is called before each list, to show progress."""
+    """Lists every kind of the registry once."""
     codec = Codec(registry.managers)
-    cache = Cache(registry, built=codec.content, readings=NO_READINGS, keep_bytes=True)
+    cache = Cache(registry, build_content=codec.content, readings=NO_READINGS, keep_bytes=True)
     snapshot = Snapshot(client, codec, cache, operator_namespace, read_paths)
     for kind in registry.kinds:
-        on_kind(kind)
-        try:
-            await _Lister(snapshot, kind).run()
-        except (NotFound, Forbidden) as fault:
-            if kind == NAMESPACE:
-                raise
-            if (
-                isinstance(fault, Forbidden) or kind not in registry.always_cached
-            ):  # a CRD that is not used need not be installed
-                snapshot.unknown[kind] = str(fault)
+        await list_kind(snapshot, kind, on_read)
     return snapshot
+
+
+async def list_kind(snapshot: Snapshot, kind: Kind, on_read: OnRead | None = None) -> None:
+    """Lists one kind into the snapshot, or notes why it cannot be listed."""
+    try:
+        await _Lister(snapshot, kind, on_read=on_read).run()
+    except (NotFound, Forbidden) as fault:
+        if kind == NAMESPACE:
+            raise
+        is_resource = kind in snapshot.cache.registry.always_cached
+        if isinstance(fault, Forbidden) or not is_resource:  # a CRD that is not used need not be installed
+            snapshot.unlisted[kind] = str(fault)
 
 
 class _Lister:
     """Lists one kind into the cache, and notes objects with marks."""
 
-    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "") -> None:
+    def __init__(self, snapshot: Snapshot, kind: Kind, accept: str = "", on_read: OnRead | None = None) -> None:
         self._snapshot = snapshot
         self._kind = kind
         self._accept = accept
+        self._on_read = on_read
         self._ingest = Ingest(kind, snapshot.cache, snapshot.codec)
         self._marks = frozenset().union(
             *(source_type.ownership.marks for source_type in snapshot.cache.registry.source_types)
@@ -196,12 +217,39 @@ class _Lister:
 
     async def _pages(self) -> set[int]:
         read = pages(self._snapshot.client, self._kind, self._accept)
-        refs = [self._take(raw) async for page in read for raw in page.items or ()]
-        return set(map(address_hash, refs))
+        present: set[int] = set()
+        self._show_progress(0)
+        async for page in fetched_ahead(read):
+            present.update(address_hash(self._take(raw)) for raw in page.items or ())
+            self._show_progress(len(present))
+        return present
+
+    def _show_progress(self, count: int) -> None:
+        if self._on_read is not None:
+            self._on_read(self._kind, count)
 
     def _take(self, raw: msgspec.Raw) -> Ref:
         envelope = self._ingest.envelope(raw)
         result = self._ingest.take(raw, envelope)
-        if isinstance(result, Changed) and not self._marks.isdisjoint((*result.obj.labels, *result.obj.annotations)):
-            self._snapshot.marked[envelope.ref] = result.obj
+        if isinstance(result, Changed):
+            self._note(result.obj)
         return envelope.ref
+
+    def _note(self, obj: Object) -> None:
+        """Keeps an object that is a copy, or was one."""
+        if not self._marks.isdisjoint((*obj.labels, *obj.annotations)):
+            self._snapshot.marked[obj.ref] = obj
+        elif obj.known_copy and obj.ref.namespace and self._kind not in self._snapshot.cache.registry.always_cached:
+            self._snapshot.unmarked[obj.ref] = obj
+
+
+async def fetched_ahead(items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The same items. While the caller works on one, the server already prepares the next."""
+    following = asyncio.ensure_future(anext(items, None))
+    try:
+        while (item := await following) is not None:
+            following = asyncio.ensure_future(anext(items, None))
+            await asyncio.sleep(0)  # sends the request, as the caller does not await
+            yield item
+    finally:
+        following.cancel()

@@ -1,7 +1,7 @@
 """Sends writes to the API server over keep-alive connections, one request at a time on each.
 
-aiohttp would spend 0.33 ms of CPU on a request instead of 0.12 ms, which is most of the cost of a copy. Measured side
-by side on two cores: 11 % more writes a second.
+aiohttp spends 0.33 ms of CPU on a request and this module 0.12 ms, which is most of the cost of a copy. Measured side
+by side on two cores, it gives 11 % more writes a second.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from samara.kube.auth import Access
 CONNECT_TIMEOUT = 10.0
 """Seconds."""
 MAX_IDLE = 60.0
-"""Seconds. After that a proxy or firewall may have dropped the connection, so it is not used again."""
+"""Seconds after which an idle connection is not used again, since a proxy or firewall may have dropped it."""
 MAX_BODY = 16 * 2**20
-"""Bytes of an answer."""
+"""The most bytes that the body of an answer may have."""
 CUT = "the connection was cut before the answer was whole"
 
 
 class Answer(NamedTuple):
+    """A response with its complete body."""
+
     status: int
     headers: dict[bytes, bytes]
     """Names are in lower case."""
@@ -87,13 +89,14 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(answer)
         else:
-            self.close()  # without a request; the next answer would be matched with the wrong request
+            self.close()  # no request waits for it: the next answer would go to the wrong request
 
     # called by Transport
 
     async def exchange(self, request: bytes, seconds: float) -> Answer:
+        """Sends a request and reads its answer. Closes the connection if that takes longer, or is cancelled."""
         if self._transport is None or not self.is_open or self._transport.is_closing():
-            raise CutError(CUT)  # it closed before the request, and `connection_lost` will not be called again
+            raise CutError(CUT)  # `connection_lost` may have been called already, so nothing would end the wait
         self._waiter = self._loop.create_future()
         limit = self._loop.call_later(seconds, self._fail, TimeoutError())
         self._transport.write(request)
@@ -162,7 +165,7 @@ class Transport:
             self._idle.append(connection)
 
     def _take_idle(self) -> Connection | None:
-        """The connection that was used last, so that unneeded ones reach `MAX_IDLE` and are closed."""
+        """The connection that was used last, so that the others reach `MAX_IDLE` if fewer are needed."""
         now = asyncio.get_running_loop().time()
         while self._idle and (not self._idle[0].is_open or now - self._idle[0].idle_since > MAX_IDLE):
             self._idle.pop(0).close()
@@ -173,10 +176,10 @@ class Transport:
         return None
 
     async def _connect(self) -> Connection:
-        name = (self._access.server_hostname or self._host) if self._access.ssl is not None else None
+        tls_name = (self._access.server_hostname or self._host) if self._access.ssl is not None else None
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, connection = await asyncio.get_running_loop().create_connection(
-                Connection, self._host, self._port, ssl=self._access.ssl, server_hostname=name
+                Connection, self._host, self._port, ssl=self._access.ssl, server_hostname=tls_name
             )
         return connection
 

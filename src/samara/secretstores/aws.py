@@ -52,10 +52,9 @@ _SESSION = "session-token"
 
 # Short, because a read has five seconds in all. One attempt, because the poller decides when to retry.
 _CONFIG = {"connect_timeout": 3, "read_timeout": 4, "retries": {"total_max_attempts": 1}}
-# The last ones are raised by the parser if the answer is not from AWS.
+# The parser raises the last five if the answer is not from AWS.
 _RAISED = (BotoCoreError, ClientError, ResponseParserError, ValueError, TypeError, AttributeError, RecursionError)
 _LOGGERS = ("botocore", "aiobotocore")
-
 
 _READ = "GetSecretValue"
 _BAD_CREDENTIALS = frozenset(
@@ -124,6 +123,7 @@ class SecretsManager:
         self._client: _Client | None = None
         self._exit_stack = AsyncExitStack()
         self._models: object = None
+        """The API models that the first session loaded."""
         self._closed = False
 
     def locate(self, path: str) -> Location:
@@ -180,13 +180,13 @@ class SecretsManager:
     async def _create_client(self) -> _Client:
         for name in _LOGGERS:  # at DEBUG they log the body of every answer
             logging.getLogger(name).setLevel(logging.WARNING)
-        # A session caches the credentials it has found, so a new client needs a new session. The loaded API models are
-        # reused.
+        # A session caches the credentials that it has found, so a new client needs a new session. It gets the API
+        # models that are loaded already.
         session = AioSession()
         if self._models is not None:
             session.register_component("data_loader", self._models)
         self._models = session.get_component("data_loader")
-        # No variable or file may redirect requests, also not those that fetch credentials.
+        # No variable or file may redirect requests, not even those that fetch credentials.
         session.set_config_variable("ignore_configured_endpoint_urls", True)
         keys = self._keys
         client = session.create_client(
@@ -224,7 +224,7 @@ def _endpoint(text: str) -> str:
 
 
 def _keys(config: Mapping[str, bytes]) -> Keys | None:
-    """All keys or none. With half a credential, the library would silently use those of the environment."""
+    """All keys or none. For a missing one, the library would silently use that of the environment."""
     given = {key: text for key in (*_KEYS, _SESSION) if (text := config_text(config, key))}
     if not given:
         return None
@@ -290,8 +290,10 @@ def _error_about(code: str, status: int, name: str, region: str) -> StoreError:
         case "ResourceNotFoundException":
             return NotFound(f"AWS has no secret {name} in {region}, or it has no current value")
         case "AccessDeniedException" | "AccessDenied":
-            what = "allow secretsmanager:GetSecretValue on it, and kms:Decrypt on its key"
-            return Forbidden(f"AWS does not let these credentials read {name}: {what}")
+            return Forbidden(
+                f"AWS does not let these credentials read {name}: "
+                "allow secretsmanager:GetSecretValue on it, and kms:Decrypt on its key"
+            )
         case "DecryptionFailure":
             return Forbidden(f"AWS cannot decrypt {name}: check that its KMS key is enabled and may be used")
         case "InvalidRequestException":
@@ -300,7 +302,7 @@ def _error_about(code: str, status: int, name: str, region: str) -> StoreError:
                 f"AWS gives out no value of {name} now: is it marked for deletion? Restore it, or use another"
             )
         case "InvalidParameterException" | "ValidationException":
-            return Unusable(f"AWS takes {name} for no name of a secret")
+            return Unusable(f"AWS does not accept {name} as the name of a secret")
     return Forbidden(f"AWS has refused to show {name} (status {status})")
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from samara.core.model import Ref
 from samara.core.names import quoted
 from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
@@ -27,7 +28,7 @@ class StoreError(Exception):
 
 
 class Unavailable(StoreError):
-    """The store does not answer, or not now. No document is read for a while."""
+    """The store does not answer, or cannot answer now. For a while, none of its documents is read."""
 
     result = "unavailable"
 
@@ -81,7 +82,7 @@ def config_text(config: Mapping[str, bytes], key: str) -> str:
     """One line of the configuration without surrounding whitespace. Empty if the key is missing."""
     text = config.get(key, b"").decode("utf-8", "replace").strip()
     if not text.isascii() or not text.isprintable():
-        message = f"the configuration's key {key}: expected one line of plain text, found other"
+        message = f"the configuration's key {key}: expected one line of plain text, found something else"
         raise StoreConfigError("TokenError", message)
     return text
 
@@ -102,7 +103,7 @@ class Location(NamedTuple):
 
 
 def check_path(path: str) -> None:
-    """Raises `Unusable` for a path that is sent to no store."""
+    """Raises `Unusable` for a path that no store accepts."""
     fault = path_fault(path)
     if fault is not None:
         raise Unusable(f"the path {quoted(path)} {fault}")
@@ -134,7 +135,7 @@ class SingleValue:
 
 @dataclass(frozen=True, slots=True)
 class NamedValues:
-    """Content with a value per name, as in a Secret."""
+    """Content with one value for each name, as in a Secret."""
 
     values: Mapping[str, bytes] = field(repr=False)
 
@@ -200,6 +201,7 @@ def _compact(raw: bytes) -> bytes:
 
 
 def check_size(value: bytes) -> bytes:
+    """Returns the value. Raises `Unusable` if a Secret cannot hold it."""
     if len(value) > MAX_VALUE:
         raise Unusable(f"a value of at most {MAX_VALUE} bytes was expected, found more")
     return value
@@ -215,6 +217,16 @@ class KubeSecret:
 
 ReadSecret = Callable[[str, str], Awaitable[KubeSecret]]
 """Reads the Secret of this namespace and name from the API server once. Raises a `StoreError`."""
+
+
+class StoreContext(NamedTuple):
+    """What a store gets besides the content of its configuration."""
+
+    read_secret: ReadSecret
+    config: Ref
+    """The Secret that holds the configuration."""
+    own_namespace: str
+    """The operator's own."""
 
 
 class Store(Protocol):

@@ -12,7 +12,7 @@ from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.kube import errors as kube
 from samara.kube.client import Client, address
 from samara.kube.codec import MALFORMED
-from samara.kube.object_watch import Bytes, ObjectWatcher, secret_data
+from samara.kube.object_watch import ObjectWatcher, RawObject, secret_data
 from samara.secretstores.base import (
     Forbidden,
     KubeSecret,
@@ -20,6 +20,7 @@ from samara.secretstores.base import (
     ReadSecret,
     Store,
     StoreConfigError,
+    StoreContext,
     Unauthenticated,
     Unavailable,
     Unusable,
@@ -29,28 +30,30 @@ from samara.secretstores.readings import Readings
 from samara.secretstores.registry import open_store
 
 _REOPEN_AFTER = 60.0
-"""Seconds. The reason why no store could be opened may lie outside its configuration."""
+"""Seconds. A store that could not be opened is tried again, because the cause may lie outside its configuration."""
 _IDENTITY = ("url", "namespace", "access-key-id")
 """The keys that identify a store: the same url may serve another tenant or another account."""
 
-Open = Callable[[Mapping[str, bytes], ReadSecret, Collection[tuple[str, str]]], Awaitable[Store]]
+OpenStore = Callable[[Mapping[str, bytes], StoreContext], Awaitable[Store]]
 
 
 class StoreConfigWatcher:
     """Runs the poller on the leader. Until a source subscribes to a path, it watches nothing and opens nothing."""
 
-    def __init__(self, client: Client, config: Ref, poller: SecretPoller, open_: Open = open_store) -> None:
+    def __init__(
+        self, client: Client, config: Ref, own_namespace: str, poller: SecretPoller, open_: OpenStore = open_store
+    ) -> None:
         self._ref = config
         self._poller = poller
-        self._opener = _Opener(client, config, open_)
+        self._opener = _Opener(StoreContext(secret_reader(client), config, own_namespace), open_)
         self._watcher = ObjectWatcher(client, config, self._on_object, self._on_error)
         self._config: Mapping[str, bytes] | None = None
         self._seen = False
         """True once the API server has answered whether the Secret exists."""
         self._identity: tuple[bytes, ...] | None = None
-        """Of the last store. Values of another store are dropped."""
+        """The identity of the last store. Values are dropped when the configuration names another one."""
         self._reported = ""
-        """The last error that was logged; the read is retried every second."""
+        """The last error that was logged. The read is retried every second, and logs it once."""
         self._unread: ReadError | None = None
         self._problem: ReadError | None = None
         self._changed = asyncio.Event()
@@ -65,7 +68,7 @@ class StoreConfigWatcher:
         finally:
             await self._poller.close_store()
 
-    def _on_object(self, raw: Bytes | None) -> None:
+    def _on_object(self, raw: RawObject | None) -> None:
         config = None if raw is None else secret_data(raw)[1]
         self._reported = ""
         if not self._seen or config != self._config:
@@ -111,19 +114,17 @@ class StoreConfigWatcher:
 class _Opener:
     """Opens the store of a configuration, or returns the reason for a condition if that fails."""
 
-    def __init__(self, client: Client, config: Ref, open_: Open) -> None:
-        self._ref = config
+    def __init__(self, context: StoreContext, open_: OpenStore) -> None:
+        self._context = context
         self._open = open_
-        self._read_secret = secret_reader(client)
 
     async def open(self, config: Mapping[str, bytes] | None) -> Store | ReadError:
-        where = f"Secret {self._ref.path}"
+        where = f"Secret {self._context.config.path}"
         if config is None:
             return ReadError("TokenError", f"{where} is not there; create it with the keys url and token")
         try:
             async with asyncio.timeout(READ_DEADLINE):
-                own_secrets = ((self._ref.namespace, self._ref.name),)
-                return await self._open(config, self._read_secret, own_secrets)
+                return await self._open(config, self._context)
         except StoreConfigError as fault:
             return ReadError(fault.reason, f"{where}: {fault}")
         except Exception as fault:  # noqa: BLE001 - an error of a library must not end the operator; its text may hold a value
@@ -136,11 +137,11 @@ def config_unreadable(config: Ref, fault: Exception) -> ReadError:
 
 
 def _message(fault: Exception) -> str:
-    return str(fault) if isinstance(fault, kube.SamaraError) else f"it is odd ({type(fault).__name__})"
+    return str(fault) if isinstance(fault, kube.SamaraError) else f"it cannot be decoded ({type(fault).__name__})"
 
 
 def secret_reader(client: Client) -> ReadSecret:
-    """Reads Secrets of this cluster, and raises the errors of a store."""
+    """A function that reads Secrets of this cluster and raises the errors of a store."""
 
     async def read(namespace: str, name: str) -> KubeSecret:
         secret = f"Secret {namespace}/{name}"
@@ -152,25 +153,25 @@ def secret_reader(client: Client) -> ReadSecret:
             message = f"{secret} may not be read; give the operator that right in namespace {namespace}"
             raise Forbidden(message) from None
         except kube.Unauthorized:
-            raise Unauthenticated("the API server does not know us any more") from None
+            raise Unauthenticated("the API server no longer accepts our credentials") from None
         except kube.SamaraError as fault:
             raise Unavailable(f"{secret} could not be read: {fault}", getattr(fault, "retry_after", None)) from None
         except MALFORMED:
-            raise Unusable(f"{secret} is odd") from None
+            raise Unusable(f"{secret} cannot be decoded") from None
 
     return read
 
 
 async def read_once(
-    client: Client, config: Ref, paths: Collection[SecretPath], now: Callable[[], str]
+    client: Client, config: Ref, own_namespace: str, paths: Collection[SecretPath], now: Callable[[], str]
 ) -> dict[str, SecretReading]:
-    """Reads these paths once, with the rights of the caller. A path that cannot be read has a fault."""
+    """Reads these paths once, with the rights of the caller. The reading of a path that cannot be read has a fault."""
     clock = asyncio.get_running_loop().time
     readings = Readings(clock)
     timings = PollTimings(clock, now)
     poller = SecretPoller(readings, frozenset(), timings, post=_ignore_values, count_call=_ignore_call)
     poller.subscribe(Key("", config), paths)
-    store = await _open_once(client, config)
+    store = await _open_once(client, config, own_namespace)
     if isinstance(store, ReadError):
         await poller.fail(store)
         return readings.known
@@ -182,8 +183,8 @@ async def read_once(
     return readings.known
 
 
-async def _open_once(client: Client, config: Ref) -> Store | ReadError:
-    opener = _Opener(client, config, open_store)
+async def _open_once(client: Client, config: Ref, own_namespace: str) -> Store | ReadError:
+    opener = _Opener(StoreContext(secret_reader(client), config, own_namespace), open_store)
     try:
         return await opener.open(secret_data(await client.get(address(config)))[1])
     except kube.NotFound:

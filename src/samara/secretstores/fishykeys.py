@@ -50,6 +50,7 @@ _TOKEN = re.compile(r"(Bearer )?[A-Za-z0-9._~+/=-]+")
 _OPTIONS = frozenset({"insecure"})
 _CLOSED = "the connection to FishyKeys has been closed"
 _TOO_LARGE = "larger than max"
+"""Part of gRPC's own message for an answer beyond `grpc.max_receive_message_length`."""
 _CHANNEL_OPTIONS = (
     ("grpc.primary_user_agent", "samara"),
     ("grpc.max_receive_message_length", MAX_VALUE + 64 * 1024),
@@ -92,7 +93,8 @@ class FishyKeys:
         except grpc.aio.AioRpcError as error:
             raise _error(error.code(), error.details() or "", name) from None
         except DecodeError:
-            raise Unusable(f"FishyKeys has answered for {name} with what is no message of it, or no text") from None
+            message = f"FishyKeys has answered for {name} with something that is not its message, or not text"
+            raise Unusable(message) from None
         if not answer.HasField("value"):
             raise Unusable(f"FishyKeys has answered for {name} without a value")
         return SingleValue(answer.value.encode())
@@ -118,7 +120,7 @@ def _is_cancelled() -> bool:
 
 
 def open_fishykeys(url: SplitResult, config: Mapping[str, bytes]) -> FishyKeys:
-    """Call it in the event loop that will read."""
+    """Opens a channel without connecting. Must be called in the event loop that will read."""
     if not url.hostname or url.port is None or url.path.strip("/") or dict(parse_qsl(url.query)).keys() - _OPTIONS:
         raise bad_url(
             "expected host:port, as in fishykeys.fishykeys.svc:8090, and no more than ?insecure=true behind it"
@@ -139,7 +141,7 @@ def _channel(url: SplitResult, config: Mapping[str, bytes]) -> grpc.aio.Channel:
 
 
 def _ca(config: Mapping[str, bytes]) -> bytes | None:
-    """None: trust the public authorities."""
+    """The authorities to trust, in PEM. None for the public ones."""
     pem = config.get(CA)
     if pem is None:
         return None
@@ -163,7 +165,7 @@ def _error(code: grpc.StatusCode, details: str, name: str) -> StoreError:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(f"FishyKeys has no secret {name}")
         case grpc.StatusCode.INVALID_ARGUMENT:
-            return Unusable(f"FishyKeys takes {name} for no path of a secret")
+            return Unusable(f"FishyKeys does not accept {name} as the path of a secret")
         case grpc.StatusCode.INTERNAL | grpc.StatusCode.UNKNOWN:
             # FishyKeys also answers this for one secret that it cannot decrypt, which must not stop all other reads.
             return Unusable(f"FishyKeys has failed to read {name} ({code.name}): look into its own log")

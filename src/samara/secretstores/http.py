@@ -20,8 +20,6 @@ MAX_BODY = 8 * 1024 * 1024
 """Bytes. Enough for the largest value with every character escaped."""
 TIMEOUT = 10.0
 """Seconds, for requests in the background. Reads have a shorter deadline of their own."""
-MAX_RETRY_AFTER = 3600.0
-"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +51,11 @@ class HttpClient:
             async with self._session.request(
                 method, url, headers=headers, data=body, allow_redirects=False
             ) as response:
-                body_read = await _bounded(response)
-                return Response(response.status, body_read, _retry_after(response.headers.get("Retry-After", "")))
-        except (
-            aiohttp.ClientError,
-            OSError,
-            ValueError,
-        ) as error:  # a timeout is an OSError, a malformed name a ValueError
-            _explain(error, self.base)
+                content = await _limited_body(response)
+                return Response(response.status, content, _retry_after(response.headers.get("Retry-After", "")))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # A timeout is an OSError. A malformed host name is a ValueError.
+            _raise_unavailable(error, self.base)
 
     async def close(self) -> None:
         await self._session.close()
@@ -69,7 +64,7 @@ class HttpClient:
 def tls_context(ca: bytes) -> ssl.SSLContext:
     """Trusts these certificate authorities only, or the system's if none are given."""
     try:
-        # For an empty text Python would load the system's authorities.
+        # For an empty text, Python would load the system's authorities. A text that is no certificate is refused.
         text = (ca.decode("ascii", "ignore") or "empty") if ca else None
         context = ssl.create_default_context(cadata=text)
     except ssl.SSLError:
@@ -80,7 +75,7 @@ def tls_context(ca: bytes) -> ssl.SSLContext:
     return context
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _limited_body(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
     async for chunk in response.content.iter_chunked(65536):
         content += chunk
@@ -93,17 +88,16 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
 def _retry_after(text: str) -> float | None:
     """Seconds from now. The header holds a number or a date."""
     if text.isascii() and text.isdigit():
-        return min(float(text[:6]), MAX_RETRY_AFTER)
+        return float(text)
     try:
         at = parsedate_to_datetime(text)
     except (TypeError, ValueError):
         return None
-    seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
+    return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
-def _explain(error: Exception, base: str) -> NoReturn:
-    """Raises the reason as our own text or the system's. Text from the server is never passed on."""
+def _raise_unavailable(error: Exception, base: str) -> NoReturn:
+    """Raises `Unavailable` with a text of ours or of the system. Text from the server is never passed on."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             verdict = getattr(error.certificate_error, "verify_message", "not accepted")
@@ -118,7 +112,7 @@ def _explain(error: Exception, base: str) -> NoReturn:
             code = error.os_error.errno
             why = os.strerror(code).lower() if code and code > 0 else "no connection can be made"
         case ValueError():
-            why = "that is no address one can connect to"
+            why = "that is not an address to which one can connect"
         case _:
             why = "the connection broke"
     raise Unavailable(f"{base}: {why}") from None

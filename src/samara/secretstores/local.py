@@ -139,7 +139,7 @@ class KubeSecrets:
     namespace: str
     read_secret: ReadSecret
     refused: frozenset[str]
-    """Names of the operator's own Secrets, which are never read."""
+    """Names of Secrets that are never read, because they are the operator's own."""
     scheme: str = "kube"
 
     def locate(self, path: str) -> Location:
@@ -163,8 +163,8 @@ class KubeSecrets:
         """The client belongs to the operator and stays open."""
 
 
-def open_kube(url: SplitResult, read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]] = ()) -> KubeSecrets:
-    """`own_secrets` are namespaces and names of the operator's own Secrets; the configuration is one of them."""
+def open_kube(url: SplitResult, read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]]) -> KubeSecrets:
+    """`own_secrets` are the namespaces and names of the operator's own Secrets, such as the configuration."""
     namespace = url.netloc
     if not is_namespace_name(namespace) or url.path.strip("/") or url.query or url.fragment:
         raise bad_url("expected kube://<namespace> and nothing more")

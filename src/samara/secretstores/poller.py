@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from samara import log
 from samara.core.model import Key
@@ -16,12 +17,13 @@ from samara.secretstores.readings import MIN_REFRESH, Document, Readings, ReadRe
 from samara.secretstores.schedule import FIRST_WAIT, PollSchedule, StoreBackoff, retry_delay
 
 MAX_CONCURRENT_READS = 8
+"""Half of them at most are for one namespace, so that no other waits for documents that answer slowly."""
 READ_DEADLINE = 5.0
 """Seconds."""
 _FIRST_RETRY = 10.0
 """Seconds until a document that was refused or not found is read again, unless its refresh is shorter."""
 _SLICE = 500
-"""Documents or paths that are handled before other tasks may run."""
+"""How many documents or paths are handled before other tasks may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,18 @@ class PollTimings:
     deadline: float = READ_DEADLINE
 
 
-class SecretPoller:
-    """One per process, for the store that the configuration names now. It alone changes `readings`.
+class _Read(NamedTuple):
+    """A read in flight, and the namespace whose turn it is."""
 
-    `post` takes a message whenever what plans know has changed. `count_call` takes the store and the result of each
-    read, for the metrics.
+    task: asyncio.Task[None]
+    namespace: str
+
+
+class SecretPoller:
+    """One per process, for the store that the configuration names at present. Only it changes `readings`.
+
+    `post` is called when a reading that plans use has changed. `count_call` is called with the scheme of the store and
+    the result of each read, for the metrics.
     """
 
     def __init__(
@@ -75,7 +84,8 @@ class SecretPoller:
         self._schedule = PollSchedule()
         self._backoff = StoreBackoff(timings.clock, timings.jitter)
         self._outage: StoreError = Unavailable("")
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        """The last error that says that no document can be read."""
+        self._in_flight: dict[str, _Read] = {}
         self._group: asyncio.TaskGroup | None = None
         self._wake = asyncio.Event()
 
@@ -91,8 +101,9 @@ class SecretPoller:
             return False
         for path in change.dropped:
             self._drop(path)
-        for path in change.added:
-            self._place(path)
+        for path in (*change.added, *change.refused):
+            if self._place(path):
+                self._post_changed(path, key)
         for path in change.adjusted:
             if path in self._locations:
                 self._advance(self._documents[self._locations[path].document], path)
@@ -101,35 +112,41 @@ class SecretPoller:
         return True
 
     def _place(self, path: str) -> bool:
-        """Assigns a path to its document, and records the last result of the document for the path. True if that
-        changed the reading of the path."""
+        """Adds a path to its document, and records what the document's last reads mean for it. True if that changed the
+        reading of the path."""
+        if not self.readings.is_read(path):
+            return self.readings.record_refused(path)
         if self._store is None:
             return self._fault is not None and self.readings.record_unreadable(path, self._fault)
         try:
             location = self._locations[path] = self._store.locate(path)
         except StoreError as fault:
             return self.readings.record_fault(path, fault, self._store.scheme)
-        document = self._documents.get(location.document)
-        if document is None:
-            document = self._documents[location.document] = Document(location.document)
-            self._schedule.put(document.name, self._timings.clock(), tried=False)
+        is_new = location.document not in self._documents
+        document = self._documents.setdefault(location.document, Document(location.document))
         document.fields[path] = location.field
+        if is_new:
+            self._put(document, self._timings.clock())
         results = [result for result in (document.content, document.fault) if result is not None]
         changes = [self.readings.record_path(path, document, result, self._store.scheme) for result in results]
         self._advance(document, path)
         return any(changes)
 
     def _advance(self, document: Document, path: str) -> None:
-        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected a fault."""
+        """Reads a document earlier if a new subscriber has a shorter refresh, or may have corrected a fault; and in the
+        turn of its namespace."""
         every = self.readings.shortest_refresh(path) * self._timings.jitter()
         if self.readings.is_faulty(path):
             every, document.failures = MIN_REFRESH, 0
-        due, wanted = self._schedule.due_at(document.name), document.requested_at + every
-        if due is not None and document.tried and wanted < due:
-            self._schedule.put(document.name, wanted, tried=True)
+        due = self._schedule.due_at(document.name)
+        if due is not None:
+            self._put(document, min(due, document.requested_at + every) if document.tried else due)
+
+    def _put(self, document: Document, due: float) -> None:
+        self._schedule.put(document.name, due, document.tried, self.readings.namespaces(document))
 
     def _drop(self, path: str) -> None:
-        """Forgets a path, and its document with the last path."""
+        """Forgets a path, and with its last path the document."""
         location = self._locations.pop(path, None)
         if location is None:
             return
@@ -140,16 +157,16 @@ class SecretPoller:
             return
         del self._documents[document.name]
         self._schedule.drop(document.name)
-        task = self._in_flight.pop(document.name, None)
-        if task is not None:
-            task.cancel()
+        read = self._in_flight.pop(document.name, None)
+        if read is not None:
+            read.task.cancel()
 
     # the store
 
     async def close_store(self) -> None:
         """Cancels all reads and closes the store. The values stay."""
         store, self._store = self._store, None
-        tasks, self._in_flight = list(self._in_flight.values()), {}
+        tasks, self._in_flight = [read.task for read in self._in_flight.values()], {}
         for task in tasks:
             task.cancel()
         if tasks:
@@ -171,7 +188,7 @@ class SecretPoller:
         for document in self._documents.values():
             document.failures = document.outages = 0
             document.not_found_since.clear()  # what another store answered does not count
-            self._schedule.put(document.name, self._timings.clock(), document.tried)
+            self._put(document, self._timings.clock())
         self._wake.set()
         async for path in _in_slices(self.readings.subscribers):
             if path in self.readings.subscribers and path not in self._locations and self._place(path):
@@ -185,8 +202,11 @@ class SecretPoller:
             if path in self.readings.subscribers and self.readings.record_unreadable(path, fault):
                 self._post_changed(path)
 
-    def _post_changed(self, path: str) -> None:
-        self._post(SecretValues(changed=tuple(self.readings.subscribers[path])))
+    def _post_changed(self, path: str, planned: Key | None = None) -> None:
+        """Informs the subscribers of a path, except for one that is being planned."""
+        changed = tuple(key for key in self.readings.subscribers[path] if key != planned)
+        if changed:
+            self._post(SecretValues(changed))
 
     # the loop
 
@@ -209,9 +229,11 @@ class SecretPoller:
             while self.readings.pending:
                 self.pump()
                 if self._in_flight:
-                    await asyncio.wait(self._in_flight.values(), return_when=asyncio.FIRST_COMPLETED)
+                    tasks = [read.task for read in self._in_flight.values()]
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     def begin(self, group: asyncio.TaskGroup) -> None:
+        """Sets the task group in which reads run."""
         self._group = group
 
     def _idle_time(self) -> float | None:
@@ -233,22 +255,30 @@ class SecretPoller:
         if self._backoff.remaining():
             self._postpone(self._store.scheme)
             return
-        # The round of now: another read may have failed by the time the task starts.
+        # The present round, because another read may have failed by the time the task starts.
         now, round_ = self._timings.clock(), self._backoff.round
-        while len(self._in_flight) < self._concurrency and (name := self._schedule.take(now)) is not None:
-            self._in_flight[name] = self._group.create_task(self._read(self._documents[name], self._store, round_))
+        while len(self._in_flight) < self._concurrency:
+            turn = self._schedule.take(now, self._has_room)
+            if turn is None:
+                return
+            task = self._group.create_task(self._read(self._documents[turn.document], self._store, round_))
+            self._in_flight[turn.document] = _Read(task, turn.namespace)
 
-    def _postpone(self, store: str) -> None:
+    def _has_room(self, namespace: str) -> bool:
+        reads = sum(read.namespace == namespace for read in self._in_flight.values())
+        return reads < max(1, self._concurrency // 2)
+
+    def _postpone(self, scheme: str) -> None:
         """Treats documents that are due while the store does not answer as failed, without a request."""
         for _ in range(_SLICE):
-            name = self._schedule.take(self._timings.clock())
-            if name is None:
+            turn = self._schedule.take(self._timings.clock())
+            if turn is None:
                 return
-            document = self._documents[name]
+            document = self._documents[turn.document]
             if document.content is None or self._backoff.is_confirmed:
                 document.fault = self._outage
-                self._record(document, self._outage, store)
-            self._schedule.put(name, self._backoff.until, document.tried)
+                self._record(document, self._outage, scheme)
+            self._put(document, self._backoff.until)
         self._wake.set()
 
     # one read
@@ -276,12 +306,12 @@ class SecretPoller:
         self._count_call(store.scheme, label)
         return result
 
-    def _handle(self, document: Document, result: ReadResult, round_: int, store: str) -> None:
+    def _handle(self, document: Document, result: ReadResult, round_: int, scheme: str) -> None:
         document.tried, document.requested_at = True, self._timings.clock()
         before = document.fault
         document.fault = result if isinstance(result, StoreError) else None
         if isinstance(result, Unavailable | Unauthenticated):
-            self._handle_outage(document, result, round_, store)
+            self._handle_outage(document, result, round_, scheme)
             return
         self._backoff.succeeded(round_)
         document.outages = 0
@@ -289,32 +319,32 @@ class SecretPoller:
         if not isinstance(result, StoreError):
             document.content, document.read_at = result, self._timings.now()
         elif not document.failures and type(result) is not type(before):
-            log.warning("store.refused", store=store, document=document.name, fault=one_line(result))
-        self._record(document, result, store)
+            log.warning("store.refused", store=scheme, document=document.name, fault=one_line(result))
+        self._record(document, result, scheme)
         served = self.readings.all_served(document)
         document.failures = 0 if served else document.failures + 1
         # Jitter spreads the first refresh only. Later ones keep their distance, so that no source waits longer than its
         # refresh. A subscriber without a value does not slow down the others.
         jitter = 1.0 if had_content and served else self._timings.jitter()
         delay = min(self.readings.next_refresh(document), self._retry_delay(document, _FIRST_RETRY, document.failures))
-        self._schedule.put(document.name, document.requested_at + delay * jitter, tried=True)
+        self._put(document, document.requested_at + delay * jitter)
 
-    def _handle_outage(self, document: Document, fault: StoreError, round_: int, store: str) -> None:
+    def _handle_outage(self, document: Document, fault: StoreError, round_: int, scheme: str) -> None:
         self._outage = fault
         document.outages += 1
-        self._record(document, fault, store)
+        self._record(document, fault, scheme)
         if self._backoff.failed(round_, getattr(fault, "retry_after", None), repeated=document.outages > 1):
             again_in = f"{self._backoff.remaining():.0f}s"
-            log.warning("store.unreachable", store=store, fault=one_line(fault), again_in=again_in)
+            log.warning("store.unreachable", store=scheme, fault=one_line(fault), again_in=again_in)
         if self._backoff.remaining():
-            # Before this document gets its new time, so that another one is the next probe: if only this document
+            # Before this document gets its new time, so that the next probe reads another one. If only this document
             # fails, it must not stop all others.
-            self._postpone(store)
-        own = document.requested_at + self._retry_delay(document, FIRST_WAIT, document.outages) * self._timings.jitter()
-        self._schedule.put(document.name, max(own, self._backoff.until), tried=True)
+            self._postpone(scheme)
+        due = document.requested_at + self._retry_delay(document, FIRST_WAIT, document.outages) * self._timings.jitter()
+        self._put(document, max(due, self._backoff.until))
 
-    def _record(self, document: Document, result: ReadResult, store: str) -> None:
-        updated = self.readings.record(document, result, store)
+    def _record(self, document: Document, result: ReadResult, scheme: str) -> None:
+        updated = self.readings.record(document, result, scheme)
         if updated.changed or updated.refreshed:
             self._post(SecretValues(updated.changed, updated.refreshed))
 

@@ -1,7 +1,8 @@
-"""Keeps which sources read which paths of the secret manager, and the reading of each path."""
+"""Holds the paths of the secret manager that each source reads, and the reading of each path."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from samara.core.model import Key
 from samara.core.names import quoted
 from samara.core.queries import ReadError, SecretPath, SecretReading
+from samara.secretstores.allowance import Allowance
 from samara.secretstores.base import Content, NotFound, StoreError
 
 MIN_REFRESH = 1.0
@@ -30,7 +32,7 @@ class Document:
 
     name: str
     fields: dict[str, str] = field(default_factory=dict)
-    """By path: the field of the document that it names."""
+    """By path: which field of the document it names."""
     content: Content | None = field(default=None, repr=False)
     """As last read. A source that subscribes to another field gets its value from here."""
     read_at: str = ""
@@ -43,18 +45,20 @@ class Document:
     """How often in a row the store did not answer."""
     tried: bool = False
     not_found_since: dict[str, float] = field(default_factory=dict)
-    """By path: since when the store has answered nothing but that it does not exist."""
+    """By path: since when the store has answered every read with "not found"."""
 
 
 class SubscriptionChange(NamedTuple):
     """The paths that a new subscription of a source affects."""
 
     added: tuple[str, ...]
-    """No source read them before."""
+    """No source that is allowed to read them did so before."""
     dropped: tuple[str, ...]
-    """No source reads them any more."""
+    """No source that is allowed to read them does so any more."""
     adjusted: tuple[str, ...]
-    """They were read before, but perhaps less often or without success."""
+    """They were read before, but perhaps less often, without success or for other namespaces."""
+    refused: tuple[str, ...] = ()
+    """The source asks for them, and no source is allowed to read them."""
 
 
 class Updated(NamedTuple):
@@ -67,14 +71,20 @@ class Updated(NamedTuple):
 
 
 class Readings:
-    """Holds the subscriptions and the readings of their paths. It does no I/O."""
+    """Holds the subscriptions and the readings of their paths. It does no I/O.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    A path is read while a source subscribes to it whose namespace is within its limit (`Allowance`).
+    """
+
+    def __init__(self, clock: Callable[[], float], paths_per_namespace: int | None = None) -> None:
         self.known: dict[str, SecretReading] = {}
         """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
         self.subscribers: dict[str, dict[Key, SecretPath]] = {}
         """By path: the sources that read it, each with its refresh and whether the value is optional."""
         self._subscriptions: dict[Key, tuple[Mapping[str, SecretPath], object]] = {}
+        self._allowance = Allowance(paths_per_namespace)
+        self._readers: Counter[str] = Counter()
+        """By path: how many of its subscribers are allowed to read it."""
         self._clock = clock
 
     @property
@@ -83,33 +93,58 @@ class Readings:
         return len(self.subscribers) - len(self.known)
 
     def subscribe(self, key: Key, reads: Iterable[SecretPath], edition: object = None) -> SubscriptionChange | None:
-        """Replaces all paths that a source reads. None if this edition of the source had the same ones before."""
+        """Replaces all paths that a source asks for. None if this edition of the source had the same ones before."""
         new: dict[str, SecretPath] = {}
         for read in reads:
-            other = new.get(read.path, read)
-            every = max(MIN_REFRESH, min(read.every, other.every))
-            new[read.path] = SecretPath(read.path, every, read.optional and other.optional)
+            earlier = new.get(read.path, read)
+            every = max(MIN_REFRESH, min(read.every, earlier.every))
+            new[read.path] = SecretPath(read.path, every, read.optional and earlier.optional)
         old, old_edition = self._subscriptions.get(key, (_NO_PATHS, edition))
         if (new, edition) == (old, old_edition):
             return None
+        was_reading = old if self._allowance.allows(key) else _NO_PATHS
+        released = self._allowance.request(key, len(new))
+        is_reading = new if self._allowance.allows(key) else _NO_PATHS
+        self._replace(key, old, new, edition)
+        changed = [path for path, read in new.items() if old.get(path) != read or edition != old_edition]
+        freed = [path for other in released for path in self._subscriptions[other][0]]
+        ended = [path for path in was_reading if path not in is_reading]
+        begun = [*(path for path in is_reading if path not in was_reading), *freed]
+        before = {path: path in self._readers for path in (*ended, *begun)}
+        self._readers.update(begun)
+        for path in ended:
+            self._readers[path] -= 1
+            if not self._readers[path]:
+                del self._readers[path]
+        added = tuple(path for path in dict.fromkeys(begun) if not before[path] and self.is_read(path))
+        dropped = tuple(path for path in ended if not self.is_read(path))
+        adjusted = dict.fromkeys(path for path in (*changed, *freed) if path not in added and self.is_read(path))
+        refused = dict.fromkeys(
+            path for path in (*dropped, *new) if path in self.subscribers and not self.is_read(path)
+        )
+        return SubscriptionChange(added, dropped, tuple(adjusted), tuple(refused))
+
+    def _replace(self, key: Key, old: Mapping[str, SecretPath], new: Mapping[str, SecretPath], edition: object) -> None:
         self._subscriptions[key] = new, edition
         if not new:
             del self._subscriptions[key]
-        dropped = tuple(path for path in old if path not in new and self._unsubscribe(key, path))
-        changed = [path for path, read in new.items() if old.get(path) != read or edition != old_edition]
-        added = tuple(path for path in changed if path not in self.subscribers)
-        for path in changed:
-            self.subscribers.setdefault(path, {})[key] = new[path]
-        return SubscriptionChange(added, dropped, tuple(path for path in changed if path not in added))
+        for path, read in new.items():
+            self.subscribers.setdefault(path, {})[key] = read
+        for path in old:
+            if path not in new:
+                del self.subscribers[path][key]
+                if not self.subscribers[path]:
+                    del self.subscribers[path]
+                    self.known.pop(path, None)
 
-    def _unsubscribe(self, key: Key, path: str) -> bool:
-        """True if the path lost its last subscriber and was forgotten."""
-        del self.subscribers[path][key]
-        if self.subscribers[path]:
-            return False
-        del self.subscribers[path]
-        self.known.pop(path, None)
-        return True
+    def is_read(self, path: str) -> bool:
+        """False if the namespaces of all its subscribers read too many paths."""
+        return path in self._readers
+
+    def namespaces(self, document: Document) -> set[str]:
+        """The namespaces for which a document is read."""
+        subscribers = chain.from_iterable(self.subscribers[path] for path in document.fields)
+        return {key.source.namespace for key in subscribers if self._allowance.allows(key)}
 
     def shortest_refresh(self, path: str) -> float:
         return min(read.every for read in self.subscribers[path].values())
@@ -144,44 +179,53 @@ class Readings:
     def is_faulty(self, path: str) -> bool:
         return self.known.get(path, _NO_READING).fault is not None
 
-    # results
+    # the results of reads
 
-    def record(self, document: Document, result: ReadResult, store: str) -> Updated:
-        """Takes the result of a read for every path of its document."""
+    def record(self, document: Document, result: ReadResult, scheme: str) -> Updated:
+        """Records the result of a read for every path of its document."""
         changed: dict[Key, None] = {}
         refreshed: dict[Key, None] = {}
         for path in document.fields:
             before = self.known.get(path, _NO_READING).read_at
-            if self.record_path(path, document, result, store):
+            if self.record_path(path, document, result, scheme):
                 changed |= dict.fromkeys(self.subscribers[path])
             if self.known[path].read_at != before:
                 refreshed |= dict.fromkeys(self.subscribers[path])
         return Updated(tuple(changed), tuple(refreshed))
 
-    def record_path(self, path: str, document: Document, result: ReadResult, store: str) -> bool:
-        """Takes the result for one path. True if its reading has changed."""
+    def record_path(self, path: str, document: Document, result: ReadResult, scheme: str) -> bool:
+        """Records the result for one path. True if its reading has changed."""
         if isinstance(result, StoreError):
-            return self.record_fault(path, result, store, self._missing_for(path, document, result))
+            return self.record_fault(path, result, scheme, self._missing_for(path, document, result))
         try:
             value = result.value(document.fields[path])
         except StoreError as fault:
-            return self.record_fault(path, fault, store, self._missing_for(path, document, fault))
+            return self.record_fault(path, fault, scheme, self._missing_for(path, document, fault))
         document.not_found_since.pop(path, None)
         return self._set(path, SecretReading(value, document.read_at))
 
     def _missing_for(self, path: str, document: Document, fault: StoreError) -> float:
-        """For how many seconds the store has answered nothing but that the path does not exist."""
+        """For how many seconds the store has answered every read of the path with "not found"."""
         if not isinstance(fault, NotFound):
             document.not_found_since.pop(path, None)
             return 0.0
         now = self._clock()
         return now - document.not_found_since.setdefault(path, now)
 
-    def record_fault(self, path: str, fault: StoreError, store: str, missing: float = 0.0) -> bool:
-        """Takes a failed read. The last value is kept, and so is the time for which the path was missing."""
+    def record_fault(self, path: str, fault: StoreError, scheme: str, missing: float = 0.0) -> bool:
+        """Records a failed read. The last value is kept, and so is the time for which the path was missing."""
         not_found = isinstance(fault, NotFound)
-        message = f"cannot read {quoted(path)} from the {store} store: {one_line(fault)}{_ADVICE if not_found else ''}"
+        message = f"cannot read {quoted(path)} from the {scheme} store: {one_line(fault)}{_ADVICE if not_found else ''}"
         return self.record_unreadable(path, ReadError("FetchError", message), not_found, missing)
+
+    def record_refused(self, path: str) -> bool:
+        """Records that a path is not read, because its namespaces read too many."""
+        message = (
+            f"the FishySecrets of one namespace may have {self._allowance.most:,} paths together "
+            "(setting vocabularies.fishysecret.pathsPerNamespace), and those of this one have more; "
+            "remove some, or ask an administrator"
+        )
+        return self.record_unreadable(path, ReadError("LimitExceeded", message))
 
     def record_unreadable(self, path: str, fault: ReadError, not_found: bool = False, missing: float = 0.0) -> bool:
         old = self.known.get(path, _NO_READING)
@@ -193,7 +237,7 @@ class Readings:
         return old is None or (old.value, old.fault) != (new.value, new.fault) or self._became_absent(path, old, new)
 
     def _became_absent(self, path: str, old: SecretReading, new: SecretReading) -> bool:
-        """True if a subscriber now has the second answer that the path does not exist, and so believes it."""
+        """True if the path has now been missing for so long that a subscriber counts it as absent."""
         if old.absent_for >= new.absent_for:
             return False
         reads = self.subscribers[path].values()

@@ -1,14 +1,14 @@
-"""Opens the store that a configuration names. A new secret manager needs one function and one line of the table."""
+"""Opens the store that a configuration names. A new secret manager needs one function and one line in `SCHEMES`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from samara.secretstores.base import ReadSecret, Store, StoreConfigError, bad_url, config_text, is_loopback
+from samara.secretstores.base import Store, StoreConfigError, StoreContext, bad_url, config_text, is_loopback
 
 INSECURE = "insecure"
 _LONGEST_SCHEME = 15
@@ -21,9 +21,7 @@ class StoreArguments(NamedTuple):
     url: SplitResult
     """Without credentials or fragment, with a valid port, and with each option once."""
     config: Mapping[str, bytes]
-    read_secret: ReadSecret
-    own_secrets: Collection[tuple[str, str]]
-    """Namespaces and names of the operator's own Secrets, which no path may read."""
+    context: StoreContext
 
 
 class Scheme(NamedTuple):
@@ -32,12 +30,15 @@ class Scheme(NamedTuple):
     open: Callable[[StoreArguments], Store]
     """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because packages that the module
     needs may not be installed."""
-    plain: bool = False
-    """True if values travel unencrypted. The host must then be this machine, or the url must say `insecure=true`."""
-    needs: str = ""
+    needs_own_namespace: bool = False
+    """True if the store reads with the operator's own rights, and not with credentials of the configuration. Whoever
+    writes the configuration has these rights, so it must be in the operator's own namespace."""
+    is_plain_text: bool = False
+    """True if values travel unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
+    required_key: str = ""
     """A key that the configuration must have. A store with several ways to log in checks its keys itself."""
     extra: str = ""
-    """The extra of our package that installs what the store needs, and the name of the store's module."""
+    """The extra of our package that installs what the store needs. The module of the store has the same name."""
 
 
 def _file(arguments: StoreArguments) -> Store:
@@ -49,7 +50,9 @@ def _file(arguments: StoreArguments) -> Store:
 def _kube(arguments: StoreArguments) -> Store:
     from samara.secretstores.local import open_kube
 
-    return open_kube(arguments.url, arguments.read_secret, arguments.own_secrets)
+    context = arguments.context
+    own_secrets = ((context.config.namespace, context.config.name),)
+    return open_kube(arguments.url, context.read_secret, own_secrets)
 
 
 def _vault(arguments: StoreArguments) -> Store:
@@ -71,33 +74,36 @@ def _aws(arguments: StoreArguments) -> Store:
 
 
 SCHEMES: Mapping[str, Scheme] = {
-    "fishykeys": Scheme(_fishykeys, plain=True, needs="token", extra="fishykeys"),
-    "fishykeys+tls": Scheme(_fishykeys, needs="token", extra="fishykeys"),
+    "fishykeys": Scheme(_fishykeys, is_plain_text=True, required_key="token", extra="fishykeys"),
+    "fishykeys+tls": Scheme(_fishykeys, required_key="token", extra="fishykeys"),
     "aws-sm": Scheme(_aws, extra="aws"),
-    "file": Scheme(_file),
-    "kube": Scheme(_kube),
+    "file": Scheme(_file, needs_own_namespace=True),
+    "kube": Scheme(_kube, needs_own_namespace=True),
     "vault+https": Scheme(_vault),
     "vault+http": Scheme(_vault),  # accepts loopback only, also with insecure=true
 }
 
 
-async def open_store(
-    config: Mapping[str, bytes], read_secret: ReadSecret, own_secrets: Collection[tuple[str, str]] = ()
-) -> Store:
+async def open_store(config: Mapping[str, bytes], context: StoreContext) -> Store:
     """Opens the store that the data of a configuration Secret names. Connects to nothing. Raises `StoreConfigError`."""
     url = parse_url(_required(config, "url"))
     scheme = SCHEMES.get(url.scheme)
     if scheme is None:
         given = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
         raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {given}")
-    if scheme.needs:
-        _required(config, scheme.needs)
-    if scheme.plain:
+    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:
+        raise bad_url(
+            f"{url.scheme}:// uses the operator's own rights, so only a configuration in the operator's namespace "
+            f"{context.own_namespace} may name it; this one is in {context.config.namespace}"
+        )
+    if scheme.required_key:
+        _required(config, scheme.required_key)
+    if scheme.is_plain_text:
         refuse_plain_text(url, url.hostname or "")
     try:
         if scheme.extra:  # in a thread: the first import takes up to a second
             await asyncio.to_thread(import_module, f"samara.secretstores.{scheme.extra}")
-        return scheme.open(StoreArguments(url, config, read_secret, own_secrets))
+        return scheme.open(StoreArguments(url, config, context))
     except ModuleNotFoundError as fault:
         advice = f": install samara[{scheme.extra}]" if scheme.extra else ""
         raise bad_url(f"{url.scheme} needs the package {fault.name}, which is not installed here{advice}") from None
@@ -126,7 +132,7 @@ def parse_url(text: str) -> SplitResult:
 def _split(text: str) -> SplitResult:
     try:
         url = urlsplit(text)
-        _ = url.port  # urlsplit checks the port only when it is read
+        _ = url.port  # the port is checked only when it is read
     except ValueError:
         raise bad_url("expected scheme://host:port/path, found a host or port that cannot be one") from None
     return url

@@ -36,7 +36,8 @@ from samara.secretstores.base import (
 from samara.secretstores.http import HttpClient, Response, tls_context
 from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
-POD_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+LOGIN_TOKEN = Path("/var/run/secrets/samara.dev/login/token")
+"""A token of the pod for logins. It has an audience of its own, so the API server does not accept it."""
 PORT = 8200
 
 Version = Literal["1", "2"]
@@ -44,7 +45,7 @@ TOKEN_HEADER = "X-Vault-Token"  # noqa: S105 - the header's name
 LOOKUP = "/v1/auth/token/lookup-self"
 RENEWAL = "/v1/auth/token/renew-self"
 MIN_TTL = 1.0
-"""Seconds. A token that lives shorter than this is not renewed."""
+"""Seconds. A token with less time left is not renewed."""
 RENEWAL_DEADLINE = 5.0
 """Seconds."""
 
@@ -75,12 +76,14 @@ class Vault:
         return location
 
     async def read(self, document: str) -> Content:
-        middle = "/data" if self.version == "2" else ""
-        answer = await self.session.get(f"/v1/{_quoted(self.mount)}{middle}/{_quoted(document)}")
+        infix = "/data" if self.version == "2" else ""
+        answer = await self.session.get(f"/v1/{_quoted(self.mount)}{infix}/{_quoted(document)}")
         raise_if_unavailable(answer, self.http)
         if answer.status == HTTPStatus.OK:
             return self._content(answer, document)
-        raise self._refusal(answer.status) if answer.status != HTTPStatus.NOT_FOUND else self._missing(answer)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise self._missing(answer)
+        raise self._refusal(answer.status)
 
     async def close(self) -> None:
         await self.session.close()
@@ -136,6 +139,7 @@ class Session:
             token = await self._get_token()
             answer = await self._http.request("GET", path, {TOKEN_HEADER: token.token})
             if answer.status == HTTPStatus.OK:
+                # The token lives. A look-up that was refused before was therefore refused for lack of rights.
                 token.may_lack_lookup = token.no_lookup
             if answer.status != HTTPStatus.FORBIDDEN or not await self._is_dead(token, answer):
                 return answer
@@ -163,7 +167,7 @@ class Session:
             self._token = None
 
     async def _is_dead(self, token: Token, refused: Response) -> bool:
-        """Vault answers 403 for a dead token and for a path that a live token may not read. If the answer does not tell
+        """Vault answers 403 for a dead token, and for a path that a live token may not read. If the answer does not say
         which, the token looks itself up."""
         if _INVALID in refused.body:
             return True
@@ -171,7 +175,7 @@ class Session:
         raise_if_unavailable(answer, self._http)
         if answer.status != HTTPStatus.FORBIDDEN or _INVALID in answer.body:
             return answer.status == HTTPStatus.FORBIDDEN
-        # The token lives but may not look itself up. Remember that, and do not ask again.
+        # For a new token this only proves that its policies refuse the look-up. Remember that.
         token.no_lookup = token.no_lookup or token.may_lack_lookup
         return not token.may_lack_lookup
 
@@ -207,7 +211,7 @@ class Token:
     """Seconds from when it was obtained; 0 if it never expires."""
     renewable: bool
     no_lookup: bool = False
-    """True if the token's policies do not let it look itself up."""
+    """True if a look-up was refused, most likely by the token's policies."""
     may_lack_lookup: bool = False
     """True if a refused look-up does not prove that the token is dead."""
 
@@ -255,7 +259,7 @@ class AppRole:
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes:
-    """Logs in with the pod's service account token. The kubelet rotates the file, so it is read each time."""
+    """Logs in with a service account token of the pod. The kubelet rotates the file, so it is read each time."""
 
     mount: str
     role: str
@@ -266,18 +270,20 @@ class Kubernetes:
         try:
             jwt = (await asyncio.to_thread(self.token_file.read_text, "ascii")).strip()
         except (OSError, ValueError):
-            raise Unauthenticated(f"the pod's token cannot be read from {self.token_file}: is this a pod?") from None
+            raise Unauthenticated(
+                f"the pod's token for logins cannot be read from {self.token_file}: is this a pod of the chart?"
+            ) from None
         return await _log_in(http, self.mount, {"role": self.role, "jwt": jwt})
 
 
 def open_vault(
-    url: SplitResult, config: Mapping[str, bytes], pod_token: Path = POD_TOKEN, sleep: Sleep = asyncio.sleep
+    url: SplitResult, config: Mapping[str, bytes], login_token: Path = LOGIN_TOKEN, sleep: Sleep = asyncio.sleep
 ) -> Vault:
     """Does no I/O; the first read logs in."""
     mount = url.path.strip("/")
     if not url.hostname or path_fault(mount) or MARK in mount:
         raise bad_url("expected vault+https://host:8200/<mount>, found no host or mount")
-    login, version, namespace = _login(config, pod_token), _version(url.query), config_text(config, "namespace")
+    login, version, namespace = _login(config, login_token), _version(url.query), config_text(config, "namespace")
     headers = {"X-Vault-Request": "true"} | ({"X-Vault-Namespace": namespace} if namespace else {})
     base, tls = _base(url), None if _is_plain(url) else tls_context(config.get("ca.crt", b""))
     http = HttpClient(base, tls, headers)
@@ -305,7 +311,7 @@ def _version(query: str) -> Version:
     raise bad_url("expected ?kv=1, ?kv=2 or nothing after the mount")
 
 
-def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
+def _login(config: Mapping[str, bytes], login_token: Path) -> Login:
     """The keys of the configuration choose the login. Keys of two logins, or half of one, are an error."""
     token, role = config_text(config, "token"), config_text(config, "role")
     role_id, secret_id = config_text(config, "role-id"), config_text(config, "secret-id")
@@ -316,7 +322,7 @@ def _login(config: Mapping[str, bytes], pod_token: Path) -> Login:
         case True, False, False, False:
             return StaticToken(token)
         case False, True, False, False:
-            return Kubernetes(_quoted(mount or "kubernetes"), role, pod_token)
+            return Kubernetes(_quoted(mount or "kubernetes"), role, login_token)
         case False, False, True, True:
             return AppRole(_quoted(mount or "approle"), role_id, secret_id)
     given = ", ".join(key for key in ("token", "role", "role-id", "secret-id") if config_text(config, key)) or "none"

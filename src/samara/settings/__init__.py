@@ -2,12 +2,13 @@
 
 from samara.core.model import KindName
 from samara.settings.manual import help_text
-from samara.settings.model import STRUCTS, Limits, MassDelete, NeverCopied, Settings, Timers, Writes
+from samara.settings.model import STRUCTS, CopiedMetadata, Limits, MassDelete, NeverCopied, Settings, Timers, Writes
 from samara.settings.reader import load, parse
 from samara.settings.yaml_text import SettingsError
 
 __all__ = [
     "STRUCTS",
+    "CopiedMetadata",
     "KindName",
     "Limits",
     "MassDelete",

@@ -8,10 +8,10 @@ from samara.setting_types import Inline, Leaf, ListOf, Named, Nullable, Record, 
 from samara.settings.model import Settings
 
 HEADER = (
-    "# The settings of samara, with their defaults. Every key is optional; an unknown one stops the start.",
-    "# A comment gives what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
-    f"# Labels and annotations that never travel: {', '.join(NEVER_COPIED)}, and all marks and asks.",
-    "# Also left behind, unless the author wrote them for the copies themselves:",
+    "# The settings of samara, with their defaults. Every key is optional. An unknown key prevents the start.",
+    "# A comment says what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
+    f"# Labels and annotations that are never copied: {', '.join(NEVER_COPIED)}, and the keys of all vocabularies.",
+    "# Not copied either, unless their author wrote them for the copies, as in a ResourceDistribution:",
     *(f"#   {pattern}" for pattern in NOT_COPIED_BY_DEFAULT),
 )
 COLUMN = 34
@@ -34,6 +34,10 @@ def _setting(setting: Setting, value: Any, indent: str) -> Iterator[str]:
             for name, own in value.items():
                 yield f"{indent}  {name}:"
                 yield from _record(own, indent + "    ")
+            for name, struct in shape.structs().items():
+                if name not in value:
+                    yield _line(f"{indent}  # {name}:", "off until it is named")
+                    yield from _record(struct(), f"{indent}  #   ")
         case Record():
             yield _line(f"{indent}{setting.key}:", setting.about)
             yield from _record(value, indent + "  ")

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from samara.core.kinds import KEPT_BY_CLUSTER
 from samara.core.vocabulary import Conflicts, CrossNamespace, VocabularySettings
 from samara.setting_types import (
+    CopiedObject,
     Duration,
     DurationOrForever,
     DurationOrZero,
@@ -27,27 +29,37 @@ STRUCTS: Mapping[str, type[Struct]] = MappingProxyType(
     {vocabulary.name: vocabulary.settings for vocabulary in VOCABULARIES}
 )
 """By name: the settings of each vocabulary, in order of rank."""
-_MORE = "more keys that stay behind"
+_MORE = "keys that are not copied"
 
 
 class NeverCopied(Struct, frozen=True):
     labels: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
     annotations: Annotated[tuple[KeyGlob, ...], about(_MORE)] = ()
+    objects: Annotated[tuple[CopiedObject, ...], about("the same in every namespace: no sources, no copies")] = (
+        KEPT_BY_CLUSTER
+    )
+
+
+class CopiedMetadata(Struct, frozen=True):
+    labels: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
+    annotations: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
 
 
 class Writes(Struct, frozen=True):
     in_flight: Annotated[
-        int, msgspec.Meta(ge=1, le=256), about("writes at the same time at most; adapts to what the server bears")
+        int, msgspec.Meta(ge=1, le=256), about("most writes in flight; Samara adapts below it to the API server")
     ] = 32
-    per_second: Annotated[float, msgspec.Meta(ge=0, le=100_000), about("0 = as fast as the server stays healthy")] = 0.0
+    per_second: Annotated[
+        float, msgspec.Meta(ge=0, le=100_000), about("most writes a second; 0 = as many as the API server takes")
+    ] = 0.0
 
 
 class MassDelete(Struct, frozen=True):
-    most: Annotated[int, msgspec.Meta(ge=0), about("more deletes than this in 10 minutes are held …")] = 50
+    most: Annotated[int, msgspec.Meta(ge=0), about("more deletions than this in 10 minutes are held …")] = 50
     percent: Annotated[
         int, msgspec.Meta(ge=0, le=100), about("… if they are also more than this part of a source's copies")
     ] = 30
-    hold: Annotated[DurationOrForever, about("how long; forever = until `samara release KEY`")] = inf
+    hold: Annotated[DurationOrForever, about("how long they are held; forever = until `samara release`")] = inf
     namespaces: Annotated[
         int,
         msgspec.Meta(ge=0),
@@ -66,40 +78,59 @@ class Limits(Struct, frozen=True):
 
 
 class Timers(Struct, frozen=True):
-    lease: Annotated[Duration, about("the leader's lease lasts this long")] = 15.0
-    renew: Annotated[Duration, about("it must be renewed within this time; less than lease")] = 10.0
+    lease: Annotated[Duration, about("how long the leader's Lease is valid")] = 15.0
+    renew: Annotated[Duration, about("the leader must renew it within this time; less than lease")] = 10.0
     silence: Annotated[Duration, about("a watch silent for this long is reopened")] = 75.0
     backoff_most: Annotated[Duration, about("the longest wait before a refused write is tried again")] = 900.0
 
 
-def _all_vocabularies() -> Mapping[str, VocabularySettings]:
-    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in VOCABULARIES})
+_SERVED_BY_DEFAULT = tuple(vocabulary for vocabulary in VOCABULARIES if not vocabulary.is_off_until_named)
+SERVED_BY_DEFAULT = tuple(vocabulary.name for vocabulary in _SERVED_BY_DEFAULT)
+"""The vocabularies that are served if the settings name none."""
 
 
+def _default_vocabularies() -> Mapping[str, VocabularySettings]:
+    return MappingProxyType({vocabulary.name: vocabulary.settings() for vocabulary in _SERVED_BY_DEFAULT})
+
+
+_OFF_UNTIL_NAMED = ", ".join(name for name in STRUCTS if name not in SERVED_BY_DEFAULT)
 _VOCABULARIES = Named(
     lambda: STRUCTS,
     "{name: settings}",
-    "a mapping that names at least one vocabulary (leave it out for all)",
+    f"a mapping that names at least one vocabulary (leave it out for all but {_OFF_UNTIL_NAMED})",
 )
 
 
 class Settings(Struct, frozen=True):
     vocabularies: Annotated[
-        Mapping[str, VocabularySettings], _VOCABULARIES, about("absent: all of them; present: only those named")
-    ] = msgspec.field(default_factory=_all_vocabularies)
-    tenancy: Annotated[Literal["open", "strict"], about("who may have what copied where")] = "open"
-    conflicts: Annotated[Conflicts, about("an object that is not ours in the place of a copy")] = "refuse"
-    recreate: Annotated[Literal["allow", "refuse"], about("copies whose fixed fields differ")] = "allow"
-    protected_namespaces: Annotated[tuple[NamespaceGlob, ...], about("no targets of `all` or of a selector")] = (
+        Mapping[str, VocabularySettings],
+        _VOCABULARIES,
+        about(f"the served ones; without this key all but {_OFF_UNTIL_NAMED}"),
+    ] = msgspec.field(default_factory=_default_vocabularies)
+    tenancy: Annotated[Literal["open", "strict"], about("open if tenants trust each other, strict if they do not")] = (
+        "open"
+    )
+    conflicts: Annotated[Conflicts, about("what to do if another client's object has the name of a copy")] = "refuse"
+    recreate: Annotated[Literal["allow", "refuse"], about("delete and create copies whose immutable fields differ")] = (
+        "allow"
+    )
+    protected_namespaces: Annotated[
+        tuple[NamespaceGlob, ...], about("no targets of a source that asks for every namespace or selects by label")
+    ] = (
         "kube-system",
         "kube-public",
         "kube-node-lease",
     )
-    never_copied: Annotated[NeverCopied, about("stays behind, besides what the lists above name")] = NeverCopied()
-    source_gone_after: Annotated[DurationOrZero, about("a source that vanished keeps its copies this long")] = 3.0
-    resync: Annotated[DurationOrZero, about("everything is planned again from the cache; 0 = off")] = 600.0
+    never_copied: Annotated[
+        NeverCopied, about("labels and annotations that are not copied, besides those above, and objects")
+    ] = NeverCopied()
+    copied_metadata: Annotated[CopiedMetadata, about("of sync-to sources, which copy none under tenancy strict")] = (
+        CopiedMetadata()
+    )
+    source_gone_after: Annotated[DurationOrZero, about("the copies of a deleted source stay this long")] = 3.0
+    resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()
-    mass_delete: Annotated[MassDelete | None, about("the brake against mass deletion; null = off")] = MassDelete()
+    mass_delete: Annotated[MassDelete | None, about("the limit on mass deletion; null = off")] = MassDelete()
     limits: Annotated[Limits, about("for what tenants write: sync-to, fishysecret; more is `LimitExceeded`")] = Limits()
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 

@@ -32,7 +32,7 @@ from samara.setting_types import (
     settings_of,
 )
 from samara.settings.keys_file import content_of, read_keys
-from samara.settings.model import STRUCTS, Settings
+from samara.settings.model import SERVED_BY_DEFAULT, Settings
 from samara.settings.yaml_text import SettingsError, is_plain_key, located, quoted, read_text
 from samara.vocabularies import VOCABULARIES
 
@@ -91,7 +91,7 @@ class _Reader:
 
     def settings(self, raw: object) -> Settings | None:
         if isinstance(raw, dict) and "vocabularies" not in raw:
-            raw = {"vocabularies": dict.fromkeys(STRUCTS), **raw}
+            raw = {"vocabularies": dict.fromkeys(SERVED_BY_DEFAULT), **raw}
         settings: Settings | None = self.record(Settings, raw, "")
         return settings
 

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template
-from samara.core.model import SECRET, KindName, Object, Ref
+from samara.core.kinds import KEPT_BY_CLUSTER
+from samara.core.model import SECRET, KindName, Object, ObjectName, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
@@ -24,7 +25,7 @@ REQUESTS, MARKS = frozenset({TARGETS}), frozenset({ORIGIN, FROM})
 
 class SecretCopySettings(Struct, frozen=True):
     home: Annotated[NamespaceName, about("the namespace whose Secrets are copied")] = "admin"
-    on_source_gone: Annotated[Literal["keep", "delete"], about("copies whose source is gone")] = "keep"
+    on_source_gone: Annotated[Literal["keep", "delete"], about("what happens to copies whose source is gone")] = "keep"
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = ()
@@ -33,7 +34,8 @@ class SecretCopySettings(Struct, frozen=True):
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(settings.home, settings.on_source_gone, context.adopt, context.managers),)
+    own = settings.home, settings.on_source_gone, context.adopt, context.managers
+    return (source_type(*own, kept_by_cluster=context.kept_by_cluster),)
 
 
 def source_type(
@@ -41,6 +43,7 @@ def source_type(
     on_source_gone: str = "keep",
     adopt: Adopt = Adopt.IDENTICAL,
     managers: frozenset[str] = frozenset(),
+    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return obj.ref.namespace == home and TARGETS in obj.annotations
@@ -82,6 +85,7 @@ def source_type(
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
+        kept_by_cluster=kept_by_cluster,
         lint=lint,
     ).source_type()
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template, not_copied
-from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, Ref
+from samara.core.kinds import KEPT_BY_CLUSTER
+from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, ObjectName, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, illegal_names
 from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
@@ -64,8 +65,9 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             context.copyable,
             context.adopt,
             consent=context.needs_consent,
-            copy_labels=not context.is_strict,
+            withheld=context.withheld,
             managers=context.managers,
+            kept_by_cluster=context.kept_by_cluster,
             is_protected=context.is_protected,
             most_names=context.most_listed_names,
         ),
@@ -77,14 +79,15 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
     consent: bool = False,
-    copy_labels: bool = True,
+    withheld: Copyable = lambda where, metadata: {},
     managers: frozenset[str] = frozenset(),
+    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
     *,
     is_protected: Callable[[str], bool],
     most_names: int = MAX_NAMES,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
-        return SYNC_TO in obj.annotations and source_of(obj) is None
+        return SYNC_TO in obj.annotations
 
     def source_of(obj: Object) -> Ref | None:
         namespace, _, name = obj.annotations.get(FROM, "").partition("/")
@@ -92,18 +95,18 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         return Ref(obj.ref.kind, namespace, name) if is_possible and obj.ref.kind in kinds else None
 
     def template(obj: Object) -> Template:
-        labels = copyable(LABELS, obj.labels) if copy_labels else {}
         return Template(
             obj.content,
-            labels={**labels, FROM: to_label_value(f"{obj.ref.namespace}-{obj.ref.name}")},
+            labels={**copyable(LABELS, obj.labels), FROM: to_label_value(f"{obj.ref.namespace}-{obj.ref.name}")},
             annotations={**copyable(ANNOTATIONS, obj.annotations), FROM: obj.ref.path},
             adopt=adopt,
         )
 
     def lint(obj: Object) -> Iterator[Mistake]:
         yield from _combination_mistakes(obj)
-        if SYNC_TO in obj.annotations and not copy_labels:
-            yield from (not_copied(LABELS, key) for key in copyable(LABELS, obj.labels))
+        if SYNC_TO in obj.annotations:
+            yield from (not_copied(LABELS, key) for key in withheld(LABELS, obj.labels))
+            yield from (not_copied(ANNOTATIONS, key) for key in withheld(ANNOTATIONS, obj.annotations))
         names = listed_names(obj.annotations.get(SYNC_TO_NAMESPACES, ""))
         if _are_too_many(names, most_names):
             return
@@ -127,6 +130,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         template=template,
         managers=managers,
         policy=Policy(needs_consent=consent),
+        kept_by_cluster=kept_by_cluster,
         lint=lint,
     ).source_type()
 

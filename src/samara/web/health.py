@@ -1,9 +1,9 @@
-"""Reports whether the process is alive, ready and in sync. Each answer names the reasons in JSON if it is not."""
+"""Reports whether the process is alive, ready and in sync. If it is not, the answer names the reasons."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ class WebhookServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Computed at each request."""
+    """The answers of the health endpoints, computed at each request."""
 
     reflectors: tuple[Reflector, ...]
     controller: Controller
@@ -44,10 +44,10 @@ class Health:
     """None if there is no leader election."""
     webhooks: WebhookServer | None
     """None if there is no webhook server."""
-    unserved: Mapping[str, str]
-    """By kind or vocabulary: why it is not served although the settings name it. All others are served meanwhile."""
+    unserved: Callable[[], Mapping[str, str]]
+    """By kind or vocabulary: why it is not served although the settings name it. The others are served meanwhile."""
     converted: frozenset[Kind]
-    """Kinds with a conversion webhook of ours: the API server may need us ready before it can list them."""
+    """Kinds with a conversion webhook of ours. The API server may be unable to list them until we are ready."""
 
     def live(self) -> tuple[bool, dict[str, Any]]:
         """False if a watch or the lease has made no progress for longer than allowed."""
@@ -64,11 +64,11 @@ class Health:
         """True if every kind that can be listed has been listed, and the webhook server answers."""
         reasons = {str(reflector.kind): reflector.not_ready_reason for reflector in self.reflectors}
         waiting = {kind: reason for kind, reason in reasons.items() if reason is not None}
-        waiting.update(self.unserved)
+        waiting.update(self.unserved())
         webhook = self.webhooks.not_ready_reason if self.webhooks is not None else None
-        refused = self.leader.refusal_reason() if self.leader is not None else None
-        others = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refused}
-        waiting.update({what: reason for what, reason in others.items() if reason is not None})
+        refusal = self.leader.refusal_reason() if self.leader is not None else None
+        obstacles = {"webhook": webhook, "writes": self.controller.obstacle, "lease": refusal}
+        waiting.update({name: reason for name, reason in obstacles.items() if reason is not None})
         ready = webhook is None and not any(map(self._is_unlisted, self.reflectors))
         return ready, {"ok": ready, "waiting": waiting}
 
@@ -77,7 +77,7 @@ class Health:
         return can_be_listed and reflector.not_ready_reason is not None
 
     def synced(self) -> tuple[bool, dict[str, Any]]:
-        """True if, besides, everything that was listed has been planned and written once."""
+        """True if the process is ready, and everything that was listed has been planned and written once."""
         ready, answer = self.ready()
         synced = ready and self.controller.synced
         return synced, {**answer, "ok": synced, "synced": self.controller.synced}

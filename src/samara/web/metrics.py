@@ -20,7 +20,7 @@ from samara.web.health import Health
 
 
 class MetricsPage:
-    """Prints what the engine has counted, after the state that the collectors read."""
+    """The text of the page: the state that the collectors read, and then what the engine has counted."""
 
     def __init__(self, counted: CollectorRegistry, *collectors: Collector) -> None:
         self._counted = counted
@@ -38,16 +38,16 @@ class CopyMetrics(Collector):
     def __init__(
         self,
         registry: Registry,
-        tallies: Mapping[Key, CopyCounts],
+        counts: Mapping[Key, CopyCounts],
         sources: Callable[[str], Iterable[object]],
-        orphans: Callable[[str], int],
+        count_orphans: Callable[[str], int],
     ) -> None:
-        """`sources` and `orphans` take the name of a source type."""
-        self._tallies = tallies
+        """`sources` and `count_orphans` take the name of a source type."""
+        self._counts = counts
         self._sources = sources
-        self._orphans = orphans
+        self._count_orphans = count_orphans
         self._source_types: dict[str, set[str]] = {}
-        """By vocabulary, because Prometheus refuses two samples with the same labels."""
+        """By vocabulary, which is the label: Prometheus refuses two samples with the same labels."""
         for source_type in registry.source_types:
             self._source_types.setdefault(source_type.vocabulary, set()).add(source_type.name)
 
@@ -56,20 +56,20 @@ class CopyMetrics(Collector):
         sources = GaugeMetricFamily("samara_sources", "Sources", labels=["vocabulary"])
         orphans = GaugeMetricFamily(
             "samara_orphans",
-            "Marked copies whose source is no source any more, of the kinds that are watched; namespaces do not count",
+            "Marked copies without a source, of the watched kinds; namespaces do not count",
             labels=["vocabulary"],
         )
         for vocabulary, names in self._source_types.items():
-            tallies = [tally for key, tally in self._tallies.items() if key.source_type in names]
-            for state, number in count_by_state(tallies).items():
+            counts = [count for key, count in self._counts.items() if key.source_type in names]
+            for state, number in count_by_state(counts).items():
                 copies.add_metric([vocabulary, state], number)
             sources.add_metric([vocabulary], sum(1 for name in names for _ in self._sources(name)))
-            orphans.add_metric([vocabulary], sum(map(self._orphans, names)))
+            orphans.add_metric([vocabulary], sum(map(self._count_orphans, names)))
         return copies, sources, orphans
 
 
 class QueueMetrics(Collector):
-    """The work that waits."""
+    """How much work waits, and for how long."""
 
     def __init__(self, queue: WorkQueue, oldest_pending: Callable[[], float]) -> None:
         self._queue = queue
@@ -77,7 +77,7 @@ class QueueMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield _gauge("samara_queue_depth", "Keys waiting to be planned", len(self._queue))
-        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest work that waits", self._oldest_pending())
+        yield _gauge("samara_oldest_pending_seconds", "Age of the oldest waiting work", self._oldest_pending())
 
 
 class WatchMetrics(Collector):
@@ -89,9 +89,11 @@ class WatchMetrics(Collector):
         self._unserved = unserved
 
     def collect(self) -> Iterable[Metric]:
-        quiet = GaugeMetricFamily("samara_watch_last_event_seconds", "Since the server was last heard", labels=["kind"])
+        quiet = GaugeMetricFamily(
+            "samara_watch_last_event_seconds", "Time since the API server last sent something", labels=["kind"]
+        )
         restarts = CounterMetricFamily("samara_watch_restarts", "Watches reopened", labels=["kind", "reason"])
-        about = "1 where a kind, or the vocabulary of that name, cannot be served yet"
+        about = "1 if a kind, or the vocabulary of that name, cannot be served yet"
         waiting = GaugeMetricFamily("samara_kind_waiting", about, labels=["kind"])
         now = asyncio.get_running_loop().time()
         for reflector in self._reflectors:
@@ -121,24 +123,24 @@ class ProcessMetrics(Collector):
         self._longest_stall = longest_stall
 
     def collect(self) -> Iterable[Metric]:
-        yield _gauge("samara_leader", "1 where this process leads", float(self._is_leading()))
+        yield _gauge("samara_leader", "1 if this process leads", float(self._is_leading()))
         synced, _ = self._health.synced()
         yield _gauge(
             "samara_synced",
-            "1 where `/syncz` is true: ready, and everything listed has been planned and written",
+            "1 if `/syncz` is true: ready, and everything listed has been planned and written",
             float(synced),
         )
         held = sum(held_set.count for held_set in self._guard.held.values())
-        yield _gauge("samara_mass_delete_held", "Removals held by the brake", held)
+        yield _gauge("samara_mass_delete_held", "Deletions held by the limit on mass deletion", held)
         yield _gauge(
             "samara_loop_stall_seconds",
-            "The longest time for which the event loop stood still, not counting waits for a processor",
+            "The longest time for which the event loop was blocked, not counting waits for a processor",
             self._longest_stall(),
         )
 
 
-def orphans(cache: Cache, source_type: str) -> int:
-    """How many copies have lost their source. Namespaces do not count, because they belong to their users."""
+def count_orphans(cache: Cache, source_type: str) -> int:
+    """How many copies of a source type have lost their source. Namespaces belong to their users and do not count."""
     sources = set(cache.sources(source_type))
     keys = [key for key in cache.marked_sources() if key.source_type == source_type and key.source not in sources]
     return sum(copy.ref.kind.namespaced for key in keys for copy in cache.copies_of(key))

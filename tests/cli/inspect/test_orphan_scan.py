@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from tests.engine.parts import an_access
 from tests.support.caches import a_plain_cache, unread
+from tests.support.samples import an_access
 from tests.support.world import content, secret
 
 from samara.assembly import WELL_KNOWN
@@ -46,7 +46,7 @@ def a_session(settings: Settings) -> Session:
 
 
 def cluster_of(
-    session: Session, *objects: Object, unserved: Iterable[Kind] = (), unknown: dict[Kind, str] | None = None
+    session: Session, *objects: Object, unserved: Iterable[Kind] = (), unlisted: dict[Kind, str] | None = None
 ) -> ClusterPlans:
     """A cluster with two namespaces and these objects; what is `unserved` the server answers with 404."""
     registry = session.full_registry
@@ -54,7 +54,7 @@ def cluster_of(
     cache, marked = a_plain_cache(registry, keep_bytes=True), {obj.ref: obj for obj in objects if obj.managed_keys}
     for obj in (*namespaces, *objects):
         cache.put(obj)
-    for kind in set(registry.kinds) - {*unserved, *(unknown or {})}:
+    for kind in set(registry.kinds) - {*unserved, *(unlisted or {})}:
         cache.finish_list(kind, {address_hash(obj.ref) for obj in (*namespaces, *objects) if obj.ref.kind == kind})
     snapshot = Snapshot(
         session.client,
@@ -63,7 +63,7 @@ def cluster_of(
         session.operator_namespace,
         unread,
         marked=marked,
-        unknown=unknown or {},
+        unlisted=unlisted or {},
     )
     return ClusterPlans(snapshot, registry, asyncio.run(snapshot.plans(session.policy)))
 
@@ -95,7 +95,7 @@ def test_copy_whose_source_was_deleted_with_its_crd_is_listed_and_not_deleted(
 
 def test_copy_whose_sources_may_not_be_listed_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     session = a_session(FISHY)
-    assert listed(session, cluster_of(session, MADE, unknown={FISHY_SECRET: "403 Forbidden"})) == ([], [])
+    assert listed(session, cluster_of(session, MADE, unlisted={FISHY_SECRET: "403 Forbidden"})) == ([], [])
     assert "1 copy passed over" in capsys.readouterr().err
 
 

@@ -34,7 +34,7 @@ DB = Ref(SECRET, "admin", "db")
 
 
 def overlaid(
-    *bodies: dict[str, Any], unserved: tuple[Kind, ...] = (), unknown: dict[Kind, str] | None = None
+    *bodies: dict[str, Any], unserved: tuple[Kind, ...] = (), unlisted: dict[Kind, str] | None = None
 ) -> tuple[Snapshot, list[str]]:
     """An empty cluster with these manifests applied, and the notes."""
     notes: list[str] = []
@@ -45,7 +45,7 @@ def overlaid(
             Client(access(script), may_write=unrestricted) as client,
         ):
             snapshot = Snapshot(
-                client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread, unknown=unknown or {}
+                client, Codec(REGISTRY.managers), a_plain_cache(REGISTRY), "operator", unread, unlisted=unlisted or {}
             )
             for kind in REGISTRY.kinds:
                 if kind not in unserved:
@@ -73,7 +73,7 @@ def test_custom_resource_without_its_definition_is_left_out_with_a_note() -> Non
 
 def test_manifest_of_a_kind_that_may_not_be_read_is_left_out_with_the_servers_reason() -> None:
     why = "the API server answered 403 Forbidden: no"
-    snapshot, notes = overlaid(HELD, unserved=(RESOURCE_DISTRIBUTION,), unknown={RESOURCE_DISTRIBUTION: why})
+    snapshot, notes = overlaid(HELD, unserved=(RESOURCE_DISTRIBUTION,), unlisted={RESOURCE_DISTRIBUTION: why})
     assert snapshot.cache.get(HELD_REF) is None
     assert notes == [f"m.json: ResourceDistribution held is left out: {why}"]
 

@@ -32,6 +32,40 @@ def test_manifests_are_planned_and_not_applied(stage: Stage, shell: Shell) -> No
     assert stage.api.find("/api/v1/namespaces/new") is None
 
 
+def test_only_what_the_manifests_change_is_shown_with_a_line_for_the_rest(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("other", "a,b,later")
+    done = shell("plan", "-f", "-", stdin=manifest(FRESH))
+    assert "admin/fresh" in done.out
+    assert "admin/other" not in done.out
+    lines = done.out.splitlines()
+    assert lines[-2:] == [
+        "2 to create.",
+        "Without these manifests too: 2 to write, 1 blocked (`samara plan` shows them).",
+    ]
+    plan = shell("plan", "-f", "-", "-o", "json", stdin=manifest(FRESH)).json
+    assert plan["anyway"] == {"writes": 2, "blocked": 1, "prevented": 0}
+    assert {write["source"] for write in plan["writes"]} == {"admin/fresh"}
+
+
+def test_manifests_that_change_nothing_say_so_while_something_is_to_be_written(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a")
+    text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\nstringData: {b: two}\n')
+    stage.cluster.kubectl("apply", "-f", "-", input=text)
+    done = shell("plan", "-f", "-", "--exit-code", stdin=text)
+    assert done.code == 0
+    assert done.out.splitlines()[0] == "Nothing to write."
+    assert "Without these manifests too: 1 to write" in done.out
+
+
+def test_a_write_that_the_manifests_prevent_is_counted(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a,b"}\nstringData: {b: two}\n')
+    stage.cluster.kubectl("apply", "-f", "-", input=text)
+    done = shell("plan", "-f", "-", stdin=text.replace("a,b", "a"))
+    assert "only without them: 1 object to write" in done.out
+
+
 def test_string_data_and_a_missing_type_become_what_the_server_would_store(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     text = manifest('SOURCE\n  name: db\n  annotations: {secret-copy/namespaces: "a"}\nstringData: {b: two, a: one}\n')

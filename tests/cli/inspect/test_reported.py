@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.engine.parts import a_key, create
+from tests.support.samples import a_key, create
 from tests.support.world import at
 
 from samara.cli.inspect.reported import _block_reported, _is_fresh, _parse_event

@@ -1,4 +1,4 @@
-"""What flows along trees, and the faults in them."""
+"""What is propagated along trees, and the faults in them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""What `samara lint` finds in a FishySecret, on which line, and what it says to write."""
+"""What `samara lint` reports about a FishySecret."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.cli.lint.test_lint import found_in
-from tests.cli.lint.test_resource_distribution import line_of, one
+from tests.cli.lint.manifests import findings_in, line_of, only_finding
 
 from samara.settings import Settings, parse
 
@@ -29,16 +28,18 @@ spec:
 
 
 def test_the_sample_of_the_post_has_no_findings(tmp_path: Path) -> None:
-    assert found_in(tmp_path, GOOD, SETTINGS) == []
+    assert findings_in(tmp_path, GOOD, SETTINGS) == []
 
 
-def test_everything_that_can_be_said_has_no_findings(tmp_path: Path) -> None:
+def test_a_manifest_with_every_optional_field_has_no_findings(tmp_path: Path) -> None:
     text = GOOD.replace("  target:\n", "  refreshInterval: 90s\n  suspend: true\n  target:\n    type: example.com/db\n")
-    assert found_in(tmp_path, f"{text}      optional: true\n", SETTINGS) == []
+    assert findings_in(tmp_path, f"{text}      optional: true\n", SETTINGS) == []
 
 
-def test_the_same_kind_of_another_group_is_nobodys_business(tmp_path: Path) -> None:
-    assert found_in(tmp_path, GOOD.replace("fishykeys.2v.pm/v1alpha1", "example.com/v1") + "  x: 1\n", SETTINGS) == []
+def test_the_same_kind_of_another_group_is_not_checked(tmp_path: Path) -> None:
+    assert (
+        findings_in(tmp_path, GOOD.replace("fishykeys.2v.pm/v1alpha1", "example.com/v1") + "  x: 1\n", SETTINGS) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,29 +64,31 @@ def test_the_same_kind_of_another_group_is_nobodys_business(tmp_path: Path) -> N
         ),
     ],
 )
-def test_a_fault_has_its_line_and_what_to_write(good: str, bad: str, key: str, found: str, tmp_path: Path) -> None:
+def test_a_finding_has_the_line_the_field_and_what_to_write(
+    good: str, bad: str, key: str, found: str, tmp_path: Path
+) -> None:
     text = GOOD.replace(good, bad)
-    line, where, what, expected = one(tmp_path, text, SETTINGS)
-    assert where == key
+    _, line, reported_key, what, expected = only_finding(tmp_path, text, SETTINGS)
+    assert reported_key == key
     assert what.startswith(found)
     assert expected
     assert line == line_of(text, "  data:" if key == "spec.data" else bad.splitlines()[-1])
 
 
-def test_a_missing_spec_is_found(tmp_path: Path) -> None:
-    _, key, found, expected = one(tmp_path, GOOD.partition("spec:")[0], SETTINGS)
+def test_a_missing_spec_is_reported(tmp_path: Path) -> None:
+    _, _, key, found, expected = only_finding(tmp_path, GOOD.partition("spec:")[0], SETTINGS)
     assert (key, found, expected) == ("spec", "nothing", "a mapping")
 
 
-def test_a_path_that_the_settings_do_not_allow_is_found(tmp_path: Path) -> None:
+def test_a_path_that_the_settings_do_not_allow_is_reported(tmp_path: Path) -> None:
     rule = "{namespaces: [default], allow: [/app/db/username]}"
     settings: Settings = parse(f"vocabularies: {{fishysecret: {{paths: [{rule}]}}}}", "test")
-    line, key, found, expected = one(tmp_path, GOOD, settings)
+    _, line, key, found, expected = only_finding(tmp_path, GOOD, settings)
     assert (line, key, found) == (line_of(GOOD, "password"), "spec.data[1].secretPath", "'/app/db/password'")
     assert "vocabularies.fishysecret.paths" in expected
 
 
-def test_a_key_of_the_prefix_means_nothing(tmp_path: Path) -> None:
+def test_an_unknown_key_under_our_prefix_is_reported(tmp_path: Path) -> None:
     text = GOOD.replace("  namespace: default\n", "  namespace: default\n  labels:\n    fishykeys.2v.pm/tier: x\n")
-    _, key, found, _ = one(tmp_path, text, SETTINGS)
+    _, _, key, found, _ = only_finding(tmp_path, text, SETTINGS)
     assert (key, found) == ("fishykeys.2v.pm/tier", "a key that means nothing")

@@ -1,4 +1,4 @@
-"""How a path finds its line."""
+"""The line of the field that a path names."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ TEXT = """spec:
     ],
 )
 def test_a_path_leads_to_the_line_of_its_key(path: str, line: int, value: str | None) -> None:
-    found = locate(yaml.compose(TEXT), path)
-    assert found.line == line
-    assert found.node is not None
-    assert value is None or found.node.value == value
+    place = locate(yaml.compose(TEXT), path)
+    assert place.line == line
+    assert place.node is not None
+    assert value is None or place.node.value == value
 
 
 @pytest.mark.parametrize(
     ("path", "line"),
     [("spec.labels.other", 2), ("spec.list[2].name", 6), ("spec.list.name", 6), ("spec.empty[0]", 10), ("status.x", 1)],
 )
-def test_of_a_field_that_is_not_there_the_nearest_one_above_is_shown(path: str, line: int) -> None:
-    found = locate(yaml.compose(TEXT), path)
-    assert (found.line, describe_type(found.node)) == (line, "nothing")
+def test_a_missing_field_leads_to_the_line_of_its_nearest_ancestor(path: str, line: int) -> None:
+    place = locate(yaml.compose(TEXT), path)
+    assert (place.line, describe_type(place.node)) == (line, "nothing")
 
 
-def test_a_mapping_that_holds_itself_ends() -> None:
+def test_a_mapping_that_contains_itself_does_not_loop() -> None:
     assert locate(yaml.compose('&a\n"": *a\n'), "[x].y").node is None

@@ -1,4 +1,4 @@
-"""What `samara lint` finds for a vocabulary that says nothing to it: all follows from its source type."""
+"""What `samara lint` reports for a vocabulary without code for lint: everything follows from its source type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.cli.lint.test_lint import found_in
+from tests.cli.lint.manifests import annotated, findings_in
 
 from samara import assembly
 from samara.cli.lint import Finding, rules
@@ -22,7 +22,7 @@ from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
 TO, FROM = "toy.cert-manager.io/copy-to", "toy.cert-manager.io/copied-from"
-"""Under a prefix that is never copied by default: for a key of a vocabulary that goes without saying."""
+"""Under a prefix that is never copied by default. Keys of a vocabulary are not reported for that."""
 
 
 class ToySettings(Struct, frozen=True):
@@ -63,57 +63,56 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "VOCABULARIES", every)
 
 
-def of(folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}") -> list[Finding]:
-    lines = "\n".join(f"    {each}" for each in annotations)
-    head = f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: x\n  labels: {labels}\n  annotations:\n"
-    return found_in(folder, f"{head}{lines}\n", Settings(vocabularies={"toy": ToySettings()}))
+def toy_findings(folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}") -> list[Finding]:
+    text = annotated(*annotations, kind=kind, labels=labels)
+    return findings_in(folder, text, Settings(vocabularies={"toy": ToySettings()}))
 
 
 def test_a_good_source_has_no_findings(tmp_path: Path) -> None:
-    assert of(tmp_path, f"{TO}: a,b") == []
+    assert toy_findings(tmp_path, f"{TO}: a,b") == []
 
 
-def test_a_fault_of_the_desired_state_is_found_on_the_line_of_its_field(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, "x: y", f"{TO}: Bad_Name")
+def test_a_fault_of_the_desired_state_is_reported_on_the_line_of_its_field(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, "x: y", f"{TO}: Bad_Name")
     assert (finding.line, finding.key, finding.found) == (8, TO, f"{TO} names what cannot be a namespace")
 
 
-def test_what_the_vocabulary_has_to_add_is_found_beside_it(tmp_path: Path) -> None:
-    note, fault = of(tmp_path, "note: x", f"{TO}: Bad_Name")
+def test_the_own_findings_of_a_vocabulary_are_reported_too(tmp_path: Path) -> None:
+    note, fault = toy_findings(tmp_path, "note: x", f"{TO}: Bad_Name")
     assert (note.line, note.key, note.found, note.expected) == (7, "note", "a text", "no note")
     assert (fault.line, fault.key) == (8, TO)
 
 
-def test_a_key_on_a_kind_that_is_not_copied_is_found(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, f"{TO}: a", kind="Secret")
+def test_a_key_on_a_kind_that_is_not_copied_is_reported(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, f"{TO}: a", kind="Secret")
     assert (finding.line, finding.key, finding.found) == (7, TO, "on a Secret")
     assert "ConfigMap" in finding.expected
     assert "vocabularies.toy" in finding.expected
 
 
-def test_a_key_as_a_label_is_found(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, "x: y", labels=f"{{{TO}: a}}")
+def test_a_key_as_a_label_is_reported(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, "x: y", labels=f"{{{TO}: a}}")
     assert (finding.line, finding.key, finding.found) == (5, TO, "a label")
 
 
-def test_a_key_that_is_null_is_found(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, f"{TO}:")
+def test_a_key_with_a_null_value_is_reported(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, f"{TO}:")
     assert (finding.line, finding.key, finding.found) == (7, TO, "null")
 
 
-def test_a_misspelt_key_and_a_mark_written_by_hand_are_found(tmp_path: Path) -> None:
-    misspelt, mark = of(tmp_path, "toy.cert-manager.io/copy-two: a", f"{FROM}: a/x")
+def test_a_misspelt_key_and_a_mark_written_by_hand_are_reported(tmp_path: Path) -> None:
+    misspelt, mark = toy_findings(tmp_path, "toy.cert-manager.io/copy-two: a", f"{FROM}: a/x")
     assert (misspelt.line, misspelt.expected) == (7, TO)
     assert (mark.line, mark.found) == (8, "a mark written by hand")
 
 
-def test_an_illegal_key_is_answered_with_the_one_that_is_meant(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, "toy.cert-manager.io/copy/to: a")
+def test_an_illegal_key_is_reported_with_the_legal_one(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, "toy.cert-manager.io/copy/to: a")
     assert finding.expected == TO
 
 
-def test_what_is_never_copied_is_found_on_a_source(tmp_path: Path) -> None:
-    [finding] = of(tmp_path, f"{TO}: a", "helm.sh/chart: x")
+def test_an_annotation_that_is_never_copied_is_reported_on_a_source(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, f"{TO}: a", "helm.sh/chart: x")
     assert (finding.line, finding.key, finding.found) == (8, "helm.sh/chart", "an annotation that does not travel")
 
 

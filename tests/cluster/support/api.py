@@ -20,7 +20,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-class ApiFault(Exception):  # noqa: N818 - the word of this project
+class ApiFault(Exception):  # noqa: N818 - this project says fault for what a server answers
     """The server answered with an error."""
 
     def __init__(self, status: int, body: Json) -> None:

@@ -104,7 +104,7 @@ class Audit:
 
     def events(self) -> list[Event]:
         """All requests since the start of the test."""
-        lines = _whole_lines(self._path, self._read)
+        lines = _complete_lines(self._path, self._read)
         self._read += len(lines)
         self._events.extend(_event(line) for line in lines.splitlines() if line)
         return self._events
@@ -131,10 +131,10 @@ def end_of(path: Path) -> int:
 
 def lines_of(path: Path) -> list[str]:
     """The complete lines of a log, without one that is still being written."""
-    return _whole_lines(path).decode().splitlines()
+    return _complete_lines(path).decode().splitlines()
 
 
-def _whole_lines(path: Path, start: int = 0) -> bytes:
+def _complete_lines(path: Path, start: int = 0) -> bytes:
     with path.open("rb") as file:
         file.seek(start)
         raw = file.read()

@@ -9,9 +9,23 @@ from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
-from tests.cluster.support.proxy import EventFault, Exchange, Fault, Stream, headers_of
+from tests.cluster.support.proxy import EventFault, Exchange, Fault, Seen, Stream, When, headers_of
 
 Json = dict[str, Any]
+
+
+def every_nth(number: int, when: When) -> When:
+    """Selects every so many of the requests that `when` selects."""
+    matched = 0
+
+    def selects(seen: Seen) -> bool:
+        nonlocal matched
+        matches = when(seen)
+        matched += matches
+        return matches and matched % number == 0
+
+    return selects
+
 
 # faults of a request
 

@@ -184,7 +184,10 @@ class Fishy:
     ) -> Operator:
         """Starts an operator. Settings named in OWN_SETTINGS belong to the vocabulary, the others to the operator."""
         own = {key: settings.pop(key) for key in OWN_SETTINGS if key in settings}
-        vocabularies = {"fishysecret": {"refreshInterval": EVERY, **own}, **settings.pop("vocabularies", {})}
+        vocabularies = {
+            "fishysecret": {"refreshInterval": EVERY, "minRefreshInterval": "1s", **own},
+            **settings.pop("vocabularies", {}),
+        }
         return self.stage.operator(
             "--log-level=debug",
             *flags,

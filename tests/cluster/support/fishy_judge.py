@@ -54,7 +54,7 @@ def _carries_marks(secret: Json, meta: Json) -> bool:
 
 
 def leaks(fishy: Fishy) -> Iterator[str]:
-    """The places outside of Secrets that contain a value of the secret manager, plain or encoded."""
+    """Finds values, plain or in base64, in Events, ConfigMaps, FishySecrets, and the logs and pages of operators."""
     texts = {
         "Events": json.dumps(fishy.api.items("/api/v1/events")),
         "holds": json.dumps(fishy.api.items(f"/api/v1/namespaces/{OWN}/configmaps")),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import http.client
 import itertools
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +23,7 @@ from tests.support import forks
 from tests.support.forks import Fork
 from tests.support.ports import free_port
 
-from samara_devtools.devcluster.process import leashed
+from samara_devtools.devcluster.process import killed_with_parent
 
 Json = dict[str, Any]
 
@@ -45,12 +47,12 @@ STARTED = ("-m", "samara.cli.main")
 
 def settings(changes: Mapping[str, Any]) -> Json:
     """FAST merged with these changes, mapping by mapping. None removes the default of a key."""
-    return _laid(copy.deepcopy(FAST), changes)
+    return _merged(copy.deepcopy(FAST), changes)
 
 
-def _laid(under: Json, over: Mapping[str, Any]) -> Json:
+def _merged(under: Json, over: Mapping[str, Any]) -> Json:
     for key, value in over.items():
-        under[key] = _laid(under[key], value) if isinstance(value, Mapping) and key in under else value
+        under[key] = _merged(under[key], value) if isinstance(value, Mapping) and key in under else value
     return under
 
 
@@ -76,7 +78,7 @@ class Operator:
         self._arguments = ["run", f"--kubeconfig={kubeconfig}", f"--config={file}"]
         self._arguments += [f"--http-address=127.0.0.1:{self.port}", *flags]
         self._command: list[str] | None = (
-            None if program is None else leashed(sys.executable, *program, *self._arguments)
+            None if program is None else killed_with_parent(sys.executable, *program, *self._arguments)
         )
         """The command line; None for a fork."""
         self._env = {**os.environ, **env}
@@ -168,6 +170,13 @@ class Operator:
         finally:
             connection.close()
 
+    def waiting(self) -> dict[str, str]:
+        """The kinds that /readyz names as waiting, with their reasons. The status is 200, because others are served."""
+        status, body = self.answer("/readyz")
+        assert status == 200, body
+        kinds: dict[str, str] = json.loads(body)["waiting"]
+        return kinds
+
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and sorted labels: `samara_copies{state="right",vocabulary="…"}`."""
         samples: dict[str, float] = {}
@@ -197,6 +206,11 @@ class Operator:
 
     def memory(self) -> int:
         return self._memory("VmRSS:")
+
+    @property
+    def largest_core_dump(self) -> int:
+        """In bytes."""
+        return resource.prlimit(self.pid, resource.RLIMIT_CORE)[1]
 
     def _memory(self, field: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()

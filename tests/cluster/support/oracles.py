@@ -1,4 +1,6 @@
-"""O1–O5 of the fault catalogue: they check every cluster test by the server and its audit log.
+"""The oracles O1, O2, O4 and O5 check every cluster test by the state of the server and its audit log.
+
+O3, that a crash leaves no other state, is in `test_faults_process.py`.
 
 This module imports no decisions of the operator: it computes the expected state from the specification alone.
 """

@@ -61,9 +61,9 @@ class Vault:
         self.over.wait(self.slow)
         with self._lock:
             self._now -= 1
-        return self._found(document, token)
+        return self._answer(document, token)
 
-    def _found(self, document: str, token: str) -> tuple[int, Json]:
+    def _answer(self, document: str, token: str) -> tuple[int, Json]:
         code = self.codes.get("") or self.codes.get(document)
         if token != self.token:
             return 403, {"errors": ["permission denied", f"bad token {token}"]}

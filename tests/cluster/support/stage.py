@@ -191,12 +191,18 @@ class Stage:
     def explained(self, path: str, api_version: str) -> str:
         """The output of `kubectl explain` in one line.
 
-        The server publishes the OpenAPI document a little later than it serves the kind.
+        The server publishes the OpenAPI document, and lists it in its index, a little later than it serves the kind.
+        kubectl has a cache of its own here. The index has no ETag, and its Last-Modified is the current second: kubectl
+        would go on using an older index that it read in this second.
         """
         eventually(lambda: self._publishes(api_version))
-        return " ".join(self.cluster.kubectl("explain", path, f"--api-version={api_version}").split())
+        cache = f"--cache-dir={self.folder / 'explain' / api_version}"
+        return " ".join(self.cluster.kubectl(cache, "explain", path, f"--api-version={api_version}").split())
 
     def _publishes(self, api_version: str) -> bool:
+        index = self.api.find("/openapi/v3") or {}
+        if f"apis/{api_version}" not in index.get("paths", ()):
+            return False
         openapi = self.api.find(f"/openapi/v3/apis/{api_version}") or {}
         return any("{name}" in path for path in openapi.get("paths", ()))
 

@@ -71,7 +71,7 @@ CONFIG: Json = {
         {"group": "networking.k8s.io", "version": "v1", "kind": "NetworkPolicy"},
     ],
 }
-"""In the original's own keys."""
+"""Settings with the keys of the original's configuration."""
 REGISTERING = [
     {
         "apiGroups": ["admissionregistration.k8s.io"],
@@ -285,7 +285,7 @@ class Trees:
         ]
 
     def sent(self, mark: int = 0) -> list[str]:
-        """The same in short, sorted: `update secrets a/db`."""
+        """The writes in short form, sorted: `update secrets a/db`."""
         return sorted(short(event) for event in self.writes(mark))
 
     def kubectl(self, *args: str, input: str | None = None) -> str:
@@ -300,7 +300,7 @@ def short(event: Event) -> str:
 
 
 def content(obj: Json) -> Json:
-    """All that a copy takes over besides labels and annotations."""
+    """The fields that a copy takes over, without labels and annotations."""
     return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
@@ -350,7 +350,7 @@ def upstream(namespace: Json) -> str:
 
 
 def is_sound(name: str, spaces: dict[str, Json]) -> bool:
-    """True where the way up exists and ends."""
+    """True if all ancestors exist and do not form a loop."""
     above, seen = upstream(spaces[name]), {name}
     if above not in spaces:
         return False
@@ -376,7 +376,7 @@ def _inherited(trees: Trees, namespace: Json, above: Json) -> Iterator[str]:
 
 
 def _matches(globs: list[str], key: str) -> bool:
-    """In a glob a star stands for no slash."""
+    """Matches a glob in which a star matches no slash."""
     return any(glob.count("/") == key.count("/") and fnmatchcase(key, glob) for glob in globs)
 
 

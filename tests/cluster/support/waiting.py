@@ -1,4 +1,4 @@
-"""Waits for conditions instead of sleeping."""
+"""Polls a condition until it is true, instead of sleeping for a fixed time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def no_faults(faults: Callable[[], list[str]], deadline: float = 20.0, every: fl
 
 
 def never(condition: Callable[[], object], seconds: float, every: float = 0.05) -> None:
-    """Fails as soon as the condition is true within this time. Nothing else here waits for a fixed time."""
+    """Fails if the condition becomes true within this time. Only this function waits for a fixed time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         answer = condition()

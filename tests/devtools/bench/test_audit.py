@@ -7,14 +7,14 @@ from samara_devtools.bench.audit import (
     AuditLog,
     Counts,
     Entry,
-    Pending,
-    by,
+    MissingWrites,
     column,
     count,
-    created,
+    creations,
     entry_of,
     first_writes,
-    written,
+    last_writes,
+    of_user,
 )
 
 
@@ -103,20 +103,20 @@ def test_only_good_writes_of_the_name_count_as_copies() -> None:
         request(namespace="b", code=409),
         request(namespace="c", name="other"),
         request("get", namespace="d"),
-        request(namespace="e", dry=True),
+        request(namespace="e", is_dry_run=True),
         request(namespace="f", resource="configmaps"),
     ]
-    assert written(entries, "db") == {"a": 5.0}
+    assert last_writes(entries, "db") == {"a": 5.0}
     assert first_writes(entries, "db") == {"a": entries[1]}
 
 
 def test_entries_are_selected_by_user() -> None:
-    assert by([request(), request(user="bench")], "bench") == [request(user="bench")]
+    assert of_user([request(), request(user="bench")], "bench") == [request(user="bench")]
 
 
 def test_creations_are_found_by_name() -> None:
     entries = [request("create", "namespaces", name="n", ended=3.0), request("delete", "namespaces", name="m")]
-    assert created(entries, "namespaces") == {"n": 3.0}
+    assert creations(entries, "namespaces") == {"n": 3.0}
 
 
 def test_a_log_is_read_as_it_grows_without_incomplete_lines(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_missing_namespaces_become_fewer_as_the_log_grows(tmp_path: Path) -> Non
     path = tmp_path / "audit.log"
     path.write_bytes(line() + b"\n")
     log = AuditLog(path)
-    pending = Pending(log, 0, {"a", "b"}, lambda entries: written(entries, "db"))
+    missing_writes = MissingWrites(log, 0, {"a", "b"}, lambda entries: last_writes(entries, "db"))
     log.catch_up()
-    assert not pending.is_over()
+    assert not missing_writes.are_done()
     with path.open("ab") as file:
         file.write(line(objectRef={"resource": "secrets", "namespace": "b", "name": "db"}) + b"\n")
     log.catch_up()
-    assert pending.is_over()
+    assert missing_writes.are_done()
     log.close()

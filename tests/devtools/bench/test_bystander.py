@@ -3,7 +3,7 @@
 import pytest
 
 from samara_devtools.bench.audit import Counts, Entry
-from samara_devtools.bench.bystander import Beside, Bystander, latencies_during
+from samara_devtools.bench.bystander import Bystander, ClientRuns, latencies_during
 from samara_devtools.bench.figures import Burst, Cpu
 
 
@@ -11,8 +11,8 @@ def entry(user: str, began: float, ended: float, *, resource: str = "secrets", v
     return Entry(user, "agent", verb, resource, "", "a", "x", 200, began, ended)
 
 
-def beside(per_second: int) -> Beside:
-    return Beside([Burst(per_second, 1.0, Counts(), Cpu(0, 0, 0))])
+def beside(per_second: int) -> ClientRuns:
+    return ClientRuns([Burst(per_second, 1.0, Counts(), Cpu(0, 0, 0))])
 
 
 def test_only_writes_that_begin_during_the_fan_out_count() -> None:
@@ -39,4 +39,4 @@ def test_without_a_fan_out_nothing_counts() -> None:
 )
 def test_the_bare_client_to_compare_with_is_the_slowest_that_reaches_our_rate(ours: int, equal: int) -> None:
     bare = {8: beside(1000), 16: beside(1200), 32: beside(1450)}
-    assert Bystander(beside(ours), bare).equal == equal
+    assert Bystander(beside(ours), bare).equally_fast == equal

@@ -3,13 +3,16 @@
 import math
 
 import pytest
+from tests.support import toys
 
+from samara.vocabularies import VOCABULARIES
+from samara_devtools.bench import options
 from samara_devtools.bench.audit import Counts, Entry
-from samara_devtools.bench.bars import Row, table
 from samara_devtools.bench.controller import stall_in
 from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
 from samara_devtools.bench.options import parse
 from samara_devtools.bench.procfs import cpu_of, megabytes_of, parent_of
+from samara_devtools.bench.table import Row, table
 
 
 def wrote(user: str, namespace: str, began: float, ended: float, verb: str = "create") -> Entry:
@@ -83,7 +86,7 @@ def test_a_stall_is_found_in_metrics_that_name_one() -> None:
     assert stall_in("samara_synced 1.0\n") is None
 
 
-def test_a_bar_is_judged_on_the_figure_as_it_is_shown() -> None:
+def test_a_limit_is_compared_with_the_figure_as_it_is_shown() -> None:
     assert Row("requests", 1.0004, most=1).passed
     assert Row("requests", 1.006, most=1).passed is False
     assert Row("share", 84.4, "%", 0, least=85).passed is False
@@ -96,7 +99,7 @@ def test_a_figure_that_was_not_measured_does_not_pass() -> None:
     assert Row("for the record", None).passed is None
 
 
-def test_the_table_shows_bar_and_verdict_beside_the_figure() -> None:
+def test_the_table_shows_limit_and_verdict_beside_the_figure() -> None:
     shown = table([Row("peak memory", 71.3, "MB", 1, most=60), Row("fill", 1234.4, "/s", 0)])
     assert shown.splitlines() == ["peak memory   71.3 MB  <= 60 MB  FAIL", "fill         1,234 /s"]
 
@@ -108,6 +111,20 @@ def test_the_large_run_is_done_on_request_only() -> None:
     assert parse(["--full"]).namespaces == 10_000
 
 
+def test_a_vocabulary_without_a_workload_is_measured_with_an_annotation_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(options, "VOCABULARIES", (*VOCABULARIES, toys.CHAINS))
+    asked = ["--vocabulary", toys.CHAINS.name]
+    assert parse([*asked, "--source-annotation", "toys.dev/chain=all"]).annotations == {"toys.dev/chain": "all"}
+    with pytest.raises(SystemExit):
+        parse(asked)
+
+
+def test_every_workload_is_one_of_a_vocabulary() -> None:
+    assert options.WORKLOADS.keys() <= {vocabulary.name for vocabulary in VOCABULARIES}
+
+
 def test_options_name_labels_and_annotations_of_another_controller() -> None:
-    options = parse(["--controller", "x {kubeconfig}", "--source-annotation", "replicate=true"])
-    assert (options.controller, options.annotations) == ("x {kubeconfig}", {"replicate": "true"})
+    given = parse(["--controller", "x {kubeconfig}", "--source-annotation", "replicate=true"])
+    assert (given.controller, given.annotations) == ("x {kubeconfig}", {"replicate": "true"})

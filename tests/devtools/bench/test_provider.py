@@ -18,13 +18,13 @@ async def ask(made: Provider, *documents: str) -> list[str]:
         return list(await asyncio.gather(*(one(session, document) for document in documents)))
 
 
-def test_it_counts_reads_by_document_and_concurrent_ones() -> None:
+def test_the_provider_counts_reads_by_document_and_concurrent_reads() -> None:
     async def run() -> None:
         async with provider() as made:
             assert await ask(made, "a", "b", "a") == ["a 0", "b 0", "a 0"]
-            assert (made.most, made.reads()) == (3, {"a": 2, "b": 1})
+            assert (made.most_at_once, made.reads()) == (3, {"a": 2, "b": 1})
             made.rotate("a")
             assert await ask(made, "a") == ["a 1"]
-            assert (made.most, made.reads(3), made.within(0.0)) == (3, {"a": 1}, 1)
+            assert (made.most_at_once, made.reads(3), made.within(0.0)) == (3, {"a": 1}, 1)
 
     asyncio.run(run())

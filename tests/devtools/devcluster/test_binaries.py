@@ -64,7 +64,7 @@ def test_the_version_in_the_flags_is_that_of_go_mod(machine: Path) -> None:
     assert f"version.gitMinor={recipe.kubernetes.split('.')[1]} " in calls(machine)[0]
 
 
-def test_another_go_sum_gives_another_key(tmp_path: Path) -> None:
+def test_another_go_sum_gives_another_cache_key(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module a\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubernetes v1.36.3\n)\n")
     (tmp_path / "go.sum").write_text("one")
     first = read_recipe(tmp_path)

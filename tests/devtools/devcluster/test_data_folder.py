@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,7 @@ input()
 """
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 def test_the_owner_removes_its_folder() -> None:
@@ -42,8 +37,8 @@ def test_only_folders_of_dead_owners_are_removed() -> None:
     assert not path.exists()
 
 
-def test_a_folder_that_is_being_created_stays(elsewhere: Path) -> None:
-    path = elsewhere / "samara-devcluster-new"
+def test_a_folder_that_is_being_created_stays(temporary: Path) -> None:
+    path = temporary / "samara-devcluster-new"
     path.mkdir()
     (path / "owner.pid").touch()
     remove_stale()

@@ -1,4 +1,4 @@
-"""The control plane behaves as a real one: it authenticates, authorises, records, cleans up and comes back."""
+"""The local control plane authenticates, authorises, audits, collects garbage and restarts like a real one."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.cluster.support.audit import lines_of
-from tests.devtools.devcluster.waiting import eventually
+from tests.cluster.support.waiting import eventually
 
 from samara_devtools.devcluster import Devcluster, DevclusterError, DevclusterOptions
 from samara_devtools.devcluster.binaries import read_recipe
@@ -37,7 +37,7 @@ def test_rbac_denies_a_user_until_bound(cluster: Devcluster) -> None:
     with pytest.raises(DevclusterError, match='User "jane" cannot list resource "secrets"'):
         cluster.kubectl("get", "secrets", kubeconfig=jane)
     cluster.kubectl("create", "clusterrolebinding", "readers", "--clusterrole=admin", "--group=readers")
-    eventually(lambda: _may_list_secrets(cluster, jane))
+    eventually(lambda: _may_list_secrets(cluster, jane), deadline=60.0)
 
 
 def _may_list_secrets(cluster: Devcluster, kubeconfig: Path) -> bool:
@@ -134,14 +134,14 @@ def test_a_restart_and_a_kill_keep_address_and_data(cluster: Devcluster) -> None
     assert len(events(cluster)) > recorded
 
 
-def test_compaction_forgets_history(cluster: Devcluster) -> None:
+def test_revisions_before_a_compaction_cannot_be_read(cluster: Devcluster) -> None:
     cluster.kubectl("create", "configmap", "before-compaction")
     revision = cluster.compact()
     with pytest.raises(DevclusterError, match="compacted"):
         cluster.etcd_call("/v3/kv/range", {"key": "AA==", "revision": revision - 1})
 
 
-def test_without_controllers_and_audit_two_processes_serve_on_the_port_asked_for() -> None:
+def test_without_controllers_and_audit_two_processes_serve_on_the_requested_port() -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]

@@ -4,14 +4,13 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.devtools.devcluster.waiting import eventually
+from tests.cluster.support.waiting import eventually
 
 from samara_devtools.devcluster import DevclusterError
 from samara_devtools.devcluster.folder import remove_stale
@@ -33,13 +32,6 @@ with Devcluster() as cluster:
     print(json.dumps({"pids": cluster.pids, "data": str(cluster.data)}), flush=True)
     ENDING
 """
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 @contextmanager
@@ -74,10 +66,10 @@ def test_a_child_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
     with python("-c", SLEEPER, str(tmp_path)) as (owner, line):
         assert runs(int(line))
         owner.send_signal(signal.SIGKILL)
-        eventually(lambda: not runs(int(line)))
+        eventually(lambda: not runs(int(line)), deadline=60.0)
 
 
-def test_a_child_survives_the_thread_that_requested_it(tmp_path: Path) -> None:
+def test_a_child_survives_the_thread_that_started_it(tmp_path: Path) -> None:
     children = Children(tmp_path)
     thread = threading.Thread(target=children.start, args=("sleeper", Path("/bin/sleep"), ["600"]))
     thread.start()
@@ -93,7 +85,7 @@ def test_a_child_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> No
     children = Children(tmp_path)
     children.start("deaf", Path("/bin/sh"), ["-c", "trap '' TERM; echo ready; while :; do read x < /dev/zero; done"])
     pid = children.pids["deaf"]
-    eventually(lambda: "ready" in children.tail("deaf"))
+    eventually(lambda: "ready" in children.tail("deaf"), deadline=60.0)
     children.stop("deaf", grace=0.05)
     assert not runs(pid)
     children.stop_all()
@@ -102,12 +94,12 @@ def test_a_child_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> No
 def test_a_child_that_ended_by_itself_is_named(tmp_path: Path) -> None:
     children = Children(tmp_path)
     children.start("brief", Path("/bin/sh"), ["-c", "echo done"])
-    eventually(lambda: children.ended() == "brief")
+    eventually(lambda: children.ended() == "brief", deadline=60.0)
     assert children.tail("brief") == "done\n"
     children.stop_all()
 
 
-def test_a_name_is_used_once(tmp_path: Path) -> None:
+def test_two_children_cannot_have_the_same_name(tmp_path: Path) -> None:
     children = Children(tmp_path)
     children.start("sleeper", Path("/bin/sleep"), ["600"])
     with pytest.raises(DevclusterError, match="runs already"):
@@ -124,7 +116,7 @@ def test_a_killed_owner_leaves_no_process_and_the_next_start_removes_its_data(
         state = json.loads(line)
         owner.send_signal(number)
         owner.wait()
-        eventually(lambda: none_runs(list(state["pids"].values())))
+        eventually(lambda: none_runs(list(state["pids"].values())), deadline=60.0)
     assert len(state["pids"]) == 3
     remove_stale()
     assert not Path(state["data"]).exists()

@@ -111,7 +111,7 @@ def a_copy(world: World, ref: Ref, of: str, mode: str, value: str = "one", by: s
 
 
 def values(world: World, name: str = "x") -> dict[str, str | None]:
-    """By namespace: which of the well-known values the object of this name has."""
+    """The name of the value that the object has, by namespace."""
     known = {secret(value): value for value in ("one", "two", "three", "drift", "theirs")}
     return {ref.namespace: known.get(obj.content) for ref, obj in world.objects.items() if ref == at(ref[1], name)}
 

@@ -264,13 +264,13 @@ def sub(name: str = "me", home: str = "r", spec: object = None, **more: Any) -> 
     return Object(Ref(SUB_NAMESPACE, home, name), "u", 1, content(spec=spec if spec is not None else {}), **more)
 
 
-def asked(world: World, new: Object, old: Object | None = None, rules: AdmitRules = STRICT) -> tuple[str, ...]:
+def refusals(world: World, new: Object, old: Object | None = None, rules: AdmitRules = STRICT) -> tuple[str, ...]:
     return admit_sub_namespace(Request("UPDATE" if old else "CREATE", new, old), world, rules)
 
 
 BOTH: list[Callable[..., tuple[str, ...]]] = [
-    lambda world, new, rules=STRICT: asked(world, new, None, rules),
-    lambda world, new, rules=STRICT: asked(world, new, replace(new, content=content(spec={"old": 1})), rules),
+    lambda world, new, rules=STRICT: refusals(world, new, None, rules),
+    lambda world, new, rules=STRICT: refusals(world, new, replace(new, content=content(spec={"old": 1})), rules),
 ]
 """A creation and a change of the spec. Both are validated alike, except the name: only on creation."""
 alike = pytest.mark.parametrize("judged", BOTH, ids=["create", "update"])
@@ -315,7 +315,7 @@ def test_all_violations_of_labels_and_annotations_are_reported_together(judged: 
 
 def test_redacted_messages_still_name_every_violation() -> None:
     spec = {"labels": {"app": "no good", "b": 'x "y": z'}, "annotations": {"a b": "1", "é\n" * 90: "2"}}
-    faults = messages(asked(a_world(r=ROOT), sub(spec=spec)))
+    faults = messages(refusals(a_world(r=ROOT), sub(spec=spec)))
     value = "spec.labels: Invalid value: …: the value of a label was expected"
     key = "spec.annotations: Invalid value: …: the key of an annotation was expected"
     assert redact(". ".join(faults)) == ". ".join([value, value, key, key])
@@ -323,7 +323,7 @@ def test_redacted_messages_still_name_every_violation() -> None:
 
 def test_the_total_size_of_annotations_is_limited() -> None:
     def fault(size: int) -> tuple[str, ...]:
-        return asked(a_world(r=ROOT), sub(spec={"annotations": {"k": "x" * (size - 1)}}))
+        return refusals(a_world(r=ROOT), sub(spec={"annotations": {"k": "x" * (size - 1)}}))
 
     assert fault(262144) == ()
     assert fault(262145) == ("spec.annotations: Too long: at most 262144 bytes were expected, found 262145",)
@@ -331,13 +331,13 @@ def test_the_total_size_of_annotations_is_limited() -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"labels": None, "annotations": None}, {"labels": {"a": "b"}}, [], "text"])
 def test_a_valid_spec_is_allowed(spec: object) -> None:
-    assert asked(a_world(r=ROOT), sub(spec=spec)) == ()
+    assert refusals(a_world(r=ROOT), sub(spec=spec)) == ()
 
 
 def test_an_unchanged_spec_is_not_validated_again() -> None:
     stored = sub(spec=BAD_SPEC)
-    assert asked(a_world(), replace(stored, labels={"note": "new"}), stored) == ()
-    assert asked(a_world(), replace(sub(spec={"labels": {"a b": ""}}), deleting=True), stored) == ()
+    assert refusals(a_world(), replace(stored, labels={"note": "new"}), stored) == ()
+    assert refusals(a_world(), replace(sub(spec={"labels": {"a b": ""}}), deleting=True), stored) == ()
 
 
 @alike
@@ -357,8 +357,8 @@ def test_naming_policies_get_the_name_and_the_root() -> None:
         return ("^top$", "^$1-.*") if name == "bad" else None
 
     world = a_world(top=ROOT, r=below("s"), s=below("top"))
-    assert asked(world, sub("good"), None, judged_by(naming_refusal=denied)) == ()
-    assert messages(asked(world, sub("bad"), None, judged_by(naming_refusal=denied))) == (
+    assert refusals(world, sub("good"), None, judged_by(naming_refusal=denied)) == ()
+    assert messages(refusals(world, sub("bad"), None, judged_by(naming_refusal=denied))) == (
         "namespace r is not match naming policies: "
         "namespace - target=bad root=top denied policy - root=^top$ match=^$1-.*",
     )
@@ -369,16 +369,16 @@ def test_an_expansion_that_cannot_be_compiled_is_an_error() -> None:
     def denied(name: str, root: str) -> tuple[str, str] | None:
         raise ValueError("missing closing )")
 
-    (fault,) = messages(asked(a_world(r=ROOT), sub(), None, judged_by(naming_refusal=denied)), Undecidable)
+    (fault,) = messages(refusals(a_world(r=ROOT), sub(), None, judged_by(naming_refusal=denied)), Undecidable)
     assert "missing closing )" in fault
 
 
 def test_row_26_reserved_names_are_refused() -> None:
     rules = judged_by(is_reserved=lambda name: name.startswith("kube-"))
-    assert messages(asked(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
+    assert messages(refusals(a_world(r=ROOT), sub("kube-x"), None, rules)) == (
         "namespace kube-x is reserved: a sub-namespace cannot have this name",
     )
-    assert asked(a_world(r=ROOT), sub("x"), None, rules) == ()
+    assert refusals(a_world(r=ROOT), sub("x"), None, rules) == ()
 
 
 @pytest.mark.parametrize("own", ["admin", "vault"])
@@ -397,7 +397,7 @@ def test_3_2_a_name_is_validated_on_creation_only() -> None:
         raise AssertionError("no policy is asked about a change")
 
     rules = judged_by(naming_refusal=denied, is_reserved=lambda name: True)
-    assert asked(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
+    assert refusals(a_world(r=ROOT), sub(spec={"labels": {"a": "b"}}), sub(), rules) == ()
 
 
 def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
@@ -409,11 +409,11 @@ def test_3_2_policies_do_not_apply_to_labels_of_namespaces() -> None:
 
 def test_the_first_broken_rule_of_a_sub_namespace_is_reported() -> None:
     rules = judged_by(naming_refusal=lambda name, root: ("a", "b"), is_reserved=lambda name: True)
-    (fault,) = asked(a_world(r=ROOT), sub(), None, rules)
+    (fault,) = refusals(a_world(r=ROOT), sub(), None, rules)
     assert "naming policies" in fault
-    (fault,) = asked(a_world(r=ROOT), sub(spec={"labels": {"a b": ""}}), None, rules)
+    (fault,) = refusals(a_world(r=ROOT), sub(spec={"labels": {"a b": ""}}), None, rules)
     assert "spec.labels" in fault
-    (fault,) = asked(a_world(r={}), sub(spec={"labels": {"a b": ""}}), None, rules)
+    (fault,) = refusals(a_world(r={}), sub(spec={"labels": {"a b": ""}}), None, rules)
     assert "neither a root" in fault
 
 

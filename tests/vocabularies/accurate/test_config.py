@@ -116,7 +116,7 @@ WRONG = {
     "propagateAnnotationKeyExcludes": ["["],
     "namingPolicies": [{"root": "("}],
 }
-TOLD = {
+MESSAGES = {
     **{key: f"malformed pattern for {key} [: syntax error in pattern" for key in INHERITED + EXCLUDED},
     "watches": "/v1, Kind=Namespace is not namespace-scoped",
     "namingPolicies": "invalid naming policy: error parsing regexp: missing ): (",
@@ -126,7 +126,7 @@ TOLD = {
 @pytest.mark.parametrize("first", range(len(WRONG)))
 def test_the_first_fault_wins_in_the_order_of_the_keys(first: int) -> None:
     wrong = dict(reversed(list(WRONG.items())[first:]))
-    assert fault(wrong) == f"invalid configurations: {TOLD[list(WRONG)[first]]}"
+    assert fault(wrong) == f"invalid configurations: {MESSAGES[list(WRONG)[first]]}"
 
 
 def test_unreadable_keys_are_reported_before_invalid_values() -> None:

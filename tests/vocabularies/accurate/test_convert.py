@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.admission.webhooks import convert_review
+from samara.admission.conversion import convert_review
 from samara.core.admission import ConversionError
+from samara.kube.codec import encode
 from samara.vocabularies.accurate.convert import convert
 
 V1, ALPHA, V2 = "accurate.cybozu.com/v1", "accurate.cybozu.com/v2alpha1", "accurate.cybozu.com/v2"
@@ -136,7 +138,8 @@ def test_an_unreadable_annotation_is_an_error_that_names_its_key_and_not_its_val
     review = {"uid": "u", "desiredAPIVersion": wanted, "objects": [a_sub(V1, annotations={key: text})]}
     body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": review}
 
-    response = convert_review(json.dumps(body).encode(), {"accurate.cybozu.com/SubNamespace": convert})["response"]
+    answer = convert_review(json.dumps(body).encode(), {"accurate.cybozu.com/SubNamespace": convert})
+    response = json.loads(encode(asyncio.run(answer)))["response"]
 
     assert response["result"]["status"] == "Failed"
     assert key in response["result"]["message"]

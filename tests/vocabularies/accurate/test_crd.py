@@ -15,8 +15,8 @@ Json = dict[str, Any]
 
 
 def definition() -> Json:
-    found: Json = yaml.safe_load(crds.text(NAME))
-    return found
+    document: Json = yaml.safe_load(crds.text(NAME))
+    return document
 
 
 def versions() -> dict[str, Json]:
@@ -24,8 +24,8 @@ def versions() -> dict[str, Json]:
 
 
 def schema(version: str) -> Json:
-    found: Json = versions()[version]["schema"]["openAPIV3Schema"]
-    return found
+    document: Json = versions()[version]["schema"]["openAPIV3Schema"]
+    return document
 
 
 def test_the_crd_is_found_by_its_kind() -> None:

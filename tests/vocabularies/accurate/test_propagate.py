@@ -74,7 +74,7 @@ def removed(writes: list[Write]) -> list[Ref]:
 
 
 def follow_events(world: World, act: Callable[[World], object]) -> None:
-    """Performs an act and the writes that its events cause. Nothing may be left to write then."""
+    """Makes a change and the writes that its events cause. Nothing may be left to write then."""
     follow(world, RULES, act)
     assert settled(world) == [], "the events of the act must cause every write"
 
@@ -488,7 +488,7 @@ def test_5_3_drift_in_the_middle_of_a_chain_is_repaired_and_never_propagated(
     world.edit(TOP, labels={"tier": "1"})
     settled(world)
     before = world.state()
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     world.edit(at("a", "x"), **drift)
     writes = settle(world, RULES, order=lambda keys: keys[::-1] if backwards else keys)
     assert [(type(write), write.ref.namespace) for write in writes] == [(Update, "a")]
@@ -503,7 +503,7 @@ def test_5_3_events_alone_repair_drift(drift: dict[str, Any]) -> None:
     world.edit(TOP, labels={"tier": "1"})
     settled(world)
     before = world.state()
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     follow_events(world, lambda world: world.edit(at("a", "x"), **drift))
     assert world.state() == before
 
@@ -775,7 +775,7 @@ def test_row_3_overwrite_takes_over_a_source_of_the_same_name_below(mode: str) -
     assert x(world, "a").annotations == {FROM: "r", PROPAGATE: "update"}
     world.delete(TOP)
     settled(world)
-    assert "a" not in values(world)
+    assert ("a" in values(world)) == (mode == "update"), "its own team wrote this word"
 
 
 @pytest.mark.parametrize("adopt", [Adopt.NEVER, Adopt.IDENTICAL])
@@ -917,7 +917,7 @@ def test_row_21_a_pasted_copy_is_left_alone() -> None:
 def test_a_released_copy_in_the_middle_of_a_chain_stays_and_the_copies_below_are_deleted() -> None:
     world = grown()
     world.edit(at("a", "x"), annotations={RELEASED: "true"}, content=secret("theirs"))
-    world.look([at("a", "x")])
+    world.fetch([at("a", "x")])
     settled(world)
     assert values(world) == {"r": "one", "a": "theirs"}
 
@@ -957,7 +957,7 @@ def made_by(
     world = a_world(generated=gate)
     chain(world, "r", "a")
     world.put(TOP, secret(), annotations=annotations or {}, owner_references=(owner,))
-    world.look([TOP])
+    world.fetch([TOP])
     world.outside[OwnerAnnotation(owner, "r", PROPAGATE_GENERATED)] = says
     return world
 
@@ -1051,11 +1051,11 @@ def test_5_6_a_copy_of_a_generated_object_is_propagated_by_its_own_annotation() 
 
 
 def gate_closed(world: World, says: object, held: bool) -> None:
-    """Restarts with the setting off. The cache then holds only objects that match another metadata key."""
+    """Restarts with the setting off. The cache then holds only objects that have another metadata key."""
     world.registry = a_world(generated=False).registry
     world.outside[OwnerAnnotation(OWN if held else TOP, "r", PROPAGATE_GENERATED)] = says
     if not held:
-        world.looked.discard(TOP)
+        world.fetched.discard(TOP)
     assert world.exists_unread(TOP) is not held
 
 
@@ -1109,3 +1109,49 @@ def test_a_tree_may_be_deeper_than_the_stack() -> None:
     bottom = at(names[-1], "x")
     world.put(bottom, secret(), annotations={FROM: names[-2], PROPAGATE: "update"})
     assert world.registry[PROPAGATION].desired(at(names[-2], "x"), world).prune
+
+
+# A copy that was made in create mode and that its team turns to update
+
+
+def turned(value: str = "theirs") -> World:
+    """A chain of three namespaces. The team of the second turned its create copy to update and changed it."""
+    world = grown("create", ("r", "a"))
+    sub(world, "b", "a")
+    settled(world)
+    made = x(world, "a")
+    world.edit(made.ref, content=secret(value), annotations={**made.annotations, PROPAGATE: "update"})
+    return world
+
+
+def test_row_21_a_create_copy_that_its_team_turned_to_update_is_not_overwritten_and_is_passed_on() -> None:
+    world = turned()
+    settled(world)
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+    assert x(world, "a").annotations[PROPAGATE] == "update"
+
+
+@pytest.mark.parametrize("end", [None, ""], ids=["deleted", "without propagate"])
+def test_row_21_a_create_copy_that_its_team_turned_to_update_outlives_its_source(end: str | None) -> None:
+    world = turned()
+    settled(world)
+    if end is None:
+        follow_events(world, lambda world: world.delete(TOP))
+    else:
+        follow_events(world, lambda world: world.edit(TOP, annotations={}))
+    assert {**values(world), "r": "any"} == {"r": "any", "a": "theirs", "b": "theirs"}
+
+
+def test_row_21_a_create_copy_that_its_team_turned_to_update_stays_when_its_namespace_moves() -> None:
+    world = turned()
+    settled(world)
+    root(world, "s")
+    follow_events(world, lambda world: set_roles(world, "a", parent="s"))
+    assert values(world) == {"r": "one", "a": "theirs", "b": "theirs"}
+
+
+def test_row_21_an_update_copy_that_we_made_is_still_deleted_with_its_source() -> None:
+    world = grown("update", ("r", "a", "b"))
+    world.delete(TOP)
+    settled(world)
+    assert values(world) == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from tests.engine.parts import Clock
+from tests.support.samples import Clock
 from tests.support.server import perform
 from tests.support.settle import follow, plan_of, settle
 from tests.support.world import World, a_field, at
@@ -59,9 +59,9 @@ def made(guard: bool = True, **terms: bool) -> World:
 
 def condition(world: World, ref: Ref) -> dict[str, object] | None:
     """The only condition. None if there is none."""
-    found = status_of(world.objects[ref]).get("conditions") or []
-    assert len(found) <= 1
-    return found[0] if found else None
+    conditions = status_of(world.objects[ref]).get("conditions") or []
+    assert len(conditions) <= 1
+    return conditions[0] if conditions else None
 
 
 def deletions(writes: list[Write]) -> list[str]:
@@ -108,9 +108,9 @@ def test_2_3_the_transition_time_of_a_condition_stays_while_its_status_stays() -
     have = world.edit(have.ref, status=a_field("status", first), generation=2)
     second = status_to_write(status, have, world, CopyCounts(), "now")
     have = world.edit(have.ref, status=a_field("status", second))
-    found = condition(world, have.ref)
-    assert found is not None
-    assert (found["lastTransitionTime"], found["observedGeneration"]) == ("then", 2)
+    reported = condition(world, have.ref)
+    assert reported is not None
+    assert (reported["lastTransitionTime"], reported["observedGeneration"]) == ("then", 2)
     assert status_to_write(status, have, world, CopyCounts(), "later") is None
 
 
@@ -189,8 +189,8 @@ def test_2_4_nothing_is_created_if_the_parent_is_neither_root_nor_sub_namespace(
     root(world), world.namespace("h"), set_roles(world, "h", **roles), a_sub(world, "a", "h")
     settled(world)
     assert namespace_ref("a") not in world.objects
-    (found,) = blocked(world, key("a", "h"))
-    assert found.message == "namespace h is neither a root nor a sub namespace"
+    (conflict,) = blocked(world, key("a", "h"))
+    assert conflict.message == "namespace h is neither a root nor a sub namespace"
 
 
 def test_2_4_a_parent_that_becomes_a_root_gets_its_sub_namespaces() -> None:
@@ -375,9 +375,9 @@ def ending(world: World, tally: CopyCounts) -> dict[str, object] | None:
     """The condition that would be written on a terminating SubNamespace."""
     status, have = world.registry[SUB].status, world.objects[at_sub()]
     written = status_to_write(status, have, world, tally, "now") or {}
-    found = written.get("conditions")
-    assert isinstance(found, list | None)
-    return found[0] if found else None
+    reported = written.get("conditions")
+    assert isinstance(reported, list | None)
+    return reported[0] if reported else None
 
 
 def test_row_25_the_status_of_a_held_sub_namespace_names_the_command_to_release_it() -> None:
@@ -385,19 +385,19 @@ def test_row_25_the_status_of_a_held_sub_namespace_names_the_command_to_release_
     world.delete(at_sub())
     assert ending(world, tally) is None
     tally.mark_held([namespace_ref("a")])
-    found = ending(world, tally)
-    assert found is not None
-    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Held")
-    assert "`samara release accurate/SubNamespace/r/a`" in str(found["message"])
+    reported = ending(world, tally)
+    assert reported is not None
+    assert (reported["type"], reported["status"], reported["reason"]) == ("Stalled", "True", "Held")
+    assert "`samara release accurate/SubNamespace/r/a`" in str(reported["message"])
 
 
 def test_2_6_the_status_shows_why_the_server_does_not_delete_the_namespace() -> None:
     world, tally = made(), CopyCounts()
     world.delete(at_sub())
     tally.mark_not_removed(namespace_ref("a"), "refused", "not on a Friday")
-    found = ending(world, tally)
-    assert found is not None
-    assert (found["reason"], found["message"]) == ("Refused", "not on a Friday")
+    reported = ending(world, tally)
+    assert reported is not None
+    assert (reported["reason"], reported["message"]) == ("Refused", "not on a Friday")
 
 
 def test_the_status_of_a_sub_namespace_that_waits_for_a_paused_namespace_shows_it() -> None:
@@ -405,10 +405,10 @@ def test_the_status_of_a_sub_namespace_that_waits_for_a_paused_namespace_shows_i
     world.edit(namespace_ref("a"), annotations={PAUSED: "true"})
     world.delete(at_sub())
     settled(world)
-    found = condition(world, at_sub())
-    assert found is not None
-    assert found["reason"] == "Held"
-    assert "samara.dev/paused" in str(found["message"])
+    reported = condition(world, at_sub())
+    assert reported is not None
+    assert reported["reason"] == "Held"
+    assert "samara.dev/paused" in str(reported["message"])
 
 
 def test_2_6_the_condition_disappears_when_only_a_foreign_finalizer_is_left() -> None:
@@ -462,8 +462,8 @@ def test_row_20_nothing_is_written_before_the_server_answers_whether_the_parent_
     settled(world)
     world.delete(at_sub())
     monkeypatch.setattr(World, "answer", lambda self, read: UNREAD)
-    found = plan(key(), world, world.registry, RULES)
-    assert (found.ready, found.reads, found.writes) == (False, (NamespaceIsActive("r"),), ())
+    planned = plan(key(), world, world.registry, RULES)
+    assert (planned.ready, planned.reads, planned.writes) == (False, (NamespaceIsActive("r"),), ())
 
 
 def test_row_20_a_plan_of_one_namespace_sees_the_children_too() -> None:
@@ -633,9 +633,9 @@ def test_row_26_a_reserved_name_is_refused_and_reported_in_the_status(name: str)
     root(world), a_sub(world, name, "r")
     settled(world)
     assert namespace_ref(name) not in world.objects
-    found = condition(world, at_sub(name))
-    assert found is not None
-    assert (found["type"], found["status"], found["reason"]) == ("Stalled", "True", "Reserved")
+    reported = condition(world, at_sub(name))
+    assert reported is not None
+    assert (reported["type"], reported["status"], reported["reason"]) == ("Stalled", "True", "Reserved")
     assert [target.reason for target in blocked(world, key(name))] == ["refused"]
 
 
@@ -645,9 +645,9 @@ def test_row_26_a_reserved_namespace_that_exists_is_neither_adopted_nor_touched(
     theirs = world.namespace("operator")
     settled(world)
     assert namespace(world, "operator") is theirs
-    found = condition(world, at_sub("operator"))
-    assert found is not None
-    assert found["reason"] == "Reserved"
+    reported = condition(world, at_sub("operator"))
+    assert reported is not None
+    assert reported["reason"] == "Reserved"
     follow_events(world, lambda world: world.delete(at_sub("operator")))
     assert namespace(world, "operator") is theirs
 

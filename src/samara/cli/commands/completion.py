@@ -16,7 +16,7 @@ VARIABLE = "_SAMARA_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print what makes the shell complete, for its start-up file: eval "$(samara completion bash)"."""
+    """Print a script for completion. In the start-up file of the shell: eval "$(samara completion bash)"."""
     for program in PROGRAMS:
         click.echo(completion_script(context, shell, program, VARIABLE))
 

@@ -6,7 +6,7 @@ import click
 
 from samara.cli.lint import Finding, lint_files
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, plural
+from samara.cli.output import emit, plural, print_line
 from samara.cli.session import settings_or_defaults
 
 EXIT_FINDINGS = 1
@@ -19,7 +19,7 @@ EXIT_FINDINGS = 1
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
-    """Check manifests: files, folders (*.yaml, *.yml, *.json) or - for standard input. Exits 1 on a finding."""
+    """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
     settings, _ = wait_for(settings_or_defaults(cluster, config))
     findings = lint_files(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [finding._asdict() for finding in findings]}, output, lambda: _show(findings))
@@ -29,5 +29,5 @@ def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], co
 def _show(findings: list[Finding]) -> None:
     for finding in findings:
         key = f"{finding.key}: " if finding.key else ""
-        click.echo(f"{finding.file}:{finding.line}: {key}found {finding.found}; expected {finding.expected}")
+        print_line(f"{finding.file}:{finding.line}: {key}found {finding.found}; expected {finding.expected}")
     click.echo(plural(len(findings), "finding") if findings else "Nothing found.", err=True)

@@ -15,9 +15,9 @@ from samara.settings import Settings, parse
 
 @click.command("manifests", cls=Command)
 @click.option("--image", default=IMAGE, show_default=True, metavar="IMAGE", help="The operator's image.")
-@click.option("--observe", is_flag=True, help="An operator that plans and reports, and writes nothing but its Lease.")
-@click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, in place of a Service.")
-@click.option("--cert-manager", is_flag=True, help="Have the webhook's certificate made by cert-manager.")
+@click.option("--observe", is_flag=True, help="The operator plans, logs and counts, and writes only its Lease.")
+@click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, instead of a Service.")
+@click.option("--cert-manager", is_flag=True, help="Let cert-manager issue the webhook's certificate.")
 @click.option(
     "--marks-policy/--no-marks-policy",
     default=True,
@@ -39,9 +39,9 @@ def command(
     config: str | None,
     output: str,
 ) -> None:
-    """Print the whole installation that the settings need, for the namespace -n (else where it is, else samara).
+    """Print the whole installation that the settings need, for the namespace -n (else where it runs, else samara).
 
-    Without settings of your own they are `tenancy: strict`, as in the chart.
+    Without settings of your own, `tenancy` is `strict`, as in the chart.
     """
     settings, installed = wait_for(settings_or_defaults(cluster, config))
     settings, text = _settings_to_install(settings, installed, config)

@@ -6,41 +6,67 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import click
 
+from samara.cli.filters import Filter, filter_flags
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
-from samara.cli.inspect.orphan_scan import Orphan, as_orphan, is_own_source, remove_orphans
+from samara.cli.inspect.orphan_scan import (
+    REASONS,
+    Orphan,
+    as_orphan,
+    is_own_source,
+    remove_orphans,
+    unmarked_orphan,
+)
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.core.model import Kind, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, sample
-from samara.core.ownership import is_recorded
+from samara.core.ownership import is_operators_own, is_recorded, is_released
 from samara.core.policy import ClusterPolicy
 from samara.core.source_type import Protected
 from samara.core.writes import Plan
 
 
 @click.command("orphans", cls=Command)
-@click.option("--all", "show_all", is_flag=True, help="One row per copy, however many there are.")
-@click.option("--delete", is_flag=True, help="Delete those that we made, under the brake.")
+@click.option("--all", "show_all", is_flag=True, help="One row per copy, even if there are many.")
+@click.option("--delete", is_flag=True, help="Delete those that Samara created, within the limit on mass deletion.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@filter_flags(REASONS)
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, show_all: bool, delete: bool, yes: bool, config: str | None, output: str) -> None:
-    """Marked copies whose source is gone or that no source wants; with -n in that namespace only.
+def command(
+    cluster: Cluster,
+    show_all: bool,
+    delete: bool,
+    yes: bool,
+    vocabularies: tuple[str, ...],
+    reasons: tuple[str, ...],
+    config: str | None,
+    output: str,
+) -> None:
+    """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
 
-    Objects of all kinds are looked at, also of those that the settings name no more.
-    --delete removes those whose marks we set, by uid and version; what was adopted only loses our marks.
+    It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
+    It reads all kinds, also those that the settings do not name any more. --delete deletes those of the listed
+    copies whose marks Samara set, by uid and version. Adopted objects only lose the marks.
     """
+    chosen = Filter(cluster.namespace, vocabularies, reasons)
 
     def show(orphans: list[Orphan]) -> None:
         emit(lambda: {"orphans": [orphan.as_json() for orphan in orphans]}, output, lambda: _show(orphans, show_all))
 
-    wait_for(_orphans(cluster, config, show, delete=delete, yes=yes))
+    wait_for(_orphans(cluster, config, chosen, show, delete=delete, yes=yes))
 
 
 async def _orphans(
-    cluster: Cluster, config: str | None, show: Callable[[list[Orphan]], None], *, delete: bool, yes: bool
+    cluster: Cluster,
+    config: str | None,
+    chosen: Filter,
+    show: Callable[[list[Orphan]], None],
+    *,
+    delete: bool,
+    yes: bool,
 ) -> None:
     async with open_session(cluster.without_namespace, config) as session:
         if delete:
@@ -49,7 +75,7 @@ async def _orphans(
         orphans = [
             orphan
             for orphan in find_orphans(plans, session.policy)
-            if cluster.namespace in (None, orphan.live.ref.namespace)
+            if chosen.admits(orphan.vocabulary, orphan.live.ref.namespace, (orphan.reason,))
         ]
         orphans = _without_unread(session, plans, orphans)
         show(orphans)
@@ -62,21 +88,27 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
     protected = _refused_in_protected_namespaces(cluster, policy)
     wanted = {ref for plan in cluster.plans.values() for ref in plan.desired} - protected
     cache = cluster.snapshot.cache
-    for ref, live in sorted(cluster.snapshot.marked.items()):
+    unmarked = {ref: live for ref, live in cluster.snapshot.unmarked.items() if _was_copy(live, policy)}
+    for ref, live in sorted((cluster.snapshot.marked | unmarked).items()):
         namespace = cache.get(namespace_ref(ref.namespace))
         is_terminating = live.deleting or namespace is None or namespace.deleting
         is_kept = ref in wanted or (ref not in protected and _is_kept_by_source(cluster, live))
         if is_terminating or is_kept or is_own_source(cluster, live):
             continue
-        orphan = as_orphan(cluster, live)
+        orphan = unmarked_orphan(live) if ref in unmarked else as_orphan(cluster, live)
         if orphan is not None:
             yield orphan
+
+
+def _was_copy(live: Object, policy: ClusterPolicy) -> bool:
+    """True for an unmarked object that we wrote, unless it is the operator's own or was given back."""
+    return not (is_released(live) or is_operators_own(live) or live.ref in policy.operators_own)
 
 
 def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[Orphan]:
     """Leaves out copies whose sources could not be listed, because one of these may want them."""
     unread = [
-        [kind for kind in _missing_kinds(session, cluster, orphan) if kind in cluster.snapshot.unknown]
+        [kind for kind in _missing_kinds(session, cluster, orphan) if kind in cluster.snapshot.unlisted]
         for orphan in orphans
     ]
 
@@ -118,7 +150,7 @@ def _missing_kinds(session: Session, cluster: ClusterPlans, orphan: Orphan) -> l
     """
     cache, owner = cluster.snapshot.cache, cluster.registry.owner(orphan.live, cluster.snapshot.cache)
     source_type = orphan.source_type if owner is None else cluster.registry[owner.source_type]
-    if source_type.vocabulary not in session.settings.vocabularies:
+    if source_type is None or source_type.vocabulary not in session.settings.vocabularies:
         return []
     if owner is not None and not cluster.plans.get(owner, Plan()).ready:
         needed = source_type.kinds
@@ -153,12 +185,12 @@ def _show(orphans: list[Orphan], show_all: bool) -> None:
         click.echo("No orphans.")
         return
     groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
-    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS"), [_row(group) for group in groups])
+    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON"), [_row(group) for group in groups])
     note_folding(len(orphans), len(groups), "orphans")
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
-    return orphan.live.ref.kind, orphan.source_type.vocabulary, orphan.ours
+    return orphan.live.ref.kind, orphan.vocabulary, orphan.ours, orphan.reason
 
 
 def _by_origin(orphan: Orphan) -> Hashable:
@@ -169,4 +201,4 @@ def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
     first, where = group[0], sample(orphan.live.ref.path for orphan in group)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    return (first.live.ref.kind, f"{len(group):,}", where, first.source_type.vocabulary, origins, ours)
+    return (first.live.ref.kind, f"{len(group):,}", where, first.vocabulary or "-", origins or "-", ours, first.reason)

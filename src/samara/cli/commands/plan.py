@@ -12,12 +12,21 @@ import click
 
 from samara.cli.advice import advise
 from samara.cli.files import Text, read_texts
+from samara.cli.inspect.caused import caused_by_manifests
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
 from samara.cli.inspect.diff import Change, changes
-from samara.cli.inspect.forecast import VERBS, PlannedWrites, as_json, forecast, summary
+from samara.cli.inspect.forecast import (
+    VERBS,
+    Anyway,
+    PlannedWrites,
+    as_json,
+    first_writes,
+    forecast,
+    summary,
+)
 from samara.cli.inspect.overlay import overlay_manifests
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, table
+from samara.cli.output import emit, folded, generalize, merge_messages, note_folding, plural, print_line, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.model import Content
@@ -42,10 +51,19 @@ class _Line(NamedTuple):
 
 
 @click.command("plan", cls=Command)
-@click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Lay this over first; - is stdin.")
-@click.option("--diff", is_flag=True, help="Per object: which keys come, change and go, and their sizes.")
-@click.option("--all", "show_all", is_flag=True, help="One row per object in place of one per source.")
-@click.option("--exit-code", is_flag=True, help=f"Exit {EXIT_WOULD_WRITE} when something would be written.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Plan as if this manifest were applied; - is stdin.",
+)
+@click.option(
+    "--diff", is_flag=True, help="For each object: which keys are added, changed and removed, and their sizes."
+)
+@click.option("--all", "show_all", is_flag=True, help="One row per object instead of one per source.")
+@click.option("--exit-code", is_flag=True, help=f"Exit with {EXIT_WOULD_WRITE} if something would be written.")
 @watch_flag
 @config_flag
 @output_flag()
@@ -62,10 +80,11 @@ def command(
     config: str | None,
     output: str,
 ) -> None:
-    """What the operator would write now, without writing, with all that follows from it.
+    """Show what the operator would write now, and what follows from each write. Nothing is written.
 
-    With -f the manifests are laid over the cluster first: what if I applied this? Those that name no namespace
-    belong to the one of -n. Of an object that is given twice the last manifest stays.
+    With -f it plans as if the manifests were applied, and shows only what they change; a line counts what would be
+    written anyway. A manifest without a namespace gets that of -n. If an object is given twice, the last manifest
+    counts.
     """
     if watch and exit_code:
         raise click.UsageError("--watch: expected no --exit-code beside it, as a watch ends by Ctrl-C only")
@@ -98,10 +117,17 @@ async def _watch(
 
 async def _forecast(session: Session, files: list[Text], namespace: str | None, diff: bool) -> Forecast:
     snapshot = await take_snapshot(session)
+    without_manifests = PlannedWrites()
     if files:
+        cluster = await plan_cluster(session, snapshot)
+        if first_writes(cluster, await session.mass_delete_guard()).steps:
+            without_manifests = await forecast(session, cluster)
+            snapshot = await take_snapshot(session)  # the forecast has changed the first one
         await overlay_manifests(snapshot, files, namespace or session.access.namespace, session.note_once)
     cluster = await plan_cluster(session, snapshot)
     planned = await forecast(session, cluster)
+    if files:
+        planned = caused_by_manifests(without_manifests, planned)
     return cluster, await _with_contents(cluster, planned) if diff else planned
 
 
@@ -114,7 +140,7 @@ async def _with_contents(cluster: ClusterPlans, planned: PlannedWrites) -> Plann
             live = await cluster.snapshot.read(write.ref)
             step = step._replace(outcome=replace(write, live=live)) if live is not None else step
         steps.append(step)
-    return PlannedWrites(tuple(steps))
+    return replace(planned, steps=tuple(steps))
 
 
 def _is_digest(content: Content) -> bool:
@@ -140,6 +166,8 @@ def _show(cluster: ClusterPlans, planned: PlannedWrites, diffs: list[Diff], show
         lines = [_Line(blocked, blocked.reason, blocked.message) for blocked in planned.blocked]
         _table(cluster, lines, show_all, ("BLOCKED", "MESSAGE"))
     click.echo(_summary_line(planned))
+    if planned.anyway is not None and any(planned.anyway):
+        click.echo(_anyway_line(planned.anyway))
     advise(blocked.reason for blocked in planned.blocked)
 
 
@@ -186,9 +214,9 @@ def _show_diffs(cluster: ClusterPlans, planned: PlannedWrites, diffs: list[Diff]
         count = f" ({plural(len(group), 'object')})" if len(group) > 1 else ""
         source = f"{cluster.vocabulary(first.key)} from {first.key.source.path}"
         where = f"{first.ref.kind.name} {', '.join(sorted(write.ref.path for write in group))}"
-        click.echo(f"{verb(first)} {where}{count}, {source}: {first.why}")
+        print_line(f"{verb(first)} {where}{count}, {source}: {first.why}")
         for change in diff:
-            click.echo(f"  {change}")
+            print_line(f"  {change}")
 
 
 def _summary_line(planned: PlannedWrites) -> str:
@@ -196,3 +224,14 @@ def _summary_line(planned: PlannedWrites) -> str:
     parts = [f"{counts[name]:,} to {name}" for name in VERBS if counts[name]]
     blocked = f"; {counts['blocked']:,} blocked" if counts["blocked"] else ""
     return f"{', '.join(parts) or 'Nothing to write'}{blocked}."
+
+
+def _anyway_line(anyway: Anyway) -> str:
+    parts = []
+    if anyway.writes or anyway.blocked:
+        blocked = f", {anyway.blocked:,} blocked" if anyway.blocked else ""
+        parts.append(f"without these manifests too: {anyway.writes:,} to write{blocked} (`samara plan` shows them)")
+    if anyway.prevented:
+        parts.append(f"only without them: {plural(anyway.prevented, 'object')} to write")
+    line = "; ".join(parts)
+    return f"{line[0].upper()}{line[1:]}."

@@ -13,13 +13,13 @@ from samara.settings import Settings
 
 
 @click.command("rbac", cls=Command)
-@click.option("--explain", is_flag=True, help="Each rule with the reason why it is needed, instead of manifests.")
+@click.option("--explain", is_flag=True, help="Print the reason for each rule instead of manifests.")
 @config_flag
 @output_flag("yaml", "json")
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
-    """Print the RBAC that the settings need, for the operator's namespace (-n, else where it is, else samara)."""
+    """Print the RBAC that the settings need, for the operator's namespace (-n, else where it runs, else samara)."""
     settings, installed = wait_for(settings_or_defaults(cluster, config))
     if explain:
         is_chosen = context.get_parameter_source("output") is not ParameterSource.DEFAULT

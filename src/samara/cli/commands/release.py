@@ -17,13 +17,14 @@ KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara 
 
 @click.command("release", cls=Command)
 @click.argument("key", metavar="KEY")
-@click.option("--discard", is_flag=True, help="Keep what is held: copies as orphans, a namespace in its tree.")
-@click.option("--config", metavar="FILE", help="The settings; without it those of the operator in the cluster.")
+@click.option("--discard", is_flag=True, help="Delete nothing: copies become orphans, a namespace stays in its tree.")
+@click.option("--config", metavar="FILE", help="The settings. Default: those of the operator in the cluster.")
 @kubectl_flags
 def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
-    """Let a removal that the brake holds go on.
+    """Let held deletions continue.
 
-    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the set held now.
+    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release applies to the copies that are
+    held now.
     """
     _check_form(key)
     record = wait_for(_release(cluster, config, key, discard))

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from samara import log
 from samara.cli.options import Cluster, Command, kubectl_flags
+from samara.kube.aiohttp_import import small_aiohttp
 from samara.kube.errors import ConfigError
-from samara.kube.lean import without_public_authorities
 from samara.settings import STRUCTS, Settings, help_text
 from samara.settings import load as load_settings
 
@@ -34,15 +34,19 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
     "--vocabulary", "vocabularies", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable."
 )
 @click.option("--dialect", metavar="NAME", hidden=True, expose_value=False, callback=_refuse_old_name)
-@click.option("--observe", is_flag=True, help="Plan, report and count; write nothing but the Lease.")
-@click.option("--leader-elect/--no-leader-elect", default=None, help="Default: on in a cluster, off outside.")
-@click.option("--http-address", default=":8080", show_default=True, help="/healthz, /readyz, /syncz, /metrics.")
-@click.option("--webhook-address", default=":9443", show_default=True, help="Of the webhook server.")
-@click.option("--no-webhook", is_flag=True, help="No webhook server: the reconciler alone guards.")
+@click.option("--observe", is_flag=True, help="Plan, log and count; write only the Lease.")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=None, help="Elect a leader with a Lease. Default: in a cluster only."
+)
+@click.option(
+    "--http-address", default=":8080", show_default=True, help="Address of /healthz, /readyz, /syncz and /metrics."
+)
+@click.option("--webhook-address", default=":9443", show_default=True, help="Address of the webhook server.")
+@click.option("--no-webhook", is_flag=True, help="Run no webhook server.")
 @click.option(
     "--webhook-url",
     metavar="URL",
-    help="Outside a cluster: where the API server finds it, e.g. https://127.0.0.1:9443.",
+    help="Outside a cluster: where the API server finds the webhook, such as https://127.0.0.1:9443.",
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -55,7 +59,7 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
     is_eager=True,
     expose_value=False,
     callback=_print_settings,
-    help="Print every setting with its default and end.",
+    help="Print every setting with its default, and exit.",
 )
 @kubectl_flags
 def command(
@@ -72,11 +76,13 @@ def command(
     no_webhook: bool,
     webhook_url: str | None,
 ) -> None:
-    """Run the operator until a signal."""
-    with without_public_authorities():
+    """Run the operator until SIGTERM or Ctrl-C."""
+    with small_aiohttp():
         from samara import app
+        from samara.engine.process import forbid_core_dumps
 
     _check_addresses({"--http-address": http_address, "--webhook-address": webhook_address}, webhook_url)
+    forbid_core_dumps()
     log.configure(log_format, log_level)
     if no_webhook and webhook_url is not None:
         log.warning("webhook.off", why="--no-webhook was given, so --webhook-url has no effect")
@@ -95,7 +101,7 @@ def command(
 
 def _check_addresses(addresses: dict[str, str], webhook_url: str | None) -> None:
     """Raises a usage error for an address, by its flag, or a URL that cannot be used."""
-    from samara.web.server import split_address
+    from samara.web.listener import split_address
 
     for flag, address in addresses.items():
         try:

@@ -8,110 +8,93 @@ from typing import Any
 
 import click
 
-from samara.cli.advice import advise, fault_reason
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster
-from samara.cli.inspect.forecast import address_as_json, count_copies
+from samara.cli.advice import ADVICE, advise
+from samara.cli.filters import Filter, filter_flags
+from samara.cli.inspect.cluster_plans import plan_cluster
 from samara.cli.inspect.reported import merge_reported
+from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, folded, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
-from samara.core.copy_counts import CopyCounts
-from samara.core.model import Key
 from samara.core.names import sample
-from samara.core.policy import paused_by
-from samara.core.writes import Plan
 from samara.engine.hold_store import HoldRecord
 
 Json = dict[str, Any]
-_MAX_NAMES = 3
 _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
 @click.command("status", cls=Command)
-@click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, even if there are many.")
+@filter_flags(sorted(ADVICE))
 @watch_flag
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, show_all: bool, watch: bool, config: str | None, output: str) -> None:
-    """Every source with its vocabulary, its copies wanted, right and blocked, the reasons; what the brake holds."""
+def command(
+    cluster: Cluster,
+    show_all: bool,
+    vocabularies: tuple[str, ...],
+    reasons: tuple[str, ...],
+    watch: bool,
+    config: str | None,
+    output: str,
+) -> None:
+    """Show each source: how many copies are wanted, right and blocked, and why. Show held deletions.
+
+    With -n only the sources in that namespace.
+    """
+    chosen = Filter(cluster.namespace, vocabularies, reasons)
 
     def show(answer: Json) -> None:
         emit(lambda: answer, output, lambda: _show(answer, show_all))
 
     if watch:
-        until_interrupted(_watch(cluster, config, output, show))
+        until_interrupted(_watch(cluster, config, chosen, output, show))
     else:
-        show(wait_for(_once(cluster, config)))
+        show(wait_for(_once(cluster, config, chosen)))
 
 
-async def _once(cluster: Cluster, config: str | None) -> Json:
-    async with open_session(cluster, config) as session:
-        return await _status(session)
+async def _once(cluster: Cluster, config: str | None, chosen: Filter) -> Json:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        return await _status(session, chosen)
 
 
-async def _watch(cluster: Cluster, config: str | None, output: str, show: Callable[[Json], None]) -> None:
-    async with open_session(cluster, config) as session:
-        await show_changes(lambda: _status(session), show, lambda answer: answer, output)
+async def _watch(
+    cluster: Cluster, config: str | None, chosen: Filter, output: str, show: Callable[[Json], None]
+) -> None:
+    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+        await show_changes(lambda: _status(session, chosen), show, lambda answer: answer, output)
 
 
-async def _status(session: Session) -> Json:
+async def _status(session: Session, chosen: Filter) -> Json:
     held = await session.held_deletions()
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
     sources = [
-        _source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if _exists(cluster, key)
+        source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if exists(cluster, key)
     ]
-    return {"sources": sources, "held": [_hold_as_json(record) for _, record in sorted(held.items())]}
+    records = [_hold_as_json(record) for _, record in sorted(held.items())]
+    return {
+        "sources": [source for source in sources if _is_chosen(source, chosen)],
+        "held": [record for record in records if _is_held_chosen(record, chosen)],
+    }
+
+
+def _is_chosen(source: Json, chosen: Filter) -> bool:
+    reasons = (reason["reason"] for reason in source["reasons"])
+    return chosen.admits(source["vocabulary"], source["namespace"], reasons)
+
+
+def _is_held_chosen(held: Json, chosen: Filter) -> bool:
+    """By the vocabulary and the namespace in the key. A key that is not of this form is always shown: any client may
+    have edited the ConfigMap."""
+    parts = held["key"].split("/")
+    return len(parts) != 4 or chosen.admits(parts[0], parts[2].removeprefix("-"), ("held",))
 
 
 def _hold_as_json(record: HoldRecord) -> Json:
     return {"key": record.key, "count": record.count, "since": record.since, "until": record.until}
-
-
-def _exists(cluster: ClusterPlans, key: Key) -> bool:
-    """False for a source that is gone, and that only the marks of its copies name."""
-    return key.source in cluster.snapshot.cache.sources(key.source_type)
-
-
-def _source_as_json(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
-    counts = count_copies(cluster, key, plan, session.policy)
-    return {
-        "vocabulary": cluster.vocabulary(key),
-        **address_as_json(key.source),
-        "wanted": counts.wanted,
-        "right": counts.in_sync,
-        "pending": counts.pending,
-        "blocked": counts.blocked,
-        "reasons": [*_reasons_of_copies(counts), *_reasons_of_source(cluster, key, plan, counts)],
-    }
-
-
-def _reasons_of_copies(counts: CopyCounts) -> list[Json]:
-    return [
-        {
-            "reason": reason,
-            "count": len(refs),
-            "sample": sorted(ref.namespace_or_name for ref in refs)[:_MAX_NAMES],
-        }
-        for reason, refs in sorted(counts.problems().items())
-    ]
-
-
-def _reasons_of_source(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
-    """The faults of the source itself, and its pause. The sample is the message, because a fault is in no namespace."""
-    faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
-    reasons: list[Json] = [
-        {"reason": reason, "count": 1, "sample": [message]}
-        for reason, message in faults
-        if reason != "no-namespace" or reason not in counts.by_reason()  # unless the copies have this reason already
-    ]
-    cache, source = cluster.snapshot.cache, cluster.snapshot.cache.get(key.source)
-    paused = paused_by(source, cluster.registry[key.source_type], cache) if source is not None else ""
-    if paused and not plan.blocked:
-        reasons.append({"reason": "held", "count": 0, "sample": [paused]})
-    return reasons
 
 
 # tables
@@ -170,9 +153,7 @@ def _by_reasons(source: Json) -> Hashable:
 def _row(group: Sequence[Json]) -> tuple[object, ...]:
     first = group[0]
     counts = tuple(f"{sum(source[name] for source in group):,}" for name in _COUNTS)
-    reasons = "; ".join(
-        f"{reason['reason']} ({reason['count']:,}): {_sampled(reason)}" for reason in _merged_reasons(group)
-    )
+    reasons = "; ".join(map(reason_text, _merged_reasons(group)))
     return (first["vocabulary"], first["kind"], sample(_path(source) for source in group), *counts, reasons)
 
 
@@ -186,10 +167,5 @@ def _merged_reasons(group: Sequence[Json]) -> list[Json]:
     for reason in (reason for source in group for reason in source["reasons"]):
         total = merged.setdefault(reason["reason"], {"reason": reason["reason"], "count": 0, "sample": []})
         total["count"] += reason["count"]
-        total["sample"] = list(dict.fromkeys([*total["sample"], *reason["sample"]]))[:_MAX_NAMES]
+        total["sample"] = list(dict.fromkeys([*total["sample"], *reason["sample"]]))[:MAX_NAMES]
     return list(merged.values())
-
-
-def _sampled(reason: Json) -> str:
-    more = reason["count"] - len(reason["sample"])
-    return sample(reason["sample"], _MAX_NAMES) + (f" and {more:,} more" if more > 0 else "")

@@ -35,16 +35,16 @@ _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 @click.command("tree", cls=Command)
 @click.argument("root", required=False)
-@click.option("--all", "show_all", is_flag=True, help="Every namespace and object, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="Every namespace and object, even if there are many.")
 @config_flag
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, root: str | None, show_all: bool, config: str | None, output: str) -> None:
-    """Namespace trees and templates, or what lies below ROOT, with what flows along them.
+    """Show namespace trees and templates, or ROOT and what is below it, with what they propagate.
 
-    Shown are the labels and annotations that each namespace has inherited, the objects that are passed on, and where
-    they are missing. What is wrong with a tree is said where it is. No content of any object is read. A large tree is
-    folded; what is wrong is shown first.
+    It shows the labels and annotations that each namespace inherited, the objects that are propagated, and where
+    copies are missing. Problems of a tree are shown where they are. No content of any object is read. A large tree is
+    shortened, with problems first.
     """
     with progress() as show_progress:
         show_progress("reading namespaces, and what flows along them")

@@ -20,15 +20,15 @@ from samara.kube.errors import ConfigError, ServerFault
 
 
 @click.command("uninstall", cls=Command)
-@click.option("--copies", is_flag=True, help="Delete the marked copies that we made, too.")
+@click.option("--copies", is_flag=True, help="Also delete the copies that Samara created.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @config_flag
 @kubectl_flags
 def command(cluster: Cluster, copies: bool, yes: bool, config: str | None) -> None:
-    """Remove, in this order, webhook configurations, CRD conversions, our finalizers, and with --copies the copies.
+    """Remove webhook configurations, CRD conversions, Samara's finalizers, and with --copies the copies, in this order.
 
-    Before that the operator's Deployment is stopped, in the namespace -n (else where its settings are). Custom
-    resources and their definitions stay. Shows it all first, and asks.
+    It stops the operator's Deployment first, in the namespace -n (else where its settings are). Custom resources and
+    their definitions stay. It shows everything and asks before it begins.
     """
     wait_for(_with_copies(cluster, config, yes) if copies else _without_copies(cluster, yes))
 
@@ -39,7 +39,7 @@ async def _without_copies(cluster: Cluster, yes: bool) -> None:
         namespace = cluster.namespace or await find_operator_namespace(client, access.namespace)
         removal = Removal(client, namespace)
         leftovers = await removal.find()
-        _show([*_steps(leftovers, namespace), "Copies stay; --copies deletes them."])
+        _show([*_steps(leftovers), "Copies stay; --copies deletes them."])
         if not leftovers:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
@@ -55,7 +55,7 @@ async def _with_copies(cluster: Cluster, config: str | None, yes: bool) -> None:
         leftovers = await removal.find()
         listed = await _list_copies(session)
         copies = _copies_to_remove(listed)
-        _show([*_steps(leftovers, namespace), *_copy_steps(copies)])
+        _show([*_steps(leftovers), *_copy_steps(copies)])
         if not leftovers and not copies:
             click.echo("Nothing to remove.")
         elif yes or click.confirm("Remove all this?", abort=True, err=True):
@@ -72,6 +72,9 @@ async def _list_copies(session: Session) -> ClusterPlans:
         raise ConfigError(
             f"expected to read all copies first, found: {fault}; run `samara uninstall` without --copies, then with it"
         ) from fault
+    for kind in snapshot.cache.registry.resources:
+        if (reason := snapshot.unlisted.get(kind)) is not None:  # copies of its sources could not be told from others
+            raise ConfigError(f"expected to read all sources before their copies are removed, found: {reason}")
     return ClusterPlans(snapshot, snapshot.cache.registry, {})
 
 
@@ -95,9 +98,9 @@ def _show(lines: list[str]) -> None:
         click.echo(line)
 
 
-def _steps(leftovers: Leftovers, namespace: str) -> Iterator[str]:
-    if leftovers.deployment:
-        yield f"Stops the Deployment {namespace}/samara."
+def _steps(leftovers: Leftovers) -> Iterator[str]:
+    for deployment in leftovers.deployments:
+        yield f"Stops the Deployment {deployment.path}."
     for ref in leftovers.configurations:
         yield f"Deletes the {ref.kind.name} {ref.name}."
     for name in leftovers.conversions:
@@ -110,7 +113,7 @@ def _steps(leftovers: Leftovers, namespace: str) -> Iterator[str]:
 
 def _copy_steps(copies: list[Orphan]) -> Iterator[str]:
     deleted = [copy for copy in copies if ADOPTED not in copy.live.annotations]
-    for vocabulary, count in sorted(Counter(copy.source_type.vocabulary for copy in deleted).items()):
+    for vocabulary, count in sorted(Counter(copy.vocabulary for copy in deleted).items()):
         yield f"Deletes {plural(count, 'copy', 'copies')} of {vocabulary}."
     if len(deleted) < len(copies):
         yield f"Gives back {plural(len(copies) - len(deleted), 'adopted object')}, without our marks."

@@ -8,7 +8,7 @@ import click
 
 from samara import __version__
 from samara.cli.options import Cluster, Command, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit
+from samara.cli.output import emit, note
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import decode
 from samara.kube.errors import SamaraError
@@ -19,7 +19,10 @@ from samara.settings import STRUCTS
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, output: str) -> None:
-    """The version, the vocabularies, and the server's version if it can be reached."""
+    """Show the version, the vocabularies, and the version of the API server.
+
+    If the server cannot be reached, stderr says why, and the exit code is 0.
+    """
     answer = {"version": __version__, "vocabularies": list(STRUCTS), "server": wait_for(_server(cluster))}
     emit(lambda: answer, output, lambda: _show(answer))
 
@@ -28,8 +31,11 @@ async def _server(cluster: Cluster) -> str | None:
     try:
         async with Client(cluster.access(), timeout=cluster.optional_timeout, may_write=unrestricted) as client:
             return str(decode(await client.get("/version"))["gitVersion"])
-    except (SamaraError, LookupError, ValueError):
-        return None
+    except SamaraError as fault:
+        note(f"the server's version could not be read: {fault}")
+    except (LookupError, ValueError):
+        note("the server's version could not be read: the answer is not that of an API server")
+    return None
 
 
 def _show(answer: dict[str, Any]) -> None:

@@ -10,18 +10,18 @@ import click
 
 from samara import crds
 from samara.cli.advice import ADVICE
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_snapshot
+from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.namespace_only import read_local_answer
+from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, incoming, sources_in
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
+from samara.cli.inspect.source_state import made_by, reason_text, sampled
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, note
+from samara.cli.output import MAX_ROWS, emit, note, print_line
 from samara.cli.session import Session, open_session
-from samara.core.desired import Copy, Desired
-from samara.core.model import Key, Kind, Object, Ref, namespace_ref
-from samara.core.plan import prepare
-from samara.core.policy import refusal
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.names import sample
 from samara.core.registry import Registry
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
 from samara.engine.apply import verb
@@ -61,9 +61,11 @@ BUILT_IN_SHORT_NAMES = {
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
-    """Why this object is, or is not, in this namespace (-n): which source, which rule, what blocks it.
+    """Show why an object is, or is not, in the namespace -n: which source, which rule, what blocks it.
 
-    Where its sources may not be read, the answer comes from the copy's marks and Events.
+    Of a source it says what that makes, and of a Namespace what comes into it.
+
+    If you may not read its sources, the answer comes from the marks and Events of the copy.
     """
     if "/" not in address.strip("/"):
         raise click.UsageError(f"expected KIND/NAME such as secret/db, found {address!r}")
@@ -75,18 +77,24 @@ async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, 
     namespace = cluster.access().namespace
     async with open_session(cluster.without_namespace, config) as session:
         ref = parse_ref(address, namespace, session.registry)
+        unread_notes: list[str] = []
+        one = await plan_one_address(session, ref, unread_notes.append)
+        if one is not None:
+            return await _answer_from_plans(session, await _with_reported(session, one), ref, unread_notes)
         try:
-            unread_notes: list[str] = []
             snapshot = await take_snapshot(session, note_unread=unread_notes.append)
         except Forbidden as fault:
             return await _answer_from_namespace(session, ref, str(fault))
-        if ref.kind in snapshot.unknown:
+        if ref.kind in snapshot.unlisted:
             return await _answer_from_namespace(session, ref, _unlisted_sources(snapshot, ref))
         if snapshot.cache.exists_unread(ref):
             await snapshot.read_all([ref])
         plans = await plan_cluster(session, snapshot)
-        plans = replace(plans, plans=await merge_reported(session, plans.plans))
-        return await _answer_from_plans(session, plans, ref, unread_notes)
+        return await _answer_from_plans(session, await _with_reported(session, plans), ref, unread_notes)
+
+
+async def _with_reported(session: Session, plans: ClusterPlans) -> ClusterPlans:
+    return replace(plans, plans=await merge_reported(session, plans.plans))
 
 
 def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
@@ -96,7 +104,7 @@ def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
     )
     resources = (source_type.resource for source_type in source_types if source_type.resource is not None)
     kinds = dict.fromkeys((ref.kind, *resources))
-    return "; ".join(snapshot.unknown[kind] for kind in kinds if kind in snapshot.unknown)
+    return "; ".join(snapshot.unlisted[kind] for kind in kinds if kind in snapshot.unlisted)
 
 
 def parse_ref(text: str, namespace: str, registry: Registry) -> Ref:
@@ -120,9 +128,9 @@ async def _answer_from_plans(
 ) -> dict[str, Any]:
     cache = cluster.snapshot.cache
     live = await cluster.snapshot.read(ref)
-    keys = [*cache.claimants(ref)]
+    keys = sorted(cache.claimants(ref), key=lambda key: (cluster.registry.rank(key.source_type), key))
     owner = None if live is None else cluster.registry.owner(live, cache)
-    if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unknown:
+    if owner is not None and owner not in keys and owner.source.kind not in cluster.snapshot.unlisted:
         keys.append(owner)
     if any(is_unread(key, cache, cluster.registry) for key in keys):
         for text in unread_notes:
@@ -132,7 +140,17 @@ async def _answer_from_plans(
     unlisted = _unlisted_sources(cluster.snapshot, ref)
     if unlisted and not any(answer.wanted for answer in answers):
         return await _answer_from_namespace(session, ref, unlisted, answers)
-    return _as_json(ref, live is not None, answers)
+    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref)}
+
+
+def _more(session: Session, cluster: ClusterPlans, ref: Ref) -> dict[str, Any]:
+    """What a source makes, and what comes into a Namespace. Empty for any other object."""
+    makes = made_by(session, cluster, ref)
+    more: dict[str, Any] = {"makes": makes} if makes else {}
+    if ref.kind == NAMESPACE:
+        more["incoming"] = [entry._asdict() for entry in incoming(session, cluster, ref.name)]
+        more["sources"] = sources_in(cluster, ref.name)
+    return more
 
 
 async def _answer_from_namespace(
@@ -170,9 +188,9 @@ def _answer(session: Session, cluster: ClusterPlans, key: Key, ref: Ref, planned
         return answer._replace(rule=f"{cause}; {next_step}")
     if blocked is not None and not source_type.per_namespace:
         return answer._replace(wanted=True, rule=f"{key.source} asks for it; {next_step}")
-    copies = [copy for copy in _desired(session, cluster, key, ref).copies if copy.ref == ref]
-    if exclusion := _exclusion(session, cluster, key, copies):
-        return answer._replace(rule=f"{cause} selects among all, and {exclusion}; {next_step}")
+    copies = [copy for copy in desired_in_namespace(session, cluster, key, ref.namespace).copies if copy.ref == ref]
+    if excluded := exclusion(session, cluster, key, copies):
+        return answer._replace(rule=f"{cause} selects among all, and {excluded}; {next_step}")
     if has_parents(source_type):
         return answer._replace(rule=_tree_rule(cause, key, ref, is_wanted, next_step))
     is_named = any(copy.by_name for copy in copies)
@@ -199,24 +217,6 @@ def _decision(plan: Plan, planned: PlannedWrites, ref: Ref, blocked: Blocked | N
         if step.ref == ref or (is_waiting and isinstance(step.outcome, SetFinalizer)):
             return step.rule
     return next((step.rule for step in planned.steps if blocked is not None and step.outcome is blocked), None)
-
-
-def _desired(session: Session, cluster: ClusterPlans, key: Key, ref: Ref) -> Desired:
-    """What the source wants in the namespace of the object."""
-    part = cluster.registry.part(key, ref.namespace)
-    prepared = prepare(part, cluster.snapshot.cache, cluster.registry, session.policy)
-    return Desired() if isinstance(prepared, Plan) else prepared[1]
-
-
-def _exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: list[Copy]) -> str:
-    """Why a namespace is no target although the source selects all: it is protected, or ignores copies."""
-    cache, policy = cluster.snapshot.cache, cluster.registry[key.source_type].policy
-    for copy in copies:
-        namespace = cache.get(namespace_ref(copy.ref.namespace))
-        refused = None if namespace is None else refusal(copy, key.source, namespace, policy, session.policy)
-        if refused is not None and refused.excludes:
-            return refused.message
-    return ""
 
 
 def _cause(key: Key, source: Object | None, cluster: ClusterPlans) -> str:
@@ -272,14 +272,45 @@ def _show(answer: dict[str, Any]) -> None:
     ref = answer["object"]
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
     wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
+    if answer.get("makes"):
+        wanted = {True: "it is wanted, and is itself a source", False: "it is a source", None: wanted[None]}
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""
-    click.echo(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
+    print_line(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
     for source in answer["answers"]:
-        click.echo(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
+        print_line(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
         if source["decision"]:
-            click.echo(f"    decided by: {source['decision']}")
+            print_line(f"    decided by: {source['decision']}")
         if source["blocked"]:
-            click.echo(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
-            click.echo(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+            print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
+            print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+    for makes in answer.get("makes", ()):
+        _show_makes(makes)
+    if "incoming" in answer:
+        _show_incoming(answer["incoming"], answer["sources"])
     for event in answer.get("events", ()):
-        click.echo(f"  Event {event}")
+        print_line(f"  Event {event}")
+
+
+def _show_makes(makes: dict[str, Any]) -> None:
+    counts = ", ".join(f"{makes[name]:,} {name}" for name in ("wanted", "right", "pending", "blocked"))
+    copies = f"makes {sampled(makes['sample'], makes['wanted'])}" if makes["sample"] else "makes nothing"
+    print_line(f"  {makes['vocabulary']} {copies}: {counts}")
+    for reason in makes["reasons"]:
+        print_line(f"    {reason_text(reason)}")
+        print_line(f"    what to do: {ADVICE[reason['reason']]}")
+
+
+def _show_incoming(entries: Sequence[dict[str, Any]], sources: Sequence[dict[str, str]]) -> None:
+    """One line for each object that comes into a Namespace, problems first, and one line for the sources in it."""
+    for entry in entries[:MAX_ROWS]:
+        state = f"blocked ({entry['reason']})" if entry["reason"] else entry["state"].replace("-", " ")
+        kind = entry["kind"].rpartition("/")[2]
+        come_from = f"{entry['vocabulary']} from {entry['source']}"
+        print_line(f"  {state}: {kind} {entry['name']}, {come_from}: {entry['message']}")
+    if len(entries) > MAX_ROWS:
+        print_line(f"  and {len(entries) - MAX_ROWS:,} more objects; -o json lists all")
+    if not entries:
+        print_line("  No source puts anything into it.")
+    if sources:
+        names = (f"{entry['vocabulary']} {entry['source']}" for entry in sources)
+        print_line(f"  Sources in it: {sample(names)}")

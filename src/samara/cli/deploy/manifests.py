@@ -16,7 +16,7 @@ import yaml
 
 from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
-from samara.assembly import served_source_types
+from samara.assembly import secret_store, secret_store_vocabularies, served_source_types
 from samara.cli.deploy import rights
 from samara.cli.deploy.marks import guarded_kinds
 from samara.cli.deploy.rights import NAME
@@ -32,6 +32,8 @@ BASE = "base.yaml"
 MARKS_POLICY = "ValidatingAdmissionPolicy"
 Json = dict[str, Any]
 
+LOGIN_TOKEN = "login-token"  # noqa: S105 - the name of a volume
+"""The volume with the pods' token for logins at the secret manager."""
 DEFAULT_SETTINGS = "tenancy: strict\n"
 """Those of the chart, for an installation without settings of its own."""
 
@@ -140,7 +142,9 @@ def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]
     rendered = [_fill_in(obj, installation) for obj in base]
     for obj in rendered:
         if obj["kind"] == "Deployment":
-            obj["spec"]["template"]["spec"]["containers"][0]["args"] += _chosen_arguments(installation)
+            pod = obj["spec"]["template"]["spec"]
+            pod["containers"][0]["args"] += _chosen_arguments(installation)
+            _choose_login_token(pod, installation.settings)
         if obj["kind"] == MARKS_POLICY:
             obj["spec"]["matchConstraints"]["resourceRules"] = guarded
     return [obj for obj in rendered if included.get((obj["kind"], obj["metadata"]["name"]), True)]
@@ -163,6 +167,18 @@ def _fill_in(value: Any, installation: Installation) -> Any:
             return value.replace(ANY_NAMESPACE, installation.namespace)
         case _:
             return value
+
+
+def _choose_login_token(pod: Json, settings: Settings) -> None:
+    """Sets the audience of the token for logins at the secret manager. Without a manager the pods get no such token."""
+    container = pod["containers"][0]
+    store = secret_store(settings, "") if secret_store_vocabularies(settings) else None
+    if store is None:
+        pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != LOGIN_TOKEN]
+        container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != LOGIN_TOKEN]
+        return
+    [volume] = [volume for volume in pod["volumes"] if volume["name"] == LOGIN_TOKEN]
+    volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] = store.token_audience
 
 
 def _checksum(text: str) -> str:

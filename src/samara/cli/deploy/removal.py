@@ -17,7 +17,9 @@ import msgspec
 
 from samara import crds
 from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
+from samara.assembly import registry_of
 from samara.cli.deploy.rights import NAME, Rule
+from samara.cli.output import plural, progress
 from samara.core.model import DEPLOYMENT, Kind, Ref
 from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
@@ -27,7 +29,7 @@ from samara.kube.codec import decode, encode
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
 from samara.kube.ingest import pages
 from samara.kube.queries import CRD
-from samara.vocabularies import VOCABULARIES
+from samara.settings import Settings
 
 WEBHOOK_DOMAIN = ".samara.dev"
 """The end of the names of the operator's webhooks."""
@@ -43,8 +45,8 @@ Json = dict[str, Any]
 class Leftovers:
     """What an installation has left in a cluster."""
 
-    deployment: bool = False
-    """True if a Deployment must be stopped first: a running operator restores what is removed."""
+    deployments: list[Ref] = field(default_factory=list)
+    """Those that must be stopped first: a running operator restores what is removed."""
     configurations: list[Ref] = field(default_factory=list)
     conversions: list[str] = field(default_factory=list)
     """The CRDs that call the operator's webhook."""
@@ -54,7 +56,7 @@ class Leftovers:
     """Kinds whose conversion webhook does not answer. They can be read after it is removed."""
 
     def __bool__(self) -> bool:
-        return any((self.deployment, self.configurations, self.conversions, self.finalizers, self.unreadable))
+        return any((self.deployments, self.configurations, self.conversions, self.finalizers, self.unreadable))
 
 
 class Removal:
@@ -62,20 +64,20 @@ class Removal:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
-        self._deployment = Ref(DEPLOYMENT, namespace, NAME)
+        self._namespace = namespace
         self._lease = Ref(LEASE, namespace, LEASE_NAME)
 
     async def find(self) -> Leftovers:
         """Lists what is there. Raises if an operator runs that no Deployment of ours has started."""
-        leftovers = Leftovers(deployment=await self._has_replicas())
+        leftovers = Leftovers(deployments=await self._running_deployments())
         leader = await self._leader()
-        if leader and not leftovers.deployment:
+        if leader and not leftovers.deployments:
             raise ConfigError(_still_running(self._lease, leader))
         leftovers.configurations = [ref async for ref, _ in self._configurations()]
         leftovers.conversions = [name for name in crds.shipped() if _calls_us(await self._get(Ref(CRD, "", name)))]
         for kind in await self._stored_kinds():
             try:
-                count = len([metadata async for metadata in self._with_finalizers(kind)])
+                count = await self._count_finalizers(kind)
             except ServerFault as fault:
                 leftovers.unreadable[kind] = str(fault)
             else:
@@ -84,8 +86,8 @@ class Removal:
 
     async def perform(self, leftovers: Leftovers) -> None:
         """Stops the operator, and removes webhooks, conversions and finalizers, in this order."""
-        if leftovers.deployment:
-            await self._stop()
+        if leftovers.deployments:
+            await self._stop(leftovers.deployments)
         async for ref, uid in self._configurations():
             await self._delete(ref, uid)
         for name in leftovers.conversions:
@@ -95,19 +97,23 @@ class Removal:
 
     # the operator
 
-    async def _has_replicas(self) -> bool:
-        live = await self._get(self._deployment)
-        return live is not None and live["spec"].get("replicas") != 0
+    async def _running_deployments(self) -> list[Ref]:
+        """Found by their label, because the chart can give the Deployment another name."""
+        path = collection(DEPLOYMENT, self._namespace)
+        items = decode(await self._client.get(path, {"labelSelector": "=".join(LABEL)})).get("items") or ()
+        running = [item["metadata"]["name"] for item in items if item["spec"].get("replicas") != 0]
+        return [Ref(DEPLOYMENT, self._namespace, name) for name in running]
 
     async def _leader(self) -> str:
         """The holder of the Lease. Empty if it has expired."""
         spec: Json = (await self._get(self._lease) or {}).get("spec") or {}
         return str(spec["holderIdentity"]) if is_live(spec) else ""
 
-    async def _stop(self) -> None:
-        """Scales the Deployment to 0, and waits until the operator has released its Lease."""
-        with suppress(NotFound):
-            await self._patch(self._deployment, {"spec": {"replicas": 0}})
+    async def _stop(self, deployments: list[Ref]) -> None:
+        """Scales the Deployments to 0, and waits until the operator has released its Lease."""
+        for deployment in deployments:
+            with suppress(NotFound):
+                await self._patch(deployment, {"spec": {"replicas": 0}})
         deadline = time.monotonic() + STOP_SECONDS
         while leader := await self._leader():
             if time.monotonic() > deadline:
@@ -136,12 +142,21 @@ class Removal:
 
     # finalizers
 
+    async def _count_finalizers(self, kind: Kind) -> int:
+        with progress() as show_progress:
+            show_progress(f"reading {kind}")
+            return len([metadata async for metadata in self._with_finalizers(kind)])
+
     async def _remove_finalizers(self, kind: Kind) -> None:
-        async for metadata in self._with_finalizers(kind):
-            others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
-            patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
-            with suppress(NotFound):
-                await self._patch(Ref(kind, metadata.namespace, metadata.name), {"metadata": patch})
+        count = 0
+        with progress() as show_progress:
+            async for metadata in self._with_finalizers(kind):
+                count += 1
+                show_progress(f"taking our finalizer off {plural(count, kind.name)}")
+                others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
+                patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
+                with suppress(NotFound):
+                    await self._patch(Ref(kind, metadata.namespace, metadata.name), {"metadata": patch})
 
     async def _with_finalizers(self, kind: Kind) -> AsyncIterator[_Metadata]:
         async for page in pages(self._client, kind):
@@ -151,9 +166,9 @@ class Removal:
                     yield metadata
 
     async def _stored_kinds(self) -> list[Kind]:
-        """The installed custom resources, in the version in which they are stored: reading it needs no conversion."""
+        """Those that are installed, in the version in which they are stored: reading it needs no conversion."""
         stored = []
-        for kind in custom_resources():
+        for kind in guarded_resources():
             live = await self._get(Ref(CRD, "", f"{kind.plural}.{kind.group}"))
             if live is not None:
                 version = next(version["name"] for version in live["spec"]["versions"] if version.get("storage"))
@@ -188,9 +203,11 @@ class _Object(msgspec.Struct):
 _object = msgspec.json.Decoder(_Object).decode
 
 
-def custom_resources() -> tuple[Kind, ...]:
-    """The custom resources of every vocabulary, because one that is not served now may have been served before."""
-    return tuple(kind for vocabulary in VOCABULARIES for kind in vocabulary.custom_resources)
+def guarded_resources() -> tuple[Kind, ...]:
+    """The custom resources on which a vocabulary sets a finalizer. One that is not served now may have been before."""
+    source_types = registry_of(Settings()).source_types
+    guarded = (source_type.resource for source_type in source_types if source_type.finalizer)
+    return tuple(dict.fromkeys(kind for kind in guarded if kind is not None))
 
 
 def cluster_rights() -> list[Rule]:
@@ -200,13 +217,14 @@ def cluster_rights() -> list[Rule]:
         rules.append(Rule(kind, ("list",), "to find the webhooks of the operator"))
         rules.append(Rule(kind, ("delete",), "to delete them", (NAME,)))
     rules.append(Rule(CRD, ("get", "patch"), "to end the conversion by webhook", crds.shipped()))
-    return rules + [Rule(kind, ("list", "patch"), "to remove finalizers") for kind in custom_resources()]
+    return rules + [Rule(kind, ("list", "patch"), "to remove finalizers") for kind in guarded_resources()]
 
 
 def own_rights() -> list[Rule]:
     """The rights that a removal needs in the namespace of the operator."""
     return [
-        Rule(DEPLOYMENT, ("get", "patch"), "to stop the operator", (NAME,)),
+        Rule(DEPLOYMENT, ("list",), "to find the Deployment of the operator"),
+        Rule(DEPLOYMENT, ("patch",), "to stop the operator", (NAME,)),
         Rule(LEASE, ("get",), "to see that it has stopped", (LEASE_NAME,)),
     ]
 

@@ -161,9 +161,10 @@ def _vocabulary_names(source_types: Iterable[SourceType]) -> str:
 
 
 def _original_rules(settings: Settings) -> list[Rule]:
-    if not any(leases_of_originals(settings)):
-        return []
-    return [Rule(LEASE, ("list",), "to wait while the original of a vocabulary runs; not needed with takeover: true")]
+    """The Lease of an original may be in any namespace. It is listed by its name."""
+    leases = tuple(leases_of_originals(settings).values())
+    reason = "to wait while the original of a vocabulary runs; not needed with takeover: true"
+    return [Rule(LEASE, ("list",), reason, leases)] if leases else []
 
 
 def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:

@@ -8,15 +8,17 @@ from functools import partial
 
 from samara.assembly import store_config
 from samara.cli.inspect.reported import read_secret_paths, with_operator_readings
-from samara.cli.output import progress
+from samara.cli.output import plural, progress
 from samara.cli.session import Session
-from samara.core.model import Key
+from samara.core.model import Key, Kind, Ref
 from samara.core.names import sample
 from samara.core.queries import SecretPath, SecretReading
 from samara.core.registry import Registry
-from samara.core.writes import Plan
+from samara.core.writes import Delete, Plan
 from samara.kube.discovery import listable
-from samara.kube.snapshot import Snapshot, list_cluster
+from samara.kube.errors import Forbidden, InvalidName
+from samara.kube.one_address import OneAddress
+from samara.kube.snapshot import OnRead, ReadPaths, Snapshot, list_cluster
 
 _EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Never copied, and more numerous than all other objects."""
@@ -38,20 +40,32 @@ async def take_snapshot(
     session: Session, registry: Registry | None = None, note_unread: Callable[[str], None] | None = None
 ) -> Snapshot:
     """Lists every kind of the registry. `note_unread` is called if the secret manager cannot be read from here."""
-    config = store_config(session.settings, session.operator_namespace)
-    note_unread = note_unread or session.note_once
-    read_paths = _no_paths if config is None else partial(read_secret_paths, session.client, config, note_unread)
     with progress() as show_progress:
         snapshot = await list_cluster(
             session.client,
             registry or session.registry,
             session.operator_namespace,
-            read_paths,
-            lambda kind: show_progress(f"reading {kind}"),
+            _read_paths(session, note_unread or session.note_once),
+            _show_reading(show_progress, "reading"),
         )
-    for kind, reason in snapshot.unknown.items():
+    for kind, reason in snapshot.unlisted.items():
         session.note_once(f"{kind} is left out: {reason}")
     return snapshot
+
+
+def _show_reading(show_progress: Callable[[str], None], what: str) -> OnRead:
+    def on_read(kind: Kind, count: int) -> None:
+        show_progress(f"{what} {kind}" + (f": {plural(count, 'object')}" if count else ""))
+
+    return on_read
+
+
+def _read_paths(session: Session, note_unread: Callable[[str], None]) -> ReadPaths:
+    own_namespace = session.operator_namespace
+    config = store_config(session.settings, own_namespace)
+    if config is None:
+        return _no_paths
+    return partial(read_secret_paths, session.client, config, own_namespace, note_unread)
 
 
 async def _no_paths(paths: Collection[SecretPath]) -> dict[str, SecretReading]:
@@ -66,9 +80,8 @@ async def take_full_snapshot(session: Session) -> Snapshot:
     listed = _EVENTS | {(kind.group, kind.name) for kind in snapshot.cache.stores}
     others = [kind for kind in served if (kind.group, kind.name) not in listed]
     with progress() as show_progress:
-        show_progress("looking for copies of other kinds")
-        await snapshot.look_for_marks(others)
-    left_out = [*(str(kind) for kind in others if kind in snapshot.unknown), *unanswered]
+        await snapshot.look_for_marks(others, _show_reading(show_progress, "looking for copies in"))
+    left_out = [*(str(kind) for kind in others if kind in snapshot.unlisted), *unanswered]
     if left_out:
         kinds = sample(left_out)
         session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")
@@ -81,8 +94,36 @@ async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> Cl
     return ClusterPlans(snapshot, snapshot.cache.registry, await plan_keys(session, snapshot))
 
 
+async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[str], None]) -> ClusterPlans | None:
+    """Plans the sources of one address for its namespace, and reads only what these plans need.
+
+    None if the whole cluster must be read: for a source, for an object outside of namespaces, for a deletion, which the
+    brake judges together with all others, and if something may not be read.
+    """
+    if not ref.kind.namespaced or ref.kind in session.registry.resources:
+        return None
+    one = OneAddress(
+        session.client, session.registry, session.operator_namespace, _read_paths(session, note_unread), ref
+    )
+    try:
+        await one.read()
+        plans = None if await one.makes_copies() else await one.plan(session.policy)
+    except (Forbidden, InvalidName):
+        return None
+    if plans is None:
+        return None
+    if any(isinstance(write, Delete) for plan in plans.values() for write in plan.writes):
+        return None
+    registry = one.snapshot.cache.registry
+    plans = {key: with_operator_readings(key, plan, one.snapshot.cache, registry) for key, plan in plans.items()}
+    return ClusterPlans(one.snapshot, registry, plans)
+
+
 async def plan_keys(session: Session, snapshot: Snapshot, keys: Iterable[Key] | None = None) -> dict[Key, Plan]:
     """The plans of these keys, or of all, with the operator's readings of the secret manager in place of ours."""
-    plans = await snapshot.plans(session.policy, keys)
+    with progress() as show_progress:
+        plans = await snapshot.plans(
+            session.policy, keys, lambda number, total: show_progress(f"planning source {number:,} of {total:,}")
+        )
     registry = snapshot.cache.registry
     return {key: with_operator_readings(key, plan, snapshot.cache, registry) for key, plan in plans.items()}

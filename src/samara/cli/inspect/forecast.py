@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_keys
 from samara.cli.inspect.reported import is_unread
@@ -44,11 +44,22 @@ _BLOCKING_FAULTS: dict[str, Reason] = {
 """By reason of a fault. Those without advice, such as `NoNamespace`, are left out: their copies are blocked already."""
 
 
+class Anyway(NamedTuple):
+    """How many writes and blocked objects do not depend on the manifests of a plan."""
+
+    writes: int = 0
+    blocked: int = 0
+    prevented: int = 0
+    """Objects that would be written without the manifests, and are not with them."""
+
+
 @dataclass(frozen=True)
 class PlannedWrites:
     """Everything that is written or blocked, in the order of the sources. Each step names the rule that decided it."""
 
     steps: tuple[Step, ...] = ()
+    anyway: Anyway | None = None
+    """If manifests were laid over the cluster: what is left out of the steps."""
 
     @cached_property
     def writes(self) -> tuple[Write, ...]:
@@ -227,6 +238,7 @@ def as_json(cluster: ClusterPlans, planned: PlannedWrites) -> dict[str, Any]:
             _blocked_as_json(cluster, step.outcome, step.rule) for step in steps if isinstance(step.outcome, Blocked)
         ],
         "summary": summary(planned.writes, planned.blocked),
+        **({} if planned.anyway is None else {"anyway": planned.anyway._asdict()}),
     }
 
 

@@ -64,7 +64,7 @@ async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
 def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
     if live is None:
         return ()
-    owner = registry.owner(live, Cache(registry, built=Codec(registry.managers).content, readings=NO_READINGS))
+    owner = registry.owner(live, Cache(registry, build_content=Codec(registry.managers).content, readings=NO_READINGS))
     marks = []
     for source_type in registry.source_types:
         origin = marked_origin(live, source_type)

@@ -21,29 +21,41 @@ from samara.core.ownership import ByMark, is_recorded
 from samara.core.policy import is_paused, paused_by
 from samara.core.source_type import SourceType
 from samara.core.writes import Delete, Release
-from samara.engine.apply import Applier, Outcome
+from samara.engine.apply import Applier, Ending
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
 from samara.kube.errors import ConfigError, Forbidden
 
+SOURCE_GONE, NOT_WANTED, MARKS_REMOVED = "source-gone", "not-wanted", "marks-removed"
+REASONS = (SOURCE_GONE, NOT_WANTED, MARKS_REMOVED)
+"""Why a copy is an orphan. Part of the JSON output: do not rename."""
+
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """An object that is a copy by its marks, and that no source wants."""
+    """An object that is a copy by its marks, or was one, and that no source wants."""
 
     live: Object
-    source_type: SourceType
+    source_type: SourceType | None
+    """None for a copy without marks."""
     key: Key
     """The key of its source, built from the text of the mark if these settings have no such source."""
     origin: str
     ours: bool
+    """True if we set its marks, so that it may be deleted."""
+    reason: str
+
+    @property
+    def vocabulary(self) -> str:
+        return "" if self.source_type is None else self.source_type.vocabulary
 
     def as_json(self) -> dict[str, Any]:
         return {
             **address_as_json(self.live.ref),
-            "vocabulary": self.source_type.vocabulary,
+            "vocabulary": self.vocabulary,
             "origin": self.origin,
             "ours": self.ours,
+            "reason": self.reason,
         }
 
 
@@ -55,8 +67,16 @@ def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
             source = source_type.ownership.source_of(live, cluster.snapshot.cache)
             key = Key(source_type.name, source or _source_in_mark(live, source_type, mark))
             is_ours = is_recorded(live, source_type.ownership)
-            return Orphan(live, source_type, key, source.path if source else mark, is_ours)
+            cache = cluster.snapshot.cache
+            is_there = cache.get(key.source) is not None or cache.exists_unread(key.source)
+            reason = NOT_WANTED if is_there else SOURCE_GONE
+            return Orphan(live, source_type, key, source.path if source else mark, is_ours, reason)
     return None
+
+
+def unmarked_orphan(live: Object) -> Orphan:
+    """A copy whose marks somebody removed. Nothing tells its source, so it is never deleted."""
+    return Orphan(live, None, Key("", live.ref), "", ours=False, reason=MARKS_REMOVED)
 
 
 def _is_disowned(live: Object, source_type: SourceType) -> bool:
@@ -118,7 +138,7 @@ async def remove_orphans(session: Session, cluster: ClusterPlans, orphans: list[
 def must_stay(cluster: ClusterPlans, orphan: Orphan) -> bool:
     """True if its namespace or its source is paused, or if its source cannot be read and so may be paused."""
     cache, ref = cluster.snapshot.cache, orphan.key.source
-    if ref.kind in cluster.snapshot.unknown:
+    if ref.kind in cluster.snapshot.unlisted:
         return True
     namespace, source = cache.get(namespace_ref(orphan.live.ref.namespace)), cache.get(ref)
     is_source_paused = source is not None and paused_by(source, cluster.registry[orphan.key.source_type], cache)
@@ -186,7 +206,7 @@ def _why_held(held: list[Orphan], held_keys: Collection[str]) -> str:
 
 def _counted(orphans: Iterable[Orphan]) -> str:
     """The number of the orphans, and a sample of their sources."""
-    sources = [f"{orphan.source_type.vocabulary} {orphan.origin}" for orphan in orphans]
+    sources = [f"{orphan.vocabulary} {orphan.origin}" for orphan in orphans]
     return f"{plural(len(sources), 'orphan')} of {sample(set(sources))}"
 
 
@@ -205,7 +225,7 @@ async def remove_copies(
             show_progress(f"removing {number:,} of {len(orphans):,}")
             write = Release if _is_adopted(orphan) else Delete
             result = await applier.perform(write(orphan.key, orphan.live.ref, orphan.live), verify=False)
-            if result.outcome is not Outcome.DONE:
+            if result.ending is not Ending.DONE:
                 failures.append(f"{orphan.live.ref} stays: {result.message}")
     for failure in failures:
         note(failure)

@@ -96,7 +96,7 @@ async def _apply(
     """The object as it is after a manifest is applied. None, with a warning, if it cannot be applied."""
     ref = manifest.ref
     if not snapshot.cache.has_synced(ref.kind):
-        warn(f"{manifest} is left out: {snapshot.unknown.get(ref.kind) or _unserved(ref.kind)}")
+        warn(f"{manifest} is left out: {snapshot.unlisted.get(ref.kind) or _unserved(ref.kind)}")
         return None
     if ref.kind.namespaced and snapshot.cache.get(namespace_ref(ref.namespace)) is None:
         warn(f"{manifest} is ignored: namespace {ref.namespace} does not exist, and the manifests do not make it")

@@ -141,7 +141,7 @@ class ReadyCondition(NamedTuple):
 
 
 async def read_secret_paths(
-    client: Client, config: Ref, note_unread: Callable[[str], None], paths: Collection[SecretPath]
+    client: Client, config: Ref, own_namespace: str, note_unread: Callable[[str], None], paths: Collection[SecretPath]
 ) -> dict[str, SecretReading]:
     """Reads these paths once, from this machine and with the caller's rights.
 
@@ -150,7 +150,7 @@ async def read_secret_paths(
     """
     with progress() as show_progress:
         show_progress("reading the secret manager")
-        first = await read_once(client, config, paths, utc_now)
+        first = await read_once(client, config, own_namespace, paths, utc_now)
     readings = {
         path: replace(reading, absent_for=inf) if reading.not_found else reading for path, reading in first.items()
     }

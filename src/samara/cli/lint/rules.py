@@ -11,7 +11,7 @@ from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_type, locate, manifest_of
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
+from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NAMED, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
@@ -34,7 +34,7 @@ from samara.vocabularies import VOCABULARIES
 _KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
 _CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
 _CONTROL_KEYS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
-_NEVER_BY_HAND = frozenset({ADOPTED})
+_NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"
 _SIMILARITY = 0.9
 """At least this for a key that is probably misspelt, as `difflib` measures it."""
@@ -66,6 +66,12 @@ class Linter:
         self._our_prefixes = {_prefix(key) for key in self._known_keys if _prefix(key)}
         self._shared_prefixes = frozenset().union(*(vocabulary.shared_prefixes for vocabulary in VOCABULARIES))
         """Other programs have keys with these prefixes, too."""
+        self._unserved_keys = {
+            key: expected if vocabulary.name in settings.vocabularies else ""
+            for vocabulary in VOCABULARIES
+            for key, expected in vocabulary.unserved_keys.items()
+        }
+        """Empty if the settings do not name the vocabulary: then the original may well serve the key."""
         sources = [source_type.source for source_type in self._served]
         annotated = [source for source in sources if isinstance(source, Annotated)]
         self._label_keys = frozenset().union(*(source.labels for source in annotated))
@@ -128,9 +134,11 @@ class Linter:
         """What to write in place of an unknown key. Empty if the key may belong to another program."""
         prefix, _, name = key.rpartition("/")
         keys = [known for known in self._writable_keys if _prefix(known) == prefix]
-        similar = get_close_matches(name, [known.rpartition("/")[2] for known in keys], 1)
+        candidates = (*keys, *(known for known in self._unserved_keys if _prefix(known) == prefix))
+        similar = get_close_matches(name, [known.rpartition("/")[2] for known in candidates], 1)
         if similar:
-            return f"{prefix}/{similar[0]}"
+            meant = f"{prefix}/{similar[0]}"
+            return self._unserved_keys.get(meant, meant)
         if prefix not in self._our_prefixes - self._shared_prefixes:
             return ""
         return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
@@ -147,7 +155,8 @@ class Linter:
             found = f"on a {quoted(manifest.kind)[1:-1]}"
             yield manifest.finding(entry.line, entry.key, found, "a Namespace: on anything else it does nothing")
         elif entry.key in (IGNORE, PAUSED) and entry.value not in ("true", "false", None):
-            expected = '"true"; anything else is as if it were absent'
+            effect = "it pauses" if entry.key == PAUSED else "it is as if it were absent"
+            expected = f'"true" or "false": with any other value {effect}'
             yield manifest.finding(entry.line, entry.key, entry.description, expected)
 
     def _describe_no_text(self, entry: Entry) -> str:
@@ -284,7 +293,7 @@ class Linter:
 
     def _view_of(self, obj: Object) -> View:
         """A cluster with only this object in it."""
-        cache = Cache(self._registry, built=self._codec.content, readings=NO_READINGS)
+        cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
         if obj.ref.kind in self._registry.kinds:
             cache.put(obj)
         return cache

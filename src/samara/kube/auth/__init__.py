@@ -16,7 +16,7 @@ import msgspec
 from samara.kube.auth import kubeconfig as kc
 from samara.kube.auth import tls
 from samara.kube.auth.credentials import Credentials, Fixed, Impersonating, TokenFile, bearer, read_token
-from samara.kube.auth.exec_plugin import Exec, ExecCredentials, plugin
+from samara.kube.auth.exec_plugin import Exec, ExecCredentials, checked_plugin
 from samara.kube.errors import ConfigError
 
 __all__ = ["SERVICE_ACCOUNT", "Access", "Credentials", "load"]
@@ -26,7 +26,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Everything that a connection needs. The credentials give the headers, including those for impersonation."""
+    """Everything that a connection needs. The headers of `credentials` include those for impersonation."""
 
     server: str
     namespace: str = field(repr=False)
@@ -40,7 +40,7 @@ class Access:
     """The file with the certificate authorities, which may be rotated; None if they come from elsewhere."""
 
     def reload_ca(self) -> None:
-        """Call it after an untrusted certificate: the authority may have been rotated. The old one stays trusted."""
+        """Also trusts what the file holds now. Call it after an untrusted certificate: it may have been rotated."""
         if self.authority is not None and self.ssl is not None:
             tls.reload_ca(self.ssl, self.authority)
 
@@ -82,18 +82,18 @@ def _files(flag: str | None, env: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _from_context(selected: kc.SelectedContext, env: Mapping[str, str]) -> tuple[Access, kc.User]:
-    cluster, where = selected.cluster, selected.cluster_entry
-    server = _url(cluster.server, f"{where}: server", "https://host:port")
-    ca = kc.pem(where, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
+    cluster, entry = selected.cluster, selected.cluster_entry
+    server = _url(cluster.server, f"{entry}: server", "https://host:port")
+    ca = kc.pem(entry, "certificate-authority", cluster.certificate_authority_data, cluster.certificate_authority)
     if ca is not None and cluster.insecure_skip_tls_verify:
-        raise ConfigError(f"{where}: certificate-authority and insecure-skip-tls-verify exclude each other; remove one")
+        raise ConfigError(f"{entry}: certificate-authority and insecure-skip-tls-verify exclude each other; remove one")
     context = tls.client_context(ca, cluster.insecure_skip_tls_verify) if server.scheme == "https" else None
     access = Access(
         server=server.geturl().rstrip("/"),
         namespace=selected.namespace or "default",
         ssl=context,
         server_hostname=(cluster.tls_server_name or None) if context else None,
-        proxy=_proxy(where, cluster.proxy_url),
+        proxy=_proxy(entry, cluster.proxy_url),
         # Like kubectl: no credentials are sent over plain http.
         credentials=_credentials(selected, context, ca, env) if context else Fixed(),
         context=selected.context,
@@ -105,46 +105,47 @@ def _from_context(selected: kc.SelectedContext, env: Mapping[str, str]) -> tuple
 def _credentials(
     selected: kc.SelectedContext, context: SSLContext, ca: tls.Pem | None, env: Mapping[str, str]
 ) -> Credentials:
-    user, where = selected.user, selected.user_entry
-    _client_certificate(user, where, context)
+    user, entry = selected.user, selected.user_entry
+    _client_certificate(user, entry, context)
     has_password = bool(user.username or user.password)
     if has_password and (user.token or user.token_file):
-        raise ConfigError(f"{where}: expected a token or a username, found both; remove one")
+        raise ConfigError(f"{entry}: expected a token or a username, found both; remove one")
     if user.token_file:
-        return TokenFile(kc.resolve(where, user.token_file), user.token)
+        return TokenFile(kc.resolve(entry, user.token_file), user.token)
     if user.token:
-        return Fixed((bearer(user.token.strip(), str(where)),))
+        return Fixed((bearer(user.token.strip(), str(entry)),))
     if has_password:
         pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
         return Fixed((("Authorization", f"Basic {pair}"),))
     if user.exec:
         cluster = _cluster_info(selected.cluster, ca) if user.exec.provide_cluster_info else None
-        checked = plugin(str(where), _with_path(where, user.exec), cluster, env, os.isatty(0))
-        return ExecCredentials(checked, context)
+        command = _with_resolved_command(entry, user.exec)
+        return ExecCredentials(checked_plugin(str(entry), command, cluster, env, os.isatty(0)), context)
     return Fixed()
 
 
-def _client_certificate(user: kc.User, where: kc.Entry, context: SSLContext) -> None:
-    certificate = kc.pem(where, "client-certificate", user.client_certificate_data, user.client_certificate)
-    key = kc.pem(where, "client-key", user.client_key_data, user.client_key)
+def _client_certificate(user: kc.User, entry: kc.Entry, context: SSLContext) -> None:
+    certificate = kc.pem(entry, "client-certificate", user.client_certificate_data, user.client_certificate)
+    key = kc.pem(entry, "client-key", user.client_key_data, user.client_key)
     if certificate is None and key is None:
         return
     if certificate is None or key is None:
-        raise ConfigError(f"{where}: expected client-certificate and client-key together, found one of them")
-    tls.load_client_certificate(context, certificate, key, str(where))
+        raise ConfigError(f"{entry}: expected client-certificate and client-key together, found one of them")
+    tls.load_client_certificate(context, certificate, key, str(entry))
 
 
-def _with_path(where: kc.Entry, spec: Exec) -> Exec:
+def _with_resolved_command(entry: kc.Entry, spec: Exec) -> Exec:
     """As in kubectl, a command with a slash is relative to the kubeconfig; a bare name is looked up in PATH."""
     if os.sep not in spec.command:
         return spec
-    return msgspec.structs.replace(spec, command=str(kc.resolve(where, spec.command)))
+    return msgspec.structs.replace(spec, command=str(kc.resolve(entry, spec.command)))
 
 
 def _cluster_info(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
     """The cluster as an exec plugin sees it. The certificate authority is always passed as data."""
     authority = tls.read(ca, "certificate-authority") if ca is not None else b""
-    extra = [e.get("extension") for e in cluster.extensions if e.get("name") == "client.authentication.k8s.io/exec"]
+    name = "client.authentication.k8s.io/exec"
+    config = [extension.get("extension") for extension in cluster.extensions if extension.get("name") == name]
     info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,
@@ -152,7 +153,7 @@ def _cluster_info(cluster: kc.Cluster, ca: tls.Pem | None) -> dict[str, Any]:
         "certificate-authority-data": base64.b64encode(authority).decode(),
         "proxy-url": cluster.proxy_url,
         "disable-compression": cluster.disable_compression,
-        "config": extra[0] if extra else None,
+        "config": config[0] if config else None,
     }
     return {key: value for key, value in info.items() if value}
 
@@ -200,37 +201,41 @@ def _namespace(path: Path) -> str:
 def _impersonated(access: Access, user: kc.User, as_user: str | None) -> Access:
     name = as_user or user.as_
     # Like kubectl, --as replaces the user only: uid, groups and extra of the kubeconfig stay.
-    more = [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
-    more += [("Impersonate-Group", group) for group in user.as_groups]
+    details = [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    details += [("Impersonate-Group", group) for group in user.as_groups]
     for key, values in user.as_user_extra.items():
         header = "Impersonate-Extra-" + quote(key, safe="!#$&'*+-.^_`|~")
-        more += [(header, value) for value in values]
+        details += [(header, value) for value in values]
     if not name:
-        if more:
+        if details:
             raise ConfigError("as-uid, as-groups and as-user-extra need a user; set `as` or give --as")
         return access
-    headers = (("Impersonate-User", name), *more)
+    headers = (("Impersonate-User", name), *details)
     if not all(value.isprintable() for _, value in headers):
         raise ConfigError("expected impersonated names to be printable, found characters no HTTP header can carry")
     return replace(access, credentials=Impersonating(access.credentials, headers))
 
 
-def _proxy(where: kc.Entry, url: str) -> str | None:
-    return _url(url, f"{where}: proxy-url", "http://host:port", userinfo=True).geturl() if url else None
+def _proxy(entry: kc.Entry, url: str) -> str | None:
+    return _url(url, f"{entry}: proxy-url", "http://host:port", userinfo=True).geturl() if url else None
 
 
-def _url(text: str, what: str, example: str, *, userinfo: bool = False) -> SplitResult:
+def _url(text: str, field_name: str, example: str, *, userinfo: bool = False) -> SplitResult:
     """Parses an http or https URL. No message quotes it, since it may hold a password."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        raise ConfigError(f"{what}: expected a URL like {example}, found one that cannot be read") from None
+        raise ConfigError(f"{field_name}: expected a URL like {example}, found one that cannot be read") from None
     if parts.scheme not in ("http", "https"):
         given = parts.scheme if usable else "no URL"
-        raise ConfigError(f"{what}: expected a URL like {example}, found {given}; only http and https are supported")
+        raise ConfigError(
+            f"{field_name}: expected a URL like {example}, found {given}; only http and https are supported"
+        )
     if not usable:
-        raise ConfigError(f"{what}: expected a URL like {example}, found one without a host")
+        raise ConfigError(f"{field_name}: expected a URL like {example}, found one without a host")
     if "@" in parts.netloc and not userinfo:
-        raise ConfigError(f"{what}: expected a URL like {example}, found a password in it; use username and password")
+        raise ConfigError(
+            f"{field_name}: expected a URL like {example}, found a password in it; use username and password"
+        )
     return parts

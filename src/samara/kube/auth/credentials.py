@@ -1,4 +1,4 @@
-"""Credentials as HTTP headers, asked for before every request: fixed, from a file that rotates, or impersonated."""
+"""Credentials as HTTP headers, which the client asks for before every request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 from samara.kube.errors import ConfigError
 
 REREAD_AFTER = 60.0
-"""Seconds."""
+"""Seconds after which a token file is read again."""
 
 Headers = list[tuple[str, str]]
 
@@ -36,7 +36,7 @@ class Fixed:
         return list(self._headers)
 
     def forget(self) -> None:
-        """There are no newer ones."""
+        """Does nothing: there are no newer ones."""
 
 
 class TokenFile:
@@ -73,20 +73,20 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True)
 class Impersonating:
-    """Own credentials, plus the headers that act as another user."""
+    """Acts as another user: the credentials of the caller, and headers that name the other user."""
 
-    _own: Credentials
-    _as: tuple[tuple[str, str], ...] = field(repr=False)
+    _caller: Credentials
+    _impersonation: tuple[tuple[str, str], ...] = field(repr=False)
 
     async def headers(self) -> Headers:
-        return [*await self._own.headers(), *self._as]
+        return [*await self._caller.headers(), *self._impersonation]
 
     def forget(self) -> None:
-        self._own.forget()
+        self._caller.forget()
 
 
 def bearer(token: str, source: str) -> tuple[str, str]:
-    """The Authorization header for a token, which must fit into one."""
+    """The Authorization header for a token. Raises if the token cannot be in a header."""
     if not (token and token.isascii() and token.isprintable() and " " not in token):
         raise ConfigError(f"{source}: expected a token (printable characters, no spaces), found something else")
     return "Authorization", f"Bearer {token}"
@@ -95,7 +95,7 @@ def bearer(token: str, source: str) -> tuple[str, str]:
 def read_token(path: Path) -> str:
     """The token in a file, without surrounding whitespace."""
     try:
-        # `bearer` refuses what is not ASCII, without quoting it.
+        # `bearer` refuses a token that is not ASCII, without quoting it.
         token = path.read_bytes().decode("ascii", "replace").strip()
     except OSError as error:
         raise ConfigError(f"{path}: expected a file with a token, found: {error.strerror}; is it mounted?") from error

@@ -1,4 +1,4 @@
-"""Credentials from a command: client.authentication.k8s.io/v1 and v1beta1."""
+"""Credentials that a command prints: client.authentication.k8s.io/v1 and v1beta1."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from samara.kube.errors import ConfigError, Unreachable, redact
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("Never", "IfAvailable", "Always")
-INFO = "KUBERNETES_EXEC_INFO"
+INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
 TIMEOUT = 60.0
+"""Seconds."""
 INTERACTIVE_TIMEOUT = 300.0
-"""Seconds. An interactive login takes longer."""
+"""Seconds. A person who logs in takes longer."""
 
-# A plugin may print the token it got. No word of an explanation is this long.
+# Matches a token that a plugin may print to stderr. No word of an explanation is this long.
 _TOKEN_LIKE = re.compile(r"[\w+=.-]{40,}")
 
 
 class EnvVar(msgspec.Struct, frozen=True):
-    """One variable given to the plugin."""
+    """An environment variable that the kubeconfig sets for the plugin."""
 
     name: str
     value: str = ""
@@ -75,40 +76,43 @@ class _Credential(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A checked command with its environment."""
+    """A command that was checked, with its environment."""
 
-    whose: str
+    origin: str
+    """The part of the kubeconfig that names the command. Errors begin with it."""
     spec: Exec
     env: Mapping[str, str] = field(repr=False)
-    interactive: bool
+    is_interactive: bool
     """True if it may use the terminal."""
     timeout: float
 
 
-def plugin(whose: str, spec: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str], terminal: bool) -> Plugin:
-    """Checks the `exec` part and builds the environment. `cluster` is what provideClusterInfo passes on."""
+def checked_plugin(
+    origin: str, spec: Exec, cluster: Mapping[str, Any] | None, env: Mapping[str, str], has_terminal: bool
+) -> Plugin:
+    """Checks the `exec` part and builds the environment. `cluster` is passed on if provideClusterInfo is set."""
     if spec.api_version not in VERSIONS:
         raise ConfigError(
-            f"{whose}: expected an exec apiVersion of {' or '.join(VERSIONS)}, found {spec.api_version!r}"
+            f"{origin}: expected an exec apiVersion of {' or '.join(VERSIONS)}, found {spec.api_version!r}"
         )
     if not spec.command:
-        raise ConfigError(f"{whose}: expected a command in exec, found none")
-    interactive = _mode(whose, spec, terminal) != "Never" and terminal
-    request = {"interactive": interactive} | ({"cluster": cluster} if cluster is not None else {})
+        raise ConfigError(f"{origin}: expected a command in exec, found none")
+    is_interactive = _mode(origin, spec, has_terminal) != "Never" and has_terminal
+    request = {"interactive": is_interactive} | ({"cluster": cluster} if cluster is not None else {})
     info = {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": request}
-    own = {variable.name: variable.value for variable in spec.env}
-    environment = {**env, **own, INFO: msgspec.json.encode(info).decode()}
-    return Plugin(whose, spec, environment, interactive, INTERACTIVE_TIMEOUT if interactive else TIMEOUT)
+    configured = {variable.name: variable.value for variable in spec.env}
+    environment = {**env, **configured, INFO_VARIABLE: msgspec.json.encode(info).decode()}
+    return Plugin(origin, spec, environment, is_interactive, INTERACTIVE_TIMEOUT if is_interactive else TIMEOUT)
 
 
-def _mode(whose: str, spec: Exec, terminal: bool) -> str:
+def _mode(origin: str, spec: Exec, has_terminal: bool) -> str:
     # v1 requires the field; v1beta1 has this default.
     mode = spec.interactive_mode or ("IfAvailable" if spec.api_version.endswith("beta1") else "")
     if mode not in MODES:
-        raise ConfigError(f"{whose}: expected an exec interactiveMode of {', '.join(MODES)}, found {mode!r}")
-    if mode == "Always" and not terminal:
+        raise ConfigError(f"{origin}: expected an exec interactiveMode of {', '.join(MODES)}, found {mode!r}")
+    if mode == "Always" and not has_terminal:
         raise ConfigError(
-            f"{whose}: the exec plugin {spec.command} needs a terminal (interactiveMode: Always) and there is none;"
+            f"{origin}: the exec plugin {spec.command} needs a terminal (interactiveMode: Always) and there is none;"
             " use credentials that need no person"
         )
     return mode
@@ -152,8 +156,8 @@ class ExecCredentials:
         if answer.client_certificate_data and answer.client_key_data:
             # New connections of this context present the pair.
             certificate, key = answer.client_certificate_data.encode(), answer.client_key_data.encode()
-            whose = f"{self._plugin.whose}, from its exec plugin"
-            await asyncio.to_thread(load_client_certificate, self._context, certificate, key, whose)
+            origin = f"{self._plugin.origin}, from its exec plugin"
+            await asyncio.to_thread(load_client_certificate, self._context, certificate, key, origin)
         return answer
 
 
@@ -163,16 +167,16 @@ async def _run(plugin: Plugin) -> bytes:
         async with asyncio.timeout(plugin.timeout):
             out, err = await process.communicate()
     except TimeoutError as error:
-        await _end(plugin, process)
+        await _kill(plugin, process)
         raise Unreachable(
-            f"{plugin.whose}: the exec plugin {plugin.spec.command} gave no answer in {plugin.timeout:g} s"
+            f"{plugin.origin}: the exec plugin {plugin.spec.command} gave no answer in {plugin.timeout:g} s"
         ) from error
     except asyncio.CancelledError:
-        await _end(plugin, process)
+        await _kill(plugin, process)
         raise
     if process.returncode != 0:
         why = _last_line(err)
-        raise Unreachable(f"{plugin.whose}: the exec plugin {plugin.spec.command} exited {process.returncode}: {why}")
+        raise Unreachable(f"{plugin.origin}: the exec plugin {plugin.spec.command} exited {process.returncode}: {why}")
     return out
 
 
@@ -181,48 +185,47 @@ async def _start(plugin: Plugin) -> Process:
     command = shutil.which(spec.command, path=plugin.env.get("PATH"))
     if command is None:
         hint = f"; {' '.join(spec.install_hint.split())}" if spec.install_hint else "; install it or correct PATH"
-        raise ConfigError(f"{plugin.whose}: the exec plugin {spec.command} was not found{hint}")
-    # A person sees the plugin's output at once.
-    inherit = plugin.interactive
+        raise ConfigError(f"{plugin.origin}: the exec plugin {spec.command} was not found{hint}")
+    uses_terminal = plugin.is_interactive  # stdin and stderr are ours then, so that a person can answer
     try:
         return await asyncio.create_subprocess_exec(
             command,
             *spec.args,
             env=plugin.env,
-            stdin=None if inherit else DEVNULL,
+            stdin=None if uses_terminal else DEVNULL,
             stdout=PIPE,
-            stderr=None if inherit else PIPE,
-            start_new_session=not inherit,
+            stderr=None if uses_terminal else PIPE,
+            start_new_session=not uses_terminal,
         )
     except OSError as error:
-        raise ConfigError(f"{plugin.whose}: the exec plugin {spec.command} cannot run: {error.strerror}") from error
+        raise ConfigError(f"{plugin.origin}: the exec plugin {spec.command} cannot run: {error.strerror}") from error
 
 
-async def _end(plugin: Plugin, process: Process) -> None:
+async def _kill(plugin: Plugin, process: Process) -> None:
     """Kills the plugin and all processes it has started, after a timeout or a cancellation."""
     with suppress(ProcessLookupError, TimeoutError):
-        if plugin.interactive:
+        if plugin.is_interactive:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.wait_for(process.communicate(), 1)  # reads to the end, or the pipes stay open
+        await asyncio.wait_for(process.communicate(), 1)  # reads to the end: otherwise the pipes stay open
 
 
 def _parse(plugin: Plugin, out: bytes) -> _Answer:
-    start = f"{plugin.whose}: the exec plugin {plugin.spec.command} should have printed"
+    prefix = f"{plugin.origin}: the exec plugin {plugin.spec.command} should have printed"
     try:
         credential = msgspec.json.decode(out, type=_Credential)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Without the cause, which may quote the output.
-        raise ConfigError(f"{start} an ExecCredential in JSON and printed something else ({error})") from None
+        # `from None`: the cause may quote the output.
+        raise ConfigError(f"{prefix} an ExecCredential in JSON and printed something else ({error})") from None
     if credential.kind != "ExecCredential" or credential.api_version != plugin.spec.api_version:
         wanted = plugin.spec.api_version
-        raise ConfigError(f"{start} an ExecCredential of {wanted}; let both name the same apiVersion")
+        raise ConfigError(f"{prefix} an ExecCredential of {wanted}; let both name the same apiVersion")
     answer = credential.status or _Answer()
     if bool(answer.client_certificate_data) != bool(answer.client_key_data):
-        raise ConfigError(f"{start} clientCertificateData and clientKeyData together and printed one of them")
+        raise ConfigError(f"{prefix} clientCertificateData and clientKeyData together and printed one of them")
     if not answer.token and not answer.client_key_data:
-        raise ConfigError(f"{start} a token or a client certificate in status and printed neither")
+        raise ConfigError(f"{prefix} a token or a client certificate in status and printed neither")
     return answer
 
 

@@ -19,9 +19,9 @@ from samara.kube.auth.tls import Pem
 from samara.kube.errors import ConfigError
 
 T = TypeVar("T", bound=msgspec.Struct)
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-REPLACEMENTS = {
+_REPLACEMENTS = {
     "auth-provider": "kubectl no longer supports it either; use `exec:` with a plugin,"
     " such as gke-gcloud-auth-plugin for gcp, kubelogin for azure and oidc",
 }
@@ -75,12 +75,13 @@ class _Context(msgspec.Struct, frozen=True):
 class Entry:
     """A named context, cluster or user. Its paths are relative to the folder of its file."""
 
-    what: str
+    title: str
+    """Its type and its name, for messages."""
     file: Path
     body: Mapping[str, Any] = field(repr=False)
 
     def __str__(self) -> str:
-        return f"{self.what} in {self.file}"
+        return f"{self.title} in {self.file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +186,9 @@ def _find_context(config: Kubeconfig, context: str | None, flags: Flags) -> Sele
 
 
 def cluster_with_flags(cluster: Cluster, flags: Flags) -> Cluster:
+    """A flag replaces the field of its name. --server drops tls-server-name, which belongs to another server."""
     changed = {"server": flags.server} if flags.server else {}
-    if flags.server or flags.tls_server_name:  # the kubeconfig's name belongs to another server
+    if flags.server or flags.tls_server_name:
         changed["tls_server_name"] = flags.tls_server_name
     cluster = msgspec.structs.replace(cluster, **changed)
     if not (flags.certificate_authority or flags.insecure_skip_tls_verify):
@@ -200,8 +202,8 @@ def cluster_with_flags(cluster: Cluster, flags: Flags) -> Cluster:
 
 
 def user_with_flags(user: User, flags: Flags) -> User:
-    """With --token all other credentials are dropped, since a client certificate would take precedence at the API
-    server."""
+    """A flag replaces the field of its name. --token drops all other credentials, since a client certificate would take
+    precedence at the API server."""
     if flags.token:
         user = User(
             token=flags.token,
@@ -239,7 +241,7 @@ def _absolute(path: str) -> str:
 
 
 def pem(entry: Entry, key: str, data: str, path: str) -> Pem | None:
-    """The decoded -data field, or else the file that the other field names."""
+    """The content of the field `KEY-data`, decoded, or else the file that the field `KEY` names."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)
@@ -249,19 +251,19 @@ def pem(entry: Entry, key: str, data: str, path: str) -> Pem | None:
 
 
 def resolve(entry: Entry, path: str) -> Path:
-    """A path in a kubeconfig is relative to the folder of its file."""
+    """The absolute path. A path in a kubeconfig is relative to the folder of its file."""
     return entry.file.parent / path
 
 
 def _document(file: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.load(file.read_bytes(), Loader=_Loader)  # noqa: S506 - one of the two safe loaders
+        document = yaml.load(file.read_bytes(), Loader=_YAML_LOADER)  # noqa: S506 - one of the two safe loaders
     except OSError as error:
         raise ConfigError(f"{file}: expected a readable kubeconfig, found: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
-        # Without the cause: PyYAML quotes the line, and the line may hold a token.
+        # `from None`: PyYAML quotes the line, and the line may hold a token.
         raise ConfigError(f"{file}: expected a kubeconfig in YAML, found a syntax error{line}") from None
     if document is None:
         return {}
@@ -272,73 +274,73 @@ def _document(file: Path) -> Mapping[str, Any]:
     return document
 
 
-def _merged(documents: Iterable[tuple[Path, Mapping[str, Any]]], what: str) -> dict[str, Entry]:
+def _merged(documents: Iterable[tuple[Path, Mapping[str, Any]]], section: str) -> dict[str, Entry]:
     merged: dict[str, Entry] = {}
     for file, document in documents:
-        own: dict[str, Entry] = {}
-        for name, body in _named(file, document, what):
-            if name in own:
-                raise ConfigError(f"{file}: expected every {what} once, found {name!r} twice; remove one")
-            own[name] = Entry(f"{what} {name!r}", file, body)
-        merged = own | merged
+        entries: dict[str, Entry] = {}
+        for name, body in _named(file, document, section):
+            if name in entries:
+                raise ConfigError(f"{file}: expected every {section} once, found {name!r} twice; remove one")
+            entries[name] = Entry(f"{section} {name!r}", file, body)
+        merged = entries | merged
     return merged
 
 
-def _named(file: Path, document: Mapping[str, Any], what: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    items = document.get(f"{what}s") or []
-    expected = f"{file}: expected {what}s to be a list of `name` and `{what}`"
+def _named(file: Path, document: Mapping[str, Any], section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    items = document.get(f"{section}s") or []
+    expected = f"{file}: expected {section}s to be a list of `name` and `{section}`"
     if not isinstance(items, list):
         raise ConfigError(f"{expected}, found a {type(items).__name__}")
     for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise ConfigError(f"{expected}, found an entry without a name")
-        body = item.get(what) or {}
+        body = item.get(section) or {}
         if not isinstance(body, dict):
             raise ConfigError(f"{expected}, found a {type(body).__name__} under {item['name']!r}")
         yield item["name"], body
 
 
-def _lookup(entry: Entry, what: str, name: str, among: Mapping[str, Entry]) -> Entry:
-    if name in among:
-        return among[name]
+def _lookup(entry: Entry, section: str, name: str, entries: Mapping[str, Entry]) -> Entry:
+    if name in entries:
+        return entries[name]
     given = f"{name!r}, which is not defined" if name else "none"
-    raise ConfigError(f"{entry}: expected the name of a {what}, found {given}; there are: {_names(among)}")
+    raise ConfigError(f"{entry}: expected the name of a {section}, found {given}; there are: {_names(entries)}")
 
 
 def _user(entry: Entry) -> User:
     body = entry.body
     if isinstance(body.get("exec"), dict):
-        plugin = Entry(f"exec of {entry.what}", entry.file, body["exec"])
+        plugin = Entry(f"exec of {entry.title}", entry.file, body["exec"])
         _strict(plugin, Exec)
-        body = {**body, "exec": _present(plugin.body)}
-    return _strict(Entry(entry.what, entry.file, body), User)
+        body = {**body, "exec": _without_nulls(plugin.body)}
+    return _strict(Entry(entry.title, entry.file, body), User)
 
 
-def _strict(entry: Entry, into: type[T]) -> T:
+def _strict(entry: Entry, struct: type[T]) -> T:
     """Converts and refuses unknown fields. Ignoring one could select the wrong server or user."""
-    known = into.__struct_encode_fields__
-    for key in _present(entry.body):
+    known = struct.__struct_encode_fields__
+    for key in _without_nulls(entry.body):
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            advice = REPLACEMENTS.get(key) or (f"did you mean {near[0]}?" if near else "remove it")
+            similar = difflib.get_close_matches(str(key), known, 1)
+            advice = _REPLACEMENTS.get(key) or (f"did you mean {similar[0]}?" if similar else "remove it")
             raise ConfigError(f"{entry}: the field {key!r} is not supported; {advice}")
-    return _convert(entry, into)
+    return _convert(entry, struct)
 
 
-def _convert(entry: Entry, into: type[T]) -> T:
+def _convert(entry: Entry, struct: type[T]) -> T:
     try:
-        return msgspec.convert(_present(entry.body), into)
+        return msgspec.convert(_without_nulls(entry.body), struct)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{entry}: {error}") from error
 
 
-def _present(body: Mapping[str, Any]) -> dict[str, Any]:
-    # kubectl writes `args: null` and means the default.
+def _without_nulls(body: Mapping[str, Any]) -> dict[str, Any]:
+    """kubectl writes `args: null` and means the default."""
     return {key: value for key, value in body.items() if value is not None}
 
 
-def _names(among: Iterable[str]) -> str:
-    return sample(among, 20) or "none"
+def _names(names: Iterable[str]) -> str:
+    return sample(names, 20) or "none"
 
 
 def _join(files: Iterable[Path]) -> str:

@@ -1,11 +1,12 @@
-"""TLS towards the API server. It accepts and refuses the same certificates as Go's clients."""
+"""TLS contexts for the API server. They accept and refuse the same certificates as Go's clients."""
 
 from __future__ import annotations
 
 import os
 import ssl
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from ssl import SSLContext
 
@@ -34,37 +35,56 @@ def reload_ca(context: SSLContext, ca: Path) -> None:
         context.load_verify_locations(cadata=_certificates(ca))
 
 
-def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, whose: str) -> None:
-    """Presents this certificate on every new connection."""
+def load_client_certificate(context: SSLContext, certificate: Pem, key: Pem, origin: str) -> None:
+    """Makes a context present this certificate on every new connection. Errors begin with `origin`."""
     try:
-        with ExitStack() as stack:
-            files = _on_disk(certificate, stack), _on_disk(key, stack)
-            context.load_cert_chain(*files, password=_no_password)
+        with pem_file(certificate) as certificate_file, pem_file(key) as key_file:
+            context.load_cert_chain(certificate_file, key_file, password=_no_password)
     except ssl.SSLError as error:
         raise ConfigError(
-            f"{whose}: expected a client certificate in PEM and the key that belongs to it,"
+            f"{origin}: expected a client certificate in PEM and the key that belongs to it,"
             f" found something else ({error.reason or 'not PEM'}); renew the pair"
         ) from error
     except OSError as error:
-        raise ConfigError(f"{whose}: the client certificate or key cannot be read: {_why(error)}") from error
+        raise ConfigError(f"{origin}: the client certificate or key cannot be read: {_reason(error)}") from error
 
 
-def read(pem: Pem, what: str) -> bytes:
-    """The PEM text."""
+@contextmanager
+def pem_file(pem: Pem) -> Iterator[Path]:
+    """A file with the PEM, because OpenSSL loads certificates with their keys from files only.
+
+    It is in memory if the system can do that, and otherwise in a folder that only this user can read.
+    """
+    if isinstance(pem, Path):
+        yield pem
+    elif hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("samara"), "wb") as file:
+            file.write(pem)
+            file.flush()
+            yield Path(f"/proc/self/fd/{file.fileno()}")
+    else:
+        with tempfile.TemporaryDirectory(prefix="samara-") as folder:
+            path = Path(folder, "pem")
+            path.write_bytes(pem)
+            yield path
+
+
+def read(pem: Pem, name: str) -> bytes:
+    """The PEM text. An error begins with `name`."""
     if isinstance(pem, bytes):
         return pem
     try:
         return pem.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{what} cannot be read: {_why(error)}") from error
+        raise ConfigError(f"{name} cannot be read: {_reason(error)}") from error
 
 
 def _trusting(ca: Pem) -> SSLContext:
-    where = str(ca) if isinstance(ca, Path) else "certificate-authority-data"
     try:
         return ssl.create_default_context(cadata=_certificates(ca))
     except ssl.SSLError as error:
-        raise ConfigError(f"{where}: expected certificates in PEM, found none that can be read") from error
+        origin = str(ca) if isinstance(ca, Path) else "certificate-authority-data"
+        raise ConfigError(f"{origin}: expected certificates in PEM, found none that can be read") from error
 
 
 def _certificates(ca: Pem) -> str:
@@ -73,21 +93,10 @@ def _certificates(ca: Pem) -> str:
     return read(ca, "the certificate authority").decode("ascii", "ignore") or "empty"
 
 
-def _on_disk(pem: Pem, stack: ExitStack) -> Path:
-    """A file with the PEM, since OpenSSL loads client certificates from files only. The stack removes it."""
-    if isinstance(pem, Path):
-        return pem
-    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="samara-"))
-    path = Path(directory, "pem")
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(pem)
-    return path
-
-
 def _no_password() -> str:
-    # Without a callback OpenSSL asks on the terminal, and the operator would hang.
+    # OpenSSL calls this for an encrypted key only. Without it, it would ask on the terminal and block the operator.
     raise ConfigError("the client key is encrypted; expected a key without a password, as kubectl does")
 
 
-def _why(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)

@@ -45,7 +45,7 @@ class AccurateSettings(Struct, frozen=True):
         about("the original's own keys, in place of configFile"),
     ] = MappingProxyType({})
     allow_cascading_deletion: Annotated[bool, about("a sub-namespace with children may be deleted")] = False
-    propagate_generated: Annotated[bool, about("objects that controllers made are propagated too")] = False
+    propagate_generated: Annotated[bool, about("objects that a controller created are propagated too")] = False
     conflicts: OwnConflicts = None
     takeover: Takeover = False
     managers: Managers = (ACCURATE_MANAGER,)

@@ -67,7 +67,7 @@ class Propagation:
             frozenset({FROM}),
             self.origin,
             self.managers,
-            disowned=lambda obj: obj.annotations.get(PROPAGATE) != UPDATE,
+            disowned=lambda obj: not self._is_kept_in_sync(obj),
         )
 
     @cached_property
@@ -106,14 +106,21 @@ class Propagation:
         return obj.ref.kind in self._kinds and has_mode
 
     def origin(self, obj: Object, view: View) -> Ref | None:
-        """The source of a copy in update mode. A copy in create mode has none: it belongs to its namespace.
+        """The source of a copy in update mode. A copy made in create mode has none: it belongs to its namespace.
 
         Every user of a namespace can write `from`. A value that cannot be the name of another namespace is ignored.
         """
         namespace = obj.annotations.get(FROM, "") if obj.ref.kind in self._kinds else ""
-        if obj.annotations.get(PROPAGATE) != UPDATE or namespace == obj.ref.namespace:
+        if not self._is_kept_in_sync(obj) or namespace == obj.ref.namespace:
             return None
         return Ref(obj.ref.kind, namespace, obj.ref.name) if is_namespace_name(namespace) else None
+
+    def _is_kept_in_sync(self, obj: Object) -> bool:
+        """False for an object in create mode, and for one that we made in create mode and its team turned to update."""
+        if obj.annotations.get(PROPAGATE) != UPDATE:
+            return False
+        made = is_recorded(obj, self.ownership)
+        return not made or obj.manages(ANNOTATIONS, PROPAGATE, self.ownership.managers)
 
     def desired(self, source: Ref, view: View) -> Desired:
         """The copies of one source. The first case that applies decides."""
@@ -300,8 +307,12 @@ class Propagation:
     def _is_leaving_tree(self, obj: Object, namespace: Object) -> bool:
         """True for a copy of ours in update mode whose namespace has another parent now: it is about to be deleted."""
         is_stale = obj.annotations.get(FROM, "") not in ("", parent_or_template(namespace))
-        is_synced = obj.annotations.get(PROPAGATE) == UPDATE
-        return is_stale and is_synced and RELEASED not in obj.annotations and is_recorded(obj, self.ownership)
+        return (
+            is_stale
+            and self._is_kept_in_sync(obj)
+            and RELEASED not in obj.annotations
+            and is_recorded(obj, self.ownership)
+        )
 
 
 def _excluded(where: str, metadata: Iterable[str], patterns: Globs) -> Iterator[Mistake]:

@@ -16,9 +16,18 @@ from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import LIMIT_REASONS, BuildContext, Conflicts, DeclaredReason, Vocabulary
+from samara.core.vocabulary import (
+    LIMIT_REASONS,
+    BuildContext,
+    Conflicts,
+    DeclaredReason,
+    SecretStore,
+    Vocabulary,
+)
 from samara.setting_types import (
+    Audience,
     Duration,
+    Limit,
     Managers,
     NamespaceGlob,
     NamespaceName,
@@ -64,11 +73,20 @@ class PathRule(Struct, frozen=True):
 
 class FishySecretSettings(Struct, frozen=True):
     namespace: Annotated[NamespaceName | None, about("where fishysecret-config is; null = the operator's own")] = None
+    token_audience: Annotated[Audience, about("the audience of the pod's token with which it logs in to Vault")] = (
+        "vault"  # noqa: S105 - not a secret
+    )
     cross_namespace: OwnCrossNamespace = None
     paths: Annotated[
-        tuple[PathRule, ...] | None, about("who may read which paths; null = any under tenancy open, none if strict")
+        tuple[PathRule, ...] | None, about("who may read which paths; null = any with tenancy open, none with strict")
     ] = None
-    refresh_interval: Annotated[Duration, about("how often the store is read, where the object does not say")] = 300.0
+    refresh_interval: Annotated[Duration, about("how often paths are read if the FishySecret does not say")] = 300.0
+    min_refresh_interval: Annotated[
+        Duration, about("a FishySecret that asks for a shorter interval gets this one, or refreshInterval if shorter")
+    ] = 10.0
+    paths_per_namespace: Annotated[Limit, about("most paths that all FishySecrets of one namespace read together")] = (
+        2000
+    )
     last_synced: Annotated[Literal["interval", "change"], about("when status.lastSyncedTime is written")] = "interval"
     takeover: Takeover = False
     managers: Managers = ()
@@ -81,6 +99,7 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         may_read(settings.paths, context.is_strict),
         context.is_protected,
         refresh_interval=settings.refresh_interval,
+        min_refresh_interval=settings.min_refresh_interval,
         on_change=settings.last_synced == "change",
         consent=context.needs_consent,
         managers=context.managers,
@@ -97,9 +116,9 @@ def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[s
     )
 
 
-def store_config(settings: FishySecretSettings, own_namespace: str) -> Ref:
-    """The Secret that names the secret manager and holds the credentials for it."""
-    return Ref(SECRET, settings.namespace or own_namespace, CONFIG)
+def secret_store(settings: FishySecretSettings, own_namespace: str) -> SecretStore:
+    config = Ref(SECRET, settings.namespace or own_namespace, CONFIG)
+    return SecretStore(config, settings.paths_per_namespace, settings.token_audience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,8 @@ class Options:
     """True for namespaces that the setting `protectedNamespaces` names."""
     refresh_interval: float = 300.0
     """Seconds between two reads of a path, for a FishySecret that sets no interval."""
+    min_refresh_interval: float = 10.0
+    """The shortest interval that a FishySecret can set, unless `refresh_interval` is shorter."""
     on_change: bool = False
     """True: write `status.lastSyncedTime` only when the Secret changes. False: also once per refresh interval."""
     consent: bool = False
@@ -136,7 +157,9 @@ class SpecCache:
         return spec
 
     def refresh_interval(self, spec: Spec) -> float:
-        return spec.refresh_interval or self._options.refresh_interval
+        """Tenants choose the interval of a spec, and must not choose the load on the secret manager."""
+        default = self._options.refresh_interval
+        return max(spec.refresh_interval or default, min(self._options.min_refresh_interval, default))
 
     def paths(self, spec: Spec) -> tuple[SecretPath, ...]:
         required = {item.path for item in spec.items if not item.optional}
@@ -317,6 +340,7 @@ REASONS: Mapping[str, DeclaredReason] = {
         "correct the url in the Secret that configures the secret manager",
         is_of_secret_manager=True,
     ),
+    **LIMIT_REASONS,
     "FetchError": DeclaredReason(
         "a path could not be read; the Secret stays as it is",
         "correct the path, or put the value into the secret manager; the Secret stays as it is",
@@ -332,6 +356,6 @@ VOCABULARY = Vocabulary(
     custom_resources=(FISHY_SECRET,),
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
-    reasons={**REASONS, **LIMIT_REASONS},
-    secret_store=store_config,
+    reasons=REASONS,
+    secret_store=secret_store,
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from samara.core.admission import Request
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template, Unavailable
-from samara.core.model import FIELD_MANAGER, NAMESPACE, Content, Field, Kind, Object, OwnerReference, Ref
+from samara.core.metadata_keys import NAMED
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, NAMESPACE, Content, Field, Kind, Object, OwnerReference, Ref
 from samara.core.ownership import ByOwnerReference
 from samara.core.queries import Rejected
 from samara.core.source_type import (
@@ -57,11 +58,16 @@ class ResourceDistributionSettings(Struct, frozen=True):
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(context.kinds, context.copyable_as_written, context.managers),)
+    return (source_type(context.kinds, context.copyable_as_written, context.managers, context.is_protected),)
 
 
-def source_type(kinds: tuple[Kind, ...], copyable: Copyable, managers: frozenset[str] = frozenset()) -> SourceType:
-    return ResourceDistributions(kinds, SpecCache(kinds, copyable), managers).source_type()
+def source_type(
+    kinds: tuple[Kind, ...],
+    copyable: Copyable,
+    managers: frozenset[str] = frozenset(),
+    is_protected: Callable[[str], bool] = lambda namespace: False,
+) -> SourceType:
+    return ResourceDistributions(kinds, SpecCache(kinds, copyable), managers, is_protected).source_type()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class ResourceDistributions:
     kinds: tuple[Kind, ...]
     specs: SpecCache
     managers: frozenset[str] = frozenset()
+    is_protected: Callable[[str], bool] = lambda namespace: False
+    """True for namespaces that a distribution reaches only by listing them."""
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -117,7 +125,7 @@ class ResourceDistributions:
         stored = self.specs.content(_raw(obj), spec.embedded, view)
         content = stored if isinstance(stored, Content) else UNAVAILABLE
         return Desired(
-            tuple(_copies(obj, spec, spec.embedded, content, view)),
+            tuple(self._copies(obj, spec, spec.embedded, content, view)),
             prune=content is not UNAVAILABLE and not spec.targets.is_mistyped,
             faults=(*_rejected(stored), *spec.warnings),
             reads=spec.embedded.reads,
@@ -153,23 +161,32 @@ class ResourceDistributions:
         spec = load(raw.raw)
         return mistakes(spec if isinstance(spec, Mapping) else {}, self.specs.parse(raw), self.specs)
 
+    def _copies(
+        self, obj: Object, spec: ParsedSpec, embedded: EmbeddedObject, content: Content | Unavailable, view: View
+    ) -> Iterable[Copy]:
+        """A copy in each target namespace.
+
+        In a protected one it is deleted when the distribution no longer lists the namespace. A copy that is older than
+        the protection stays while the distribution selects the namespace.
+        """
+        marks = {**embedded.annotations, FROM: obj.ref.name}
+        template = Template(content, embedded.labels, marks, adopt=Adopt.NEVER, owner=_owner(obj))
+        named = template._replace(annotations={**marks, NAMED: "true"})
+        for namespace, by_name in spec.targets.selector.namespaces(view):
+            ref = Ref(embedded.kind, namespace, embedded.resource.name)
+            if not self.is_protected(namespace):
+                yield Copy(ref, template, by_name)
+            elif by_name:
+                yield Copy(ref, named, by_name)
+            elif not self._was_named(view.get(ref)):
+                yield Copy(ref, template)
+
+    def _was_named(self, live: Object | None) -> bool:
+        return live is not None and live.manages(ANNOTATIONS, NAMED, self.managers | {FIELD_MANAGER})
+
     def _spec(self, source: Ref, view: View) -> ParsedSpec | None:
         obj = view.get(source)
         return None if obj is None or obj.deleting else self.specs.parse(_raw(obj))
-
-
-def _copies(
-    obj: Object, spec: ParsedSpec, embedded: EmbeddedObject, content: Content | Unavailable, view: View
-) -> Iterable[Copy]:
-    template = Template(
-        content,
-        embedded.labels,
-        {**embedded.annotations, FROM: obj.ref.name},
-        adopt=Adopt.NEVER,
-        owner=_owner(obj),
-    )
-    for namespace, by_name in spec.targets.selector.namespaces(view):
-        yield Copy(Ref(embedded.kind, namespace, embedded.resource.name), template, by_name)
 
 
 def _unservable(obj: Object, spec: ParsedSpec, view: View) -> Iterable[Copy]:

@@ -1,0 +1,153 @@
+"""Replicator: the push mode of mittwald's kubernetes-replicator, for Secrets and ConfigMaps of any namespace."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
+from typing import Annotated, NamedTuple
+
+from samara import setting_types
+from samara.core.annotated import AnnotatedObjects, CopyRequest
+from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Template, mismatch
+from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
+from samara.core.names import NamespaceNames, is_namespace_name, matches_any_glob, quoted
+from samara.core.selectors import NamespaceSelector, parse_selector
+from samara.core.source_type import Policy, SourceType
+from samara.core.view import View
+from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.regular_expressions import Regexp, RegexpError, compile_regexp
+from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
+
+NAME, PREFIX = "replicator", "replicator.v1.mittwald.de/"
+TO, MATCHING, STRIP_LABELS = f"{PREFIX}replicate-to", f"{PREFIX}replicate-to-matching", f"{PREFIX}strip-labels"
+PULL = f"{PREFIX}replicate-from"
+"""On a target of the original's pull mode, which pushes nothing."""
+FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
+ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
+MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
+"""The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
+FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
+
+
+class ReplicatorSettings(setting_types.Struct, frozen=True):
+    kinds: Annotated[tuple[CopiedKind, ...], about("Secrets, ConfigMaps or both", min_length=1)] = (
+        SECRETS_AND_CONFIG_MAPS
+    )
+    exclude_namespaces: Annotated[tuple[setting_types.NamespaceGlob, ...], about("namespaces without copies")] = ()
+    cross_namespace: setting_types.OwnCrossNamespace = None
+    conflicts: setting_types.OwnConflicts = None
+    takeover: setting_types.Takeover = False
+    managers: setting_types.Managers = ("kubernetes-replicator", "replicator")
+
+
+def check(settings: ReplicatorSettings) -> None:
+    for kind in settings.kinds:
+        if kind not in SECRETS_AND_CONFIG_MAPS:
+            raise SettingError(f"vocabularies.{NAME}.kinds: found {kind}, expected v1/Secret or v1/ConfigMap")
+
+
+def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceType, ...]:
+    def source_of(obj: Object) -> Ref | None:
+        namespace, _, name = obj.annotations.get(FROM, "").partition("/")
+        possible = name == obj.ref.name and namespace != obj.ref.namespace and is_namespace_name(namespace)
+        return Ref(obj.ref.kind, namespace, name) if possible and obj.ref.kind in context.kinds else None
+
+    def template(obj: Object) -> Template:
+        has_labels = not context.is_strict and STRIP_LABELS not in obj.annotations
+        content = obj.content.pick(*FIELDS[obj.ref.kind])
+        data = [json.loads(field.raw or b"{}") or () for field in content.without("type").fields]
+        return Template(
+            content,
+            labels=context.copyable(LABELS, obj.labels) if has_labels else {},
+            annotations={FROM: obj.ref.path, KEYS: ",".join(sorted({*chain(*data)}))},
+            adopt=context.adopt,
+            unmanaged=frozenset({"immutable"}),
+        )
+
+    def is_pulled(live: Object | None) -> bool:
+        """The original marks the targets of its pull mode like its copies, but it did not create them."""
+        return live is not None and PULL in live.annotations and source_of(live) is None
+
+    def desired(source: Ref, view: View) -> Desired:
+        every, excluded = pushed.desired(source, view), settings.exclude_namespaces
+        copies = [copy for copy in every.copies if not matches_any_glob(excluded, copy.ref.namespace)]
+        pulled = [copy.ref for copy in copies if is_pulled(view.get(copy.ref))]
+        blocked = tuple(BlockedTarget(ref, "conflict", f"the object there has {PULL}") for ref in pulled)
+        return replace(every, copies=tuple(copy for copy in copies if copy.ref not in pulled), blocked=blocked)
+
+    pushed = AnnotatedObjects(
+        NAME,
+        context.kinds,
+        annotations=REQUESTS,
+        marks=MARKS,
+        is_source=lambda obj: not (ASKS.isdisjoint(obj.annotations) or PULL in obj.annotations or source_of(obj)),
+        source_of=source_of,
+        request=lambda obj: parse(obj.annotations.get(TO), obj.annotations.get(MATCHING)),
+        template=template,
+        managers=context.managers,
+        policy=Policy(needs_consent=context.needs_consent),
+        lint=lint,
+    ).source_type()
+    return (replace(pushed, desired=desired),)
+
+
+class _Searched(NamedTuple):
+    """The original searches in the name: `a|b` finds names that begin with `a` or end with `b`."""
+
+    regexp: Regexp
+
+    def fullmatch(self, text: str, /) -> object:
+        return self.regexp.search(text)
+
+
+@lru_cache(maxsize=64)
+def parse(to: str | None, matching: str | None) -> CopyRequest:
+    """The union of both. An empty list selects no namespace, an empty selector every one."""
+    names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()
+    for item in names.illegal:
+        try:
+            patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
+        except RegexpError as fault:
+            faults.append(mismatch(TO, "a regular expression", f"{quoted(item)} ({fault})"))
+    selector, wrong = parse_selector(matching or "")
+    faults += [fault.below(MATCHING) for fault in wrong]
+    selectors = () if matching is None or wrong else (selector,)
+    return CopyRequest(NamespaceSelector(names, patterns=tuple(patterns), selectors=selectors), tuple(faults))
+
+
+def _items(to: str | None) -> list[str]:
+    return [item.strip() for item in (to or "").split(",") if item.strip()]
+
+
+_PITFALLS = (
+    (re.compile(r"[^(]*\|"), "alternatives in parentheses: without them ^ belongs to the first one and $ to the last"),
+    (re.compile(r".*(?<![].)])\*"), "a regular expression, no glob: * repeats what is before it, .* is any text"),
+    (re.compile(r"[^}]*\{[^}]*$"), "no comma within braces, because every comma begins a new item"),
+)
+
+
+def lint(obj: Object) -> Iterator[Mistake]:
+    items = _items(obj.annotations.get(TO))
+    yield from (Mistake(TO, text, quoted(item)) for regexp, text in _PITFALLS for item in items if regexp.match(item))
+
+
+_NO_PULL = "no such key: Samara does not pull, and copies only what a source pushes"
+VOCABULARY = Vocabulary(
+    NAME,
+    ReplicatorSettings,
+    build,
+    REQUESTS | MARKS,
+    unserved_keys={
+        PULL: _NO_PULL,
+        f"{PREFIX}replication-allowed": _NO_PULL,
+        f"{PREFIX}replication-allowed-namespaces": _NO_PULL,
+        f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
+    },
+    check=check,
+    is_off_until_named=True,
+    is_written_by_tenants=True,
+)
