@@ -17,7 +17,7 @@ PLACE = at("shop", "db")
 
 
 def a_cache() -> PartialCache:
-    return PartialCache(REGISTRY, built=Codec(REGISTRY.managers).content, readings=NO_READINGS)
+    return PartialCache(REGISTRY, build_content=Codec(REGISTRY.managers).content, readings=NO_READINGS)
 
 
 def test_an_address_that_was_not_read_is_noted() -> None:
