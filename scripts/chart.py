@@ -23,6 +23,7 @@ from samara import crds
 from samara.admission.webhooks import MUTATING, PATHS, VALIDATING, webhook_configuration
 from samara.assembly import kinds_in, secret_store, secret_store_vocabularies
 from samara.cli.deploy import manifests
+from samara.cli.deploy.marks import guarded_marks
 from samara.cli.deploy.removal import cluster_rights, own_rights
 from samara.cli.deploy.rights import NAME, aggregated_roles, cluster_rules, guessed_source_types, own_rules
 from samara.cli.output import as_yaml
@@ -81,7 +82,8 @@ KIND_OBJECT: Json = {"type": "object", "additionalProperties": False, **KIND_FIE
 
 
 def vocabularies() -> str:
-    return HEAD + as_yaml([{"renamed": RENAMED, "vocabularies": [_vocabulary(name) for name in STRUCTS]}])
+    every = [_vocabulary(name) for name in STRUCTS]
+    return HEAD + as_yaml([{"renamed": RENAMED, "marks": guarded_marks(), "vocabularies": every}])
 
 
 def _vocabulary(name: str) -> Json:

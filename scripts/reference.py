@@ -12,10 +12,10 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
+from samara.cli.deploy.marks import guarded_marks
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
-from samara.core.metadata_keys import ADOPTED
 from samara.core.occupant import Occupant
-from samara.core.ownership import ByMark, ByOwnerReference, Ownership
+from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
 from samara.core.source_type import SourceType
 from samara.core.vocabulary import declared_reasons
@@ -139,16 +139,8 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
 def marks_policy() -> str:
     """The example policy that guards the marks, with the marks of every vocabulary. They are inside a YAML text, where
     no comments can enclose the generated part."""
-    marks = ",\n        ".join(f"'{mark}'" for mark in sorted(guarded_marks()))
+    marks = ",\n        ".join(f"'{mark}'" for mark in guarded_marks())
     return re.sub(r"(?<=expression: >-\n        )\['[^\]]*\]", f"[{marks}]", POLICY.read_text(), count=1)
-
-
-def guarded_marks() -> set[str]:
-    """All marks except the label that names the parent of a namespace. Administrators write that one, and admission
-    guards it."""
-    ownerships = [source_type.ownership for source_type in registry_of(Settings()).source_types]
-    forgeable = [ownership for ownership in ownerships if not (isinstance(ownership, ByMark) and ownership.trusted)]
-    return {ADOPTED}.union(*(ownership.marks for ownership in forgeable))
 
 
 def renewed(page: str) -> str:

@@ -12,6 +12,7 @@ from samara.core.metadata_keys import CopyableMetadata
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
 from samara.core.registry import Registry
+from samara.core.source_limits import SourceLimits, limited
 from samara.core.source_type import SourceType, disabled
 from samara.core.vocabulary import BuildContext, SecretStore, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
@@ -59,10 +60,12 @@ def registry_of(
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
             managers=frozenset(own.managers),
+            most_listed_names=settings.limits.listed_names,
         )
 
+    limits = source_limits(settings)
     source_types = [
-        source_type
+        limited(source_type, limits) if vocabulary.is_written_by_tenants else source_type
         for vocabulary in vocabularies
         for own in (settings.vocabularies.get(vocabulary.name) or vocabulary.settings(),)
         for source_type in vocabulary.build(own, context(vocabulary, own))
@@ -79,6 +82,12 @@ def registry_of(
             for source_type in source_types
         )
     )
+
+
+def source_limits(settings: Settings) -> SourceLimits:
+    """The setting `limits`."""
+    limits = settings.limits
+    return SourceLimits(limits.listed_names, limits.listed_names_per_namespace, limits.source_bytes_per_namespace)
 
 
 def _adopt(settings: Settings, vocabulary: Vocabulary[Any]) -> Adopt:

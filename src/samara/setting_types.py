@@ -382,6 +382,40 @@ Limit = Annotated[int, msgspec.Meta(ge=1)]
 DurationOrForever = Annotated[float, _duration(forever=True)]
 
 
+_SIZE_UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+def _parse_size(raw: object) -> int:
+    match = re.fullmatch(r"([0-9]{1,12})(|Ki|Mi|Gi)", str(raw)) if type(raw) in (str, int) else None
+    if match is None or not int(match[1]):
+        raise UnfitError
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def format_size(size: int) -> str:
+    """The shortest text that is read as the same size."""
+    unit = next(unit for unit in ("Gi", "Mi", "Ki", "") if size % _SIZE_UNITS[unit] == 0)
+    return f"{size // _SIZE_UNITS[unit]}{unit}"
+
+
+Size = Annotated[
+    int,
+    Leaf(
+        "size",
+        "a number of bytes such as 16Mi, 512Ki or 4096, more than 0",
+        _parse_size,
+        format_size,
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": "^0*[1-9][0-9]*(Ki|Mi|Gi)?$"},
+            ]
+        },
+    ),
+]
+"""In bytes."""
+
+
 # Settings that mean the same in every vocabulary that has them.
 Takeover = Annotated[bool, about("serve even if the original controller runs in this cluster")]
 Managers = Annotated[tuple[FieldManager, ...], about("field managers of the original; their marks count as Samara's")]

@@ -16,7 +16,7 @@ from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, documents,
 from tests.cli.test_rbac import granted_by, grants
 
 from samara import __version__
-from samara.cli.deploy.manifests import Installation, objects
+from samara.cli.deploy.manifests import MARKS_POLICY, Installation, objects
 from samara.cli.deploy.rights import cluster_rules, own_rules
 from samara.settings import STRUCTS, parse
 
@@ -58,6 +58,7 @@ CASES: dict[str, tuple[Json, Json]] = {
     ),
     "cert-manager": ({"webhook": {"certManager": True}}, {"cert_manager": True}),
     "only observing": ({"observe": True}, {"observe": True}),
+    "without the policy of the marks": ({"marksPolicy": {"enabled": False}}, {"marks_policy": False}),
     "monitoring": ({"monitoring": {"serviceMonitor": True, "prometheusRule": True}}, {"monitoring": True}),
     "another audience of the token for logins": (
         {"settings": {"vocabularies": {"fishysecret": {"tokenAudience": "https://vault.example.com"}}}},
@@ -95,6 +96,14 @@ def test_any_choice_of_vocabularies_has_the_rights_of_samara_rbac_and_no_others(
         settings = parse(json.dumps({"vocabularies": vocabularies}), "test")
         assert made["ClusterRole", "samara"]["rules"] == granted_by(cluster_rules(settings)), names
         assert made["Role", "samara"]["rules"] == granted_by(own_rules(settings)), names
+
+
+def test_the_policy_of_the_marks_is_left_out_on_a_server_that_does_not_have_it(helm: Helm) -> None:
+    kinds = [
+        {obj["kind"] for obj in documents(helm.run("template", "samara", CHART, f"--kube-version={version}").out)}
+        for version in ("1.29.4", "1.30.0-eks-1")
+    ]
+    assert [MARKS_POLICY in found for found in kinds] == [False, True]
 
 
 def test_rules_can_be_added(helm: Helm) -> None:

@@ -456,6 +456,28 @@ def test_namespaces_that_were_deleted_before_a_restart_count_after_it(trees: Tre
     never(lambda: trees.there("web3") is None, SETTLED)
 
 
+def test_held_deletions_in_one_tree_hold_none_in_another_also_after_a_restart(trees: Trees, stage: Stage) -> None:
+    names = [f"web{number}" for number in range(4)]
+    trees.root()
+    trees.root("other")
+    for name in names:
+        trees.ask(name, "root")
+    trees.ask("shop", "other")
+    operator = trees.serve()
+    for name, root in (*((name, "root") for name in names), ("shop", "other")):
+        trees.until_well(name, root)
+    for name in names[:3]:
+        let_go(trees, name, "root")
+        eventually(lambda each=name: trees.there(each) is None)  # type: ignore[misc]
+    operator.kill()
+    operator.start().synced()
+    let_go(trees, "web3", "root")
+    eventually(lambda: list(held(stage)) == ["accurate/SubNamespace/root/web3"])
+    let_go(trees, "shop", "other")
+    eventually(lambda: trees.there("shop") is None)
+    assert list(held(stage)) == ["accurate/SubNamespace/root/web3"]
+
+
 def test_a_discarded_deletion_keeps_the_namespace_in_its_tree_for_a_new_sub_namespace(
     trees: Trees, stage: Stage
 ) -> None:

@@ -67,9 +67,9 @@ def test_too_many_deletes_are_held_and_reported_everywhere(stage: Stage) -> None
     operator = stage.operators[0]
     assert operator.metrics()["samara_mass_delete_held"] == 7
     event = stage.until_event("Held", about="db")
-    assert KEY in event["message"]
-    entry = held(stage)[KEY]
-    assert entry["since"] < entry["until"]
+    assert f"`samara release {KEY}`" in event["message"]
+    assert held(stage)[KEY]["until"] == "forever"
+    assert "`samara release KEY`" in samara(stage, "status")
     assert not stage.audit.writes(mark), "nothing is deleted while it is held"
 
 
@@ -202,8 +202,8 @@ def test_the_removals_continue_after_the_hold_time(stage: Stage) -> None:
     eventually(lambda: not held(stage))
 
 
-def test_hold_forever_waits_for_the_release(stage: Stage) -> None:
-    filled(stage, brake(hold="forever"))
+def test_held_removals_wait_for_the_release_by_default(stage: Stage) -> None:
+    filled(stage)
     shrink(stage)
     assert held(stage)[KEY]["until"] == "forever"
     never(lambda: not everything_is_there(stage), 2.0)
@@ -254,6 +254,28 @@ def test_marks_that_are_not_ours_never_count_and_are_never_held(stage: Stage) ->
     stage.until_gone("b", "db")
     assert not held(stage)
     assert everything_is_there(stage)
+
+
+def test_forged_copies_neither_hold_the_deletions_of_others_nor_fill_the_list(stage: Stage) -> None:
+    """A tenant forges copies of another tenant's sources in its own namespace, as the field manager `samara`."""
+    stage.expect.overwrite = True  # managedFields say that we made the forgeries, so they are deleted
+    stage.namespace(*EIGHT, "team", "mine")
+    stage.operator(config={"vocabularies": {"sync-to": {"kinds": ["v1/Secret"]}}})
+    asked = {"openkruise.io/sync-to": "namespaces", "openkruise.io/sync-to-namespaces": ";".join(EIGHT)}
+    stage.foreign("team", "db", metadata={"annotations": asked})
+    for name in EIGHT:
+        eventually(lambda where=name: stage.secret(where, "db") is not None)  # type: ignore[misc]
+    forged = [f"forged-{number}" for number in range(20)]
+    for name in forged:
+        body = {"metadata": {"name": name, "annotations": {"openkruise.io/synced-from": f"team/{name}"}}}
+        stage.api.create("/api/v1/namespaces/mine/secrets", body, fieldManager="samara")
+    for name in forged:
+        stage.until_gone("mine", name)
+    assert not held(stage)
+    stage.annotate(stage.path("team", "db"), {"openkruise.io/sync-to-namespaces": ";".join(EIGHT[4:])})
+    for name in EIGHT[:4]:
+        stage.until_gone(name, "db")
+    assert not held(stage)
 
 
 def test_massdelete_null_switches_the_brake_off(stage: Stage) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from tests.cluster.support.api import ApiFault
 from tests.cluster.support.stage import FROM, ORIGIN, USER, Stage
 from tests.cluster.support.waiting import eventually
 from tests.support.pages import EXAMPLES
+
+from samara.cli.deploy.manifests import MARKS_POLICY, Installation, objects
+from samara.settings import parse
+from samara_devtools.devcluster import DevclusterError
 
 MARKS = {ORIGIN: "admin/db"}
 
@@ -63,3 +69,57 @@ def test_samara_creates_copies_and_repairs_them(guarded: Stage) -> None:
     guarded.api.patch(copy, {"metadata": {"labels": {"mine": "1"}}})
     guarded.bump("db")
     guarded.until_copied("db", "shop")
+
+
+# The policy of the installation
+
+
+TENANT = "edit-of-mine"
+
+
+@pytest.fixture
+def installed(stage: Stage) -> Iterator[Stage]:
+    """The policy that chart and manifests bring, and a tenant who may edit one namespace."""
+    config = "vocabularies: {secret-copy: {}}\n"
+    made = objects(Installation(parse(config, "test"), config, "samara"))
+    text = yaml.safe_dump_all([obj for obj in made if obj["kind"].startswith(MARKS_POLICY)])
+    stage.namespace("mine")
+    role = {"kind": "ClusterRole", "name": "edit", "apiGroup": "rbac.authorization.k8s.io"}
+    subject = {"kind": "User", "name": TENANT, "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {"metadata": {"name": "edit"}, "roleRef": role, "subjects": [subject]}
+    stage.api.create("/apis/rbac.authorization.k8s.io/v1/namespaces/mine/rolebindings", binding)
+    stage.cluster.kubectl("apply", "--filename=-", input=text)
+    eventually(lambda: tenant_is_refused(stage, "trial", MARKS))
+    yield stage
+    stage.cluster.kubectl("delete", "--filename=-", input=text)
+    eventually(lambda: not tenant_is_refused(stage, "trial", MARKS))
+
+
+def tenant_is_refused(stage: Stage, name: str, annotations: dict[str, str]) -> str:
+    """The refusal of a dry-run create by the tenant under the name of our field manager, or an empty text."""
+    metadata = {"name": name, "namespace": "mine", "annotations": annotations}
+    body = json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    flags = (f"--as={TENANT}", "--dry-run=server", "--field-manager=samara", "--filename=-")
+    try:
+        stage.cluster.kubectl("create", *flags, input=body)
+    except DevclusterError as fault:
+        return str(fault)
+    return ""
+
+
+def test_a_tenant_cannot_forge_a_mark_in_its_own_namespace(installed: Stage) -> None:
+    assert "only Samara writes its marks" in tenant_is_refused(installed, "forged", MARKS)
+    assert not tenant_is_refused(installed, "plain", {"note": "1"})
+
+
+def test_samara_and_those_who_may_write_the_kind_everywhere_write_marks(installed: Stage) -> None:
+    installed.source("db", "mine", {"password": "1"})
+    installed.operator()
+    installed.until_copied("db", "mine")
+    copy = installed.path("mine", "db")
+    removal = (f"--as={TENANT}", "--namespace=mine", "annotate", "secret", "db", f"{ORIGIN}-")
+    with pytest.raises(DevclusterError, match="only Samara writes its marks"):
+        installed.cluster.kubectl(*removal)
+    assert not refused(installed, "restored", annotations=MARKS, dry=True)
+    installed.api.patch(copy, {"metadata": {"annotations": {ORIGIN: None}}})
+    installed.until_copied("db", "mine")

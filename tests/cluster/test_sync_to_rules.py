@@ -393,6 +393,28 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
 
 
+def test_sources_beyond_the_limits_are_reported_and_served_when_there_is_room(secrets: Scene) -> None:
+    names = ("a", "b", "c", "d")
+    secrets.stage.namespace(*names)
+    secrets.make(asked=to("a", "b", "c"), name="aaa-first")
+    secrets.operator({"limits": {"listedNames": 3, "listedNamesPerNamespace": 4}})
+    secrets.until_copied("a", "b", "c", name="aaa-first")
+    secrets.make(asked=to("a", "b"))
+    assert "limits.listedNamesPerNamespace" in secrets.until_reported("LimitExceeded")
+    secrets.make(asked=to(*names), name="many")
+    event = secrets.stage.until_event("LimitExceeded", "team", "many")
+    assert "has more than 3 names" in event["message"]
+    never(lambda: secrets.get("a") or secrets.get("a", "many"), SETTLED)
+    secrets.delete("team", "aaa-first")
+    secrets.until_gone("a", "b", "c", name="aaa-first")
+    secrets.until_copied("a", "b")
+    secrets.stage.namespace("e")
+    secrets.ask(to("a", "e", "f"))
+    secrets.until_copied("a", "e")
+    secrets.stage.namespace("f")
+    secrets.until_copied("f")
+
+
 def test_rule_8_events_about_copies_appear_on_their_source_even_if_it_is_no_longer_a_source(scene: Scene) -> None:
     scene.stage.namespace("a")
     source = scene.make(annotations=to("a"))

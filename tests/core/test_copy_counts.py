@@ -1,11 +1,16 @@
 """Counts of copies that are in sync, pending and blocked."""
 
+import tracemalloc
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts, count_by_state
 from samara.core.desired import Copy, Template
 from samara.core.model import Key, Ref
+from samara.core.names import PackedNames
 from samara.core.writes import Blocked, Create, Outcome, Plan, ReadFirst, Step
 
 KEY = Key("toy", at("admin", "x"))
@@ -105,7 +110,7 @@ def test_a_message_that_differs_only_in_the_namespace_is_stored_once() -> None:
     one, two = at("team-one", "x"), at("team-two", "x")
     steps = [step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} is absent")) for ref in (one, two)]
     tally = counted(*steps)
-    assert tally.not_in_sync["team-one"][one] is tally.not_in_sync["team-two"][two]
+    assert len(tally.absent) == 1
     texts = {one: "namespace team-one is absent", two: "namespace team-two is absent"}
     assert shown(tally) == {"no-namespace": texts}
 
@@ -184,3 +189,60 @@ def test_a_large_plan_starts_without_the_held_removals_of_earlier_plans() -> Non
     tally.mark_held([B])
     tally.begin_chunked_plan()
     assert set(tally.removals) == {B}
+
+
+# namespaces that do not exist
+
+
+def absent(ref: Ref) -> Step:
+    return step(ref, Blocked(KEY, ref, "no-namespace", f"namespace {ref.namespace} does not exist yet"))
+
+
+def test_a_copy_whose_namespace_is_missing_is_blocked_until_it_appears() -> None:
+    tally = counted(absent(A), absent(B), absent(B))
+    assert figures(tally) == (2, 0, 0, 2)
+    assert shown(tally) == {"no-namespace": {A: "namespace a does not exist yet", B: "namespace b does not exist yet"}}
+    tally.reset("a")
+    tally.count(step(A, None))
+    assert figures(tally) == (2, 1, 0, 1)
+    tally.count(absent(A))
+    assert figures(tally) == (2, 0, 0, 2)
+    tally.end_chunked_plan({B})
+    assert figures(tally) == (1, 0, 0, 1)
+    tally.reset(None)
+    assert figures(tally) == (0, 0, 0, 0)
+
+
+def test_a_copy_is_blocked_no_longer_once_its_namespace_exists() -> None:
+    """A large plan counts again without a reset."""
+    tally = counted(absent(A), absent(B), step(A, None))
+    assert figures(tally) == (2, 1, 0, 1)
+
+
+def test_names_of_missing_namespaces_cost_little_more_than_their_characters() -> None:
+    names = [f"namespace-{number:06}" for number in range(10_000)]
+    tally = CopyCounts()
+    tracemalloc.start()
+    try:
+        for name in names:
+            tally.count(absent(Ref(A.kind, name, A.name)))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert tally.blocked == len(names)
+    assert kept < 60 * len(names)
+
+
+_NAMES = st.sampled_from(["a", "b", "ab", "a-b", "b-a", *(f"n{number}" for number in range(100))])
+
+
+@given(st.lists(st.tuples(st.booleans(), _NAMES), max_size=300))
+def test_packed_names_are_a_set(changes: list[tuple[bool, str]]) -> None:
+    packed, names = PackedNames(), set[str]()
+    for is_added, name in changes:
+        (packed.add if is_added else packed.discard)(name)
+        (names.add if is_added else names.discard)(name)
+        assert (name in packed) == is_added
+    assert (set(packed), len(packed)) == (names, len(names))
+    assert len(list(packed)) == len(names)
+    assert packed == PackedNames(names)

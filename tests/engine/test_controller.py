@@ -39,6 +39,7 @@ from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
+from samara.kube.reflector import Observed
 from samara.vocabularies import fishysecret, secret_copy, sync_to
 from samara.vocabularies.accurate.labels import CREATED_BY, FROM, PARENT, PROPAGATE, ROOT, TYPE, UPDATE
 
@@ -313,6 +314,80 @@ def test_a_pause_does_not_end_a_hold() -> None:
         engine.plan(a_key())
         assert holds.held[a_key()].count == 8
     assert deleted(engine) == []
+
+
+def a_braked_engine(*objects: Object, namespaces: list[str]) -> EngineHarness:
+    """An engine that holds more than five deletions, and that has planned its only source."""
+    holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
+    engine = EngineHarness(*objects, namespaces=namespaces, holds=holds, gone_after=0.0)
+    engine.plan(a_key())
+    engine.sent()
+    return engine
+
+
+def test_copies_that_others_forge_neither_count_nor_are_held() -> None:
+    """A tenant calls itself `samara` and forges copies of sources that never were, in a namespace of its own."""
+    places = numbered(0, 8)
+    engine = a_braked_engine(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, "mine"])
+    for number in range(20):
+        engine.observe(a_copy("mine", f"forged-{number}"))
+    engine.work()
+    writes = engine.sent()
+
+    assert [(type(write), write.ref.namespace) for write in writes] == [(Delete, "mine")] * 20
+    assert not engine.holds.held
+    for write in writes:
+        gone = engine.cache.remove(write.ref)
+        assert gone is not None
+        engine.finish(write, Result(Ending.DONE, changes=(gone,)))
+    assert engine.controller._planner.deletions.appeared.number_from(HOME) == 0
+    engine.observe(a_source(targets=",".join(places[4:]), version=2))
+    engine.work()
+
+    assert deleted(engine) == places[:4]
+
+
+def test_forged_copies_of_a_source_neither_hold_its_deletions_nor_let_them_pass() -> None:
+    places, mine = numbered(0, 8), [f"mine-{number}" for number in range(30)]
+    engine = a_braked_engine(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, *mine])
+    for name in mine:
+        engine.observe(a_copy(name, finalizers=("mine/stay",)))
+    engine.work()
+
+    assert sorted(deleted(engine)) == sorted(mine)
+    for name in mine:
+        engine.observe(a_copy(name, version=2, finalizers=("mine/stay",), deleting=True))
+    engine.observe(a_source(targets=",".join(places[6:]), version=2))
+    engine.work()
+
+    assert deleted(engine) == []
+    assert engine.holds.held[a_key()].refs == {at(name, "db") for name in places[:6]}
+
+
+def test_a_copy_that_appears_where_its_source_wants_it_counts() -> None:
+    """The answer to our create was lost, or another operator made the copies."""
+    places = numbered(0, 8)
+    engine = a_braked_engine(a_source(targets=",".join(places)), namespaces=places)
+    for name in places:
+        engine.observe(a_copy(name, content=secret("one")))
+    engine.work()
+    engine.sent()
+    engine.observe(a_source(targets=places[0], version=2))
+    engine.work()
+
+    assert deleted(engine) == []
+    assert engine.holds.held[a_key()].count == 7
+
+
+def test_copies_in_the_first_list_count() -> None:
+    """Their source was deleted while no operator ran."""
+    places = numbered(0, 8)
+    engine = a_braked_engine(namespaces=places)
+    engine.post(Observed([engine.put(a_copy(name)) for name in places], first_list=True))
+    engine.work()
+
+    assert len(deleted(engine)) == 5
+    assert engine.holds.held[a_key()].count == 3
 
 
 def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> None:

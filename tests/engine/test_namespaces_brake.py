@@ -116,6 +116,46 @@ def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate
     assert engine.holds.held == {}
 
 
+# in several trees
+
+
+def in_tree(root: str, *names: str) -> list[Object]:
+    """The namespaces below a root, and their SubNamespaces, which are deleted."""
+    ours = frozenset({ManagedKey(ACCURATE_MANAGER, "labels", PARENT)})
+    children = [a_namespace(name, labels={PARENT: root}, managed_keys=ours, known_copy=True) for name in names]
+    subs = [an_object(Ref(SUB_NAMESPACE, root, name), deleting=True, finalizers=(FINALIZER,)) for name in names]
+    return [*children, *subs]
+
+
+def test_deletions_in_one_tree_hold_none_in_another() -> None:
+    holds = MassDeleteGuard(MassDeleteLimit(), 600.0, Clock(), awaits_record=False)
+    other = a_namespace("other", labels={TYPE: ROOT})
+    first, second = ("a", "b", "c", "d"), ("e", "f", "g")
+    objects = [TOP, other, *in_tree("top", *first), *in_tree("other", *second)]
+    engine = EngineHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
+    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    for root, names in (("top", first), ("other", second)):
+        engine.cache.answers.keep(NamespaceIsActive(root), True)
+        for name in names:
+            engine.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
+
+    assert sorted(written(engine)) == [(Delete, name) for name in ("a", "b", "c", "e", "f", "g")]
+    assert list(holds.held) == [a_key("d")]
+
+
+def test_deletions_below_a_sub_namespace_count_for_the_root_of_its_tree() -> None:
+    holds = MassDeleteGuard(MassDeleteLimit(namespaces=1), 600.0, Clock(), awaits_record=False)
+    objects = [TOP, below("team"), *in_tree("top", "a"), *in_tree("team", "b")]
+    engine = EngineHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
+    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    for root, name in (("top", "a"), ("team", "b")):
+        engine.cache.answers.keep(NamespaceIsActive(root), True)
+        engine.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
+
+    assert written(engine) == [(Delete, "a")]
+    assert [key.source.name for key in holds.held] == ["b"]
+
+
 # over a restart
 
 
@@ -165,6 +205,32 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
     with_store(scenario)
 
 
+def test_the_trees_of_deleted_namespaces_are_remembered() -> None:
+    async def deed(client: Client, store: Store, script: Script) -> None:
+        first = await loaded_hold_store(client, holds := a_guard())
+        ending("a", "b", "c", holds=holds)
+        await first._write()
+        assert {entry.tree for entry in deleted_namespaces(store.objects[PATH]).values()} == {"top"}
+        await loaded_hold_store(client, holds := a_guard())
+        delete = Delete(a_key("x"), namespace_ref("x"), a_namespace("x"))
+        other = Key("accurate:sub", Ref(SUB_NAMESPACE, "other", "x"))
+        holds.check(other, [delete], 1, 1, tree="other")
+        assert not holds.held
+        holds.check(a_key("x"), [delete], 1, 1, tree="top")
+        assert list(holds.held) == [a_key("x")]
+
+    with_store(deed)
+
+
+def test_a_record_without_trees_counts_for_every_tree() -> None:
+    """An earlier version wrote it."""
+    holds = a_guard()
+    holds.restore((), dict.fromkeys("abc", 1.0))
+    holds.check(a_key("x"), [Delete(a_key("x"), namespace_ref("x"), a_namespace("x"))], 1, 1, tree="top")
+
+    assert list(holds.held) == [a_key("x")]
+
+
 def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         clock = Clock()
@@ -173,7 +239,7 @@ def test_the_record_of_deleted_namespaces_lasts_ten_minutes() -> None:
         await hold_store._write()
         await hold_store._write()
         (text,) = store.objects[PATH]["data"].values()
-        assert abs(datetime.fromisoformat(json.loads(text)["a"]).timestamp() - time.time()) < 60
+        assert abs(datetime.fromisoformat(json.loads(text)["a"].partition(" ")[0]).timestamp() - time.time()) < 60
         assert [request.method for request in script.seen if request.method != "GET"] == ["POST"]
         clock.now += 601.0
         await hold_store._write()

@@ -84,6 +84,14 @@ class Naive:
         spots = {ref: REGISTRY[source_type].addresses(ref, self) for ref in self.sources(source_type)}
         return [ref for ref, spot in spots.items() if spot is not None and spot.within == namespace]
 
+    only_namespace: None = None
+
+    def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
+        return self.sources(source_type)
+
+    def excess(self, key: Key) -> str:
+        return ""
+
     def copies_of(self, key: Key) -> list[Object]:
         mine = [obj for obj in self.held() if REGISTRY.owner(obj, self) == key.all_namespaces]
         return [obj for obj in mine if key.namespace in (None, obj.ref.namespace)]

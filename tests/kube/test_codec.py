@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -28,7 +30,7 @@ from samara.core.model import (
 )
 from samara.core.writes import Create, Update
 from samara.engine.mass_delete import HeldSet
-from samara.kube.codec import Codec, body, owner_references, version_of
+from samara.kube.codec import MOST_ABSENT_KEYS, Codec, body, owner_references, version_of
 
 CANARY = "canary-5d1c"
 CREATED = "2026-11-15T10:00:00Z"
@@ -231,6 +233,41 @@ def test_equal_copies_share_content_metadata_and_managed_keys() -> None:
     assert a.managed_keys is b.managed_keys
     assert a.ref.name is b.ref.name
     assert a.created is b.created
+
+
+def forged(number: int, keys: int = 5_000) -> bytes:
+    """An object whose managedFields attribute many keys to Samara, none of which it has. Anybody can apply such."""
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:x{number}-{key}": {} for key in range(keys)}}}
+    return raw(meta={"managedFields": [entry(fieldsV1=fields, operation="Apply")]})
+
+
+def test_managed_fields_of_objects_that_changed_or_are_gone_take_no_memory() -> None:
+    one, texts = codec(), [forged(number) for number in range(20)]
+    tracemalloc.start()
+    try:
+        for text in texts:
+            assert one.object(SECRET, text).known_copy
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 500_000
+
+
+def test_of_many_managed_keys_only_those_are_kept_that_the_object_has() -> None:
+    listed: dict[str, Any] = {f"f:x-{key}": {} for key in range(MOST_ABSENT_KEYS + 1)}
+    fields = {"f:metadata": {"f:labels": {".": {}, **listed}}}
+    meta = {"labels": {"x-7": "", "y": ""}, "managedFields": [entry(fieldsV1=fields)]}
+    obj = codec().object(SECRET, raw(meta=meta))
+
+    assert obj.managed_keys == {ManagedKey(FIELD_MANAGER, LABELS, "x-7")}
+
+
+def test_of_many_last_managers_a_few_are_named() -> None:
+    last = recorded(*(entry(f"m{number:04}") for number in range(1000))).last_manager
+
+    assert last == "m0000 or m0001 or m0002 or m0003 or m0004"
 
 
 def test_fields_are_shared_between_contents_that_differ() -> None:

@@ -31,12 +31,13 @@ WRONG = {
 KEYS = {
     "": (
         "vocabularies tenancy conflicts recreate protectedNamespaces neverCopied copiedMetadata sourceGoneAfter resync "
-        "writes massDelete timers"
+        "writes massDelete limits timers"
     ),
     "neverCopied": "labels annotations objects",
     "copiedMetadata": "labels annotations",
     "writes": "inFlight perSecond",
     "massDelete": "most percent hold namespaces",
+    "limits": "listedNames listedNamesPerNamespace sourceBytesPerNamespace",
     "timers": "lease renew silence backoffMost",
     "vocabularies": "secret-copy resource-distribution accurate fishysecret sync-to",
     "vocabularies.secret-copy": "home onSourceGone conflicts takeover managers",
@@ -75,6 +76,10 @@ BY_HAND = (
     "massDelete: {hold: 0s}",
     "massDelete: {hold: ever}",
     "massDelete: {percent: 30%}",
+    "limits: {listedNames: 0}",
+    "limits: {sourceBytesPerNamespace: 16M}",
+    "limits: {sourceBytesPerNamespace: 0Ki}",
+    "limits: {sourceBytesPerNamespace: 1.5Mi}",
     "massDelete: {percent: 101, most: 1e9}",
     "timers: {renew: 15s}",
     "timers: {lease: 5s}",

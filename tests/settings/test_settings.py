@@ -13,6 +13,7 @@ from samara.setting_types import Leaf, settings_of
 from samara.settings import (
     STRUCTS,
     CopiedMetadata,
+    Limits,
     MassDelete,
     NeverCopied,
     Settings,
@@ -60,6 +61,7 @@ sourceGoneAfter: 0
 resync: 0s
 writes: {inFlight: 4, perSecond: 2.5}
 massDelete: {most: 0, percent: 100, hold: forever, namespaces: 0}
+limits: {listedNames: 5, listedNamesPerNamespace: 50, sourceBytesPerNamespace: 4Ki}
 timers: {lease: 30s, renew: 20s, silence: 2m, backoffMost: 1h30m}
 """
 
@@ -102,6 +104,7 @@ def test_every_key_is_read_into_its_field() -> None:
         resync=0.0,
         writes=Writes(4, 2.5),
         mass_delete=MassDelete(0, 100, math.inf, 0),
+        limits=Limits(5, 50, 4096),
         timers=Timers(30.0, 20.0, 120.0, 5400.0),
     )
 
@@ -122,7 +125,8 @@ def test_without_a_file_the_defaults_are_those_of_the_specification() -> None:
     assert defaults.never_copied == NeverCopied((), (), KEPT_BY_CLUSTER)
     assert defaults.copied_metadata == CopiedMetadata((), ())
     assert defaults.writes == Writes(32, 0.0)
-    assert defaults.mass_delete == MassDelete(50, 30, 600.0, 3)
+    assert defaults.mass_delete == MassDelete(50, 30, math.inf, 3)
+    assert defaults.limits == Limits(10_000, 100_000, 16 * 1024 * 1024)
     assert defaults.timers == Timers(15.0, 10.0, 75.0, 900.0)
 
 

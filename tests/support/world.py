@@ -38,6 +38,7 @@ from samara.core.queries import (
     SecretReading,
 )
 from samara.core.registry import Registry
+from samara.core.source_limits import excess, size_of
 from samara.core.source_type import Addresses
 
 Words = Mapping[str, str]
@@ -141,6 +142,26 @@ class World:
             for ref, claim in claims.items()
             if (claim is not None and claim.within == namespace) or self.copies_of(Key(source_type, ref, namespace))
         ]
+
+    only_namespace: None = None
+
+    def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
+        listed = {ref: self.registry[source_type].listed(self.objects[ref]) for ref in self.sources(source_type)}
+        naming = [ref for ref, names in listed.items() if names is None or namespace in names]
+        return [ref for ref in naming if not self.excess(Key(source_type, ref))]
+
+    def excess(self, key: Key) -> str:
+        limits = self.registry[key.source_type].limits
+        if limits is None:
+            return ""
+        near = {
+            other: size_of(self.objects[other.source], len(list(self.registry[other.source_type].listed(obj) or ())))
+            for other in self.source_keys()
+            if other.source.namespace == key.source.namespace
+            and self.registry[other.source_type].limits is not None
+            and not (obj := self.objects[other.source]).deleting
+        }
+        return excess(near, limits).get(key, "")
 
     def copies_of(self, key: Key) -> list[Object]:
         in_scope = [obj for obj in self.held() if key.namespace in (None, obj.ref.namespace)]

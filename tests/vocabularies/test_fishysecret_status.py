@@ -28,6 +28,8 @@ from samara.core.metadata_keys import PAUSED
 from samara.core.model import Key, Object, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import ReadError
+from samara.core.registry import Registry
+from samara.core.source_limits import SourceLimits, limited
 from samara.core.status import status_to_write
 from samara.vocabularies.fishysecret import FINALIZER, NAME, Options
 
@@ -382,3 +384,15 @@ def test_a_malformed_stored_time_is_replaced() -> None:
     stored(world, "long ago")
     read_at(world, "2026-11-15T10:00:30Z")
     assert synced(world) == "2026-11-15T10:00:30Z"
+
+
+def test_a_fishysecret_beyond_the_limits_of_its_namespace_keeps_its_secret_and_says_so() -> None:
+    world = a_world()
+    settle(world, RULES)
+    limits = SourceLimits(source_bytes_per_namespace=1)
+    world.registry = Registry(tuple(limited(source_type, limits) for source_type in world.registry.source_types))
+    assert plan_of(KEY, world, RULES).writes == ()
+    assert ready(world) == ("False", "LimitExceeded")
+    assert "limits.sourceBytesPerNamespace" in message(world)
+    world.delete(SOURCE)
+    assert plan_of(KEY, world, RULES).writes != ()

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.settle import plan_of, settle
 from tests.support.toys import COPYABLE
 from tests.support.world import World, at, content, secret
@@ -38,7 +40,7 @@ from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
 from samara.settings import CopiedMetadata, NeverCopied, Settings
 from samara.vocabularies import secret_copy, sync_to
 from samara.vocabularies.secret_copy import TARGETS
-from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names
+from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES, listed_names, parse, parse_for
 
 SOURCE = at("team", "db")
 KEY = Key("sync-to", SOURCE)
@@ -752,6 +754,22 @@ def test_the_desired_copies_of_one_namespace_are_a_part_of_all_desired_copies() 
 def test_the_names_of_a_list_keep_their_order() -> None:
     names = listed_names("b;a,Bad;b\tc,-x")
     assert (names.legal, names.illegal) == (("b", "a", "c"), ("Bad", "-x"))
+
+
+# one namespace of a list
+
+
+_LISTS = st.lists(
+    st.sampled_from(["a", "b", "ab", "a-b", "b-a-b", "x1", "A", "a_", "-a", "", " "]), max_size=8
+).flatmap(lambda names: st.sampled_from([";", ",", " ; ", ";;", "\n", "\u2003"]).map(lambda text: text.join(names)))
+
+
+@given(_LISTS, st.sampled_from(["a", "b", "ab", "a-b", "x1", "c"]), st.sampled_from(["namespaces", "cluster", "?"]))
+def test_the_request_for_one_namespace_is_that_part_of_the_whole_request(listed: str, name: str, value: str) -> None:
+    whole, part = parse(value, listed, 5), parse_for(name, value, listed, 5)
+
+    assert part.targets.selects(name, {}) == whole.targets.selects(name, {})
+    assert part.faults == whole.faults
 
 
 # Objects that are the same in every namespace

@@ -118,8 +118,9 @@ class Session:
                 raise
             self.note_once(f"what the brake holds already could not be read in namespace {self.operator_namespace}")
         now = datetime.now(UTC)
-        ages = {name: (now - deleted).total_seconds() for name, deleted in deleted_namespaces(config_map).items()}
-        guard.restore(records(config_map), ages)
+        deleted = deleted_namespaces(config_map)
+        ages = {name: (now - entry.when).total_seconds() for name, entry in deleted.items()}
+        guard.restore(records(config_map), ages, {name: entry.tree for name, entry in deleted.items()})
         return guard
 
     async def _read_hold_store(self) -> dict[str, Any]:

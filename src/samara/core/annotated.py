@@ -44,6 +44,10 @@ class AnnotatedObjects:
     may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
     """False if a source certainly does not select a namespace of this name. Called before `request`, because it is
     cheaper, and every new namespace is compared with every source."""
+    request_in: Callable[[Object, str], CopyRequest] | None = None
+    """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
+    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
+    """The names that a source lists, if it wants copies in no other namespace."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
     keep_when_gone: bool = False
@@ -73,6 +77,7 @@ class AnnotatedObjects:
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,
+            listed=self.listed,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
             named_targets=self._named_targets if self.is_discreet else None,
         )
@@ -84,7 +89,7 @@ class AnnotatedObjects:
         obj = view.get(source)
         if obj is None or obj.deleting or not self._requests_copies(obj):
             return Desired(prune=not self.keep_when_gone)
-        targets, faults = self._request(obj)
+        targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
         copies = tuple(
             Copy(Ref(source.kind, namespace, source.name), template, by_name)
@@ -99,13 +104,14 @@ class AnnotatedObjects:
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:
             return ()
-        return tuple(source for source in view.sources(self.name) if self._selects(view.get(source), obj))
+        sources = view.sources_naming(self.name, obj.ref.name)
+        return tuple(source for source in sources if self._selects(view.get(source), obj))
 
     def _selects(self, source: Object | None, namespace: Object) -> bool:
         name = namespace.ref.name
         if source is None or source.ref.namespace == name or not self.may_target(source, name):
             return False
-        return self._request(source).targets.selects(name, namespace.labels)
+        return self._request(source, name).targets.selects(name, namespace.labels)
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
         """The mistakes in the annotations. None if the change leaves the annotations as they are."""
@@ -114,12 +120,14 @@ class AnnotatedObjects:
             return ()
         return tuple(fault.message for fault in self._request(new).faults)
 
-    def _request(self, source: Object) -> CopyRequest:
+    def _request(self, source: Object, namespace: str | None = None) -> CopyRequest:
         if is_kept_by_cluster(source.ref.kind, source.ref.name, self.kept_by_cluster):
             message = kept_by_cluster_message(source.ref)
             mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
             return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
-        return self.request(source)
+        if namespace is None or self.request_in is None:
+            return self.request(source)
+        return self.request_in(source, namespace)
 
     def _keys(self, obj: Object) -> Mapping[str, str]:
         return {key: obj.annotations[key] for key in self.annotations if key in obj.annotations}

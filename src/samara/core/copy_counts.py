@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from samara.core.desired import Reason
-from samara.core.model import Object, Ref
+from samara.core.model import Kind, Object, Ref
+from samara.core.names import PackedNames
 from samara.core.writes import Blocked, Delete, Plan, Step
 
 PENDING: Literal["pending"] = "pending"
@@ -42,6 +43,21 @@ def _is_paused(removal: NotInSync) -> bool:
     return removal.reason == "held" and removal != HELD
 
 
+def _state_of(step: Step) -> NotInSync | None:
+    """Why a desired copy is not in sync; None if it is."""
+    match step.outcome:
+        case None:
+            return None
+        case Blocked(reason=reason, message=message):
+            return _blocked(step.ref, reason, message)
+        case Delete(delayed=True, why=why):
+            return _blocked(step.ref, "conflict", why)
+        case Delete(revoked=True, why=why):
+            return _blocked(step.ref, "not-accepted", why)
+        case _:
+            return _PENDING
+
+
 def _blocked(ref: Ref, reason: Reason, message: str) -> NotInSync:
     """A list may name ten thousand namespaces that do not exist. Their messages differ only in the name, so they share
     one value that holds a placeholder."""
@@ -61,6 +77,10 @@ class CopyCounts:
     """The names of the desired copies by namespace, so that a plan of one namespace replaces only its own entry."""
     not_in_sync: dict[str, dict[Ref, NotInSync]] = field(default_factory=dict)
     """By namespace, so that a plan of one namespace does not search through those of all others."""
+    absent: dict[tuple[Kind, str, NotInSync], PackedNames] = field(default_factory=dict)
+    """Copies without a namespace, which are in neither of the two: their namespaces by kind, name and problem.
+
+    A list may name ten thousand namespaces that do not exist. They must not cost an object each."""
     removals: dict[Ref, NotInSync] = field(default_factory=dict)
     """Copies that should be deleted and are not: held, paused, or refused by the API server."""
     complete_for: tuple[str, int] = ("", 0)
@@ -80,11 +100,12 @@ class CopyCounts:
 
     @property
     def wanted(self) -> int:
-        return sum(map(len, self.names.values()))
+        return sum(map(len, self.names.values())) + self._number_absent()
 
     @property
     def blocked(self) -> int:
-        return sum(state.reason != PENDING for _, state in self._items())
+        blocked = (state.reason != PENDING for states in self.not_in_sync.values() for state in states.values())
+        return sum(blocked) + self._number_absent()
 
     @property
     def pending(self) -> int:
@@ -104,20 +125,28 @@ class CopyCounts:
         return next((ref for ref, state in self._items() if state.reason == PENDING), None)
 
     def _number_not_in_sync(self) -> int:
-        return sum(map(len, self.not_in_sync.values()))
+        return sum(map(len, self.not_in_sync.values())) + self._number_absent()
+
+    def _number_absent(self) -> int:
+        return sum(map(len, self.absent.values()))
 
     def _items(self) -> Iterator[tuple[Ref, NotInSync]]:
-        return (item for states in self.not_in_sync.values() for item in states.items())
+        for states in self.not_in_sync.values():
+            yield from states.items()
+        for (kind, name, state), namespaces in self.absent.items():
+            yield from ((Ref(kind, namespace, name), state) for namespace in namespaces)
 
     def reset(self, namespace: str | None) -> None:
         """Clears the counts, of one namespace or of all, before a plan counts again."""
         if namespace is None:
             self.names.clear()
             self.not_in_sync.clear()
+            self.absent.clear()
             self.removals.clear()
             return
         self.names.pop(namespace, None)
         self.not_in_sync.pop(namespace, None)
+        self._forget_absent(namespace)
         # A refused removal is counted again when the plan offers it again. Another client may have deleted the copy.
         for ref in [ref for ref in self.removals if ref.namespace == namespace]:
             del self.removals[ref]
@@ -142,6 +171,7 @@ class CopyCounts:
                 self.reset(namespace)
         for ref in [ref for ref, _ in self._items() if ref not in wanted]:
             self.mark_in_sync(ref)
+            self._forget_absent(ref.namespace, ref.name)
         self.removals = {ref: state for ref, state in self.removals.items() if _is_paused(state)}
 
     def count(self, step: Step) -> None:
@@ -151,20 +181,41 @@ class CopyCounts:
                 self.mark_not_removed(step.ref, step.outcome.reason, step.outcome.message)
             return
         self.removals.pop(step.ref, None)
+        state = _state_of(step)
+        if state is not None and state.reason == "no-namespace":
+            self._note_absent(step.ref, state)
+            return
+        self._forget_absent(step.ref.namespace, step.ref.name)
         names = self.names.get(step.ref.namespace, ())
         if step.ref.name not in names:
             self.names[step.ref.namespace] = _shared((*names, step.ref.name))
-        match step.outcome:
-            case None:
-                self.mark_in_sync(step.ref)
-            case Blocked(reason=reason, message=message):
-                self._note(step.ref, _blocked(step.ref, reason, message))
-            case Delete(delayed=True, why=why):
-                self._note(step.ref, _blocked(step.ref, "conflict", why))
-            case Delete(revoked=True, why=why):
-                self._note(step.ref, _blocked(step.ref, "not-accepted", why))
-            case _:
-                self._note(step.ref, _PENDING)
+        if state is None:
+            self.mark_in_sync(step.ref)
+        else:
+            self._note(step.ref, state)
+
+    def _note_absent(self, ref: Ref, state: NotInSync) -> None:
+        key = ref.kind, ref.name, state
+        if key not in self.absent or ref.namespace not in self.absent[key]:
+            self._forget(ref)
+            self._forget_absent(ref.namespace, ref.name)
+            self.absent.setdefault(key, PackedNames()).add(ref.namespace)
+
+    def _forget_absent(self, namespace: str, name: str | None = None) -> None:
+        for key, namespaces in tuple(self.absent.items()):
+            if name in (None, key[1]):
+                namespaces.discard(namespace)
+                if not namespaces:
+                    del self.absent[key]
+
+    def _forget(self, ref: Ref) -> None:
+        """Forgets a copy whose namespace exists."""
+        self.mark_in_sync(ref)
+        names = tuple(name for name in self.names.get(ref.namespace, ()) if name != ref.name)
+        if names:
+            self.names[ref.namespace] = _shared(names)
+        else:
+            self.names.pop(ref.namespace, None)
 
     def _note(self, ref: Ref, state: NotInSync) -> None:
         self.not_in_sync.setdefault(ref.namespace, {})[ref] = state

@@ -17,7 +17,7 @@ class MassDeleteLimit:
     most: int = 50
     percent: float = 30.0
     namespaces: int = 3
-    """More deletions of Namespaces than this, within the window, wait until they are released."""
+    """More deletions of Namespaces of one tree than this, within the window, wait until they are released."""
 
 
 def exceeds_limit(limit: MassDeleteLimit, recent: int, planned: int, copies: int) -> bool:
@@ -28,5 +28,5 @@ def exceeds_limit(limit: MassDeleteLimit, recent: int, planned: int, copies: int
 
 
 def exceeds_namespace_limit(limit: MassDeleteLimit, recent: int, planned: int) -> bool:
-    """True if the planned deletions of Namespaces, together with the recent ones in the cluster, are too many."""
+    """True if the planned deletions of Namespaces, together with the recent ones of their tree, are too many."""
     return recent + planned > limit.namespaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _MAX_SUBDOMAIN = 253
 _MAX_QUOTED = 80
+_FEW_CHANGES = 64
 
 
 def is_namespace_name(text: str) -> bool:
@@ -64,6 +65,58 @@ class NamespaceNames(NamedTuple):
         names = list(dict.fromkeys(items))
         legal = tuple(name for name in names if is_namespace_name(name))
         return cls(legal, tuple(name for name in names if not is_namespace_name(name)), frozenset(legal))
+
+
+class PackedNames:
+    """A set of namespace names in one text, for lists that may be long: a name costs its characters and one more.
+
+    The last changes are kept beside the text, and are packed when there are many of them.
+    """
+
+    __slots__ = ("_added", "_count", "_removed", "_text")
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._added: dict[str, None] = {}
+        self._removed: set[str] = set()
+        self._pack(dict.fromkeys(names))
+
+    def __len__(self) -> int:
+        return self._count + len(self._added) - len(self._removed)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in self._text.split() if name not in self._removed)
+        yield from self._added
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._added or (name not in self._removed and f"\n{name}\n" in self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PackedNames) and set(self) == set(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, name: str) -> None:
+        if name in self._removed:
+            self._removed.discard(name)
+        elif name not in self:
+            self._added[name] = None
+            self._pack_if_many()
+
+    def discard(self, name: str) -> None:
+        if name in self._added:
+            del self._added[name]
+        elif name in self:
+            self._removed.add(name)
+            self._pack_if_many()
+
+    def _pack_if_many(self) -> None:
+        if len(self._added) + len(self._removed) > max(_FEW_CHANGES, self._count // 8):
+            self._pack(list(self))
+
+    def _pack(self, names: Collection[str]) -> None:
+        self._count, self._text = len(names), "\n".join(("", *names, "")) if names else ""
+        self._added.clear()
+        self._removed.clear()
 
 
 NO_NAMES = NamespaceNames.of(())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from samara.core.admission import Operation, PatchOperation, Request
 from samara.core.copy_counts import CopyCounts
@@ -13,6 +13,9 @@ from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
 from samara.core.view import View
+
+if TYPE_CHECKING:
+    from samara.core.source_limits import SourceLimits
 
 Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
 """Which of a source's labels or annotations may be copied: a method of `CopyableMetadata`."""
@@ -88,6 +91,8 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
     say."""
+    tree: Callable[[Ref, View], str] = lambda source, view: ""
+    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -154,6 +159,10 @@ class SourceType:
     all."""
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
+    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
+    """The names that a source lists, if it wants copies in no other namespace. None if it may want one anywhere."""
+    limits: SourceLimits | None = None
+    """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True
     """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
 
@@ -180,6 +189,11 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
     """True if a source was deleted whose deletion is a request to delete its copies."""
     is_explicit = isinstance(source_type.source, CustomResource) and source_type.source.explicit_deletion
     return is_explicit and (source is None or source.deleting)
+
+
+def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
+    """The tree that a source belongs to. Empty if its copies are no Namespaces."""
+    return source_type.source.tree(source, view) if isinstance(source_type.source, CustomResource) else ""
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:

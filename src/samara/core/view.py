@@ -13,6 +13,10 @@ from samara.core.queries import Query
 class View(Protocol):
     """What a plan may ask. `kube.cache.Cache` answers, and `World` in the tests."""
 
+    @property
+    def only_namespace(self) -> str | None:
+        """The namespace that this view is limited to. None for the whole cluster."""
+
     def get(self, ref: Ref) -> Object | None:
         """The object at this address. None if there is none, or if the cache holds only its address."""
 
@@ -33,6 +37,15 @@ class View(Protocol):
 
     def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
         """The sources of a type that write into this namespace only, and those with a copy there to delete."""
+
+    def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        """The sources of a type that may want a copy in a namespace: they list it, or may want one anywhere.
+
+        Those that exceed the limits of their namespace are left out.
+        """
+
+    def excess(self, key: Key) -> str:
+        """Why this source is more than the limits of its namespace allow, or an empty text."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         """The objects whose marks name the source of a key; those in one namespace if the key is for that one."""
@@ -72,6 +85,10 @@ class ViewWrapper:
     def __init__(self, view: View) -> None:
         self._view = view
 
+    @property
+    def only_namespace(self) -> str | None:
+        return self._view.only_namespace
+
     def get(self, ref: Ref) -> Object | None:
         return self._view.get(ref)
 
@@ -92,6 +109,12 @@ class ViewWrapper:
 
     def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._view.sources_targeting(source_type, namespace)
+
+    def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        return self._view.sources_naming(source_type, namespace)
+
+    def excess(self, key: Key) -> str:
+        return self._view.excess(key)
 
     def copies_of(self, key: Key) -> Iterable[Object]:
         return self._view.copies_of(key)
@@ -123,6 +146,10 @@ class NamespaceView(ViewWrapper):
     def __init__(self, view: View, namespace: str) -> None:
         super().__init__(view)
         self._namespace = namespace
+
+    @property
+    def only_namespace(self) -> str | None:
+        return self._namespace
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         if kind != NAMESPACE:

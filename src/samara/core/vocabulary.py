@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, ObjectName, Ref
+from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
 from samara.core.source_type import Copyable, SourceType
 
 Conflicts = Literal["refuse", "overwrite"]
@@ -71,6 +72,8 @@ class BuildContext:
     """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
+    most_listed_names: int = SourceLimits().listed_names
+    """The setting `limits.listedNames`."""
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
@@ -109,6 +112,17 @@ class DeclaredReason(NamedTuple):
     """What users can do about it, as commands print it. Empty if blocked copies show the problem already."""
     is_of_secret_manager: bool = False
     """True if the fault is one of the secret manager or of its configuration, and not of the source."""
+
+
+LIMIT_REASONS = {
+    LIMIT_EXCEEDED: DeclaredReason(
+        "a source lists too many namespaces, or the sources of its namespace list, hold or read too much together",
+        "list fewer namespaces or paths, or delete sources; an administrator can raise the limit "
+        "(setting limits, or vocabularies.fishysecret.pathsPerNamespace)",
+        is_of_secret_manager=True,  # the paths, which only the operator counts
+    )
+}
+"""The reasons of vocabularies that tenants can write."""
 
 
 class SecretStore(NamedTuple):

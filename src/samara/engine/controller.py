@@ -167,10 +167,10 @@ class Controller:
     def handle(self, message: Message) -> None:  # noqa: C901 - one branch for each message
         """Updates the state for one message, and queues the keys that it concerns. Nothing else changes the state."""
         match message:
-            case Observed(changes):
+            case Observed(changes, first_list):
                 for change in changes:
                     with contain(change.ref, retry=None):
-                        self._observed(change)
+                        self._observed(change, is_known=first_list)
             case WriteDone(write):
                 self._unlock(write)  # first: an address must not stay locked, whatever else fails
                 with contain(write.ref, partial(self._planner.requeue, slice_of(write), RETRY_AFTER_BUG)):
@@ -202,11 +202,12 @@ class Controller:
             case _:
                 assert_never(message)
 
-    def _observed(self, change: Change, delay: float = 0.0) -> None:
+    def _observed(self, change: Change, delay: float = 0.0, *, is_known: bool = False) -> None:
+        """`is_known`: the object is older than our watch, so that nobody can say who made it."""
         own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
         triggered = triggers(change, self._registry, self._cache)
         if own is None:
-            self._note_edit(change, triggered)
+            self._note_edit(change, triggered, is_known=is_known)
         else:
             self._echoed.add(change.ref)
         if triggered.status_of:  # nothing that a plan depends on has changed
@@ -222,8 +223,10 @@ class Controller:
             if own is None or key.all_namespaces != own.key:  # the key of our own write waits for its result
                 self._planner.enqueue(key, delay)
 
-    def _note_edit(self, change: Change, triggered: Triggers) -> None:
+    def _note_edit(self, change: Change, triggered: Triggers, *, is_known: bool) -> None:
         """Records that another client changed an object: a copy, or the status that we write to a source."""
+        if not is_known:
+            self._planner.deletions.appeared.note_change(change)
         if triggered.status_of:
             for key in triggered.status_of:
                 self._planner.status.note_foreign_write(key)
@@ -253,6 +256,7 @@ class Controller:
         is_echoed = write.ref in self._echoed
         self._echoed.discard(write.ref)
         for change in result.changes:
+            self._planner.deletions.appeared.note_write(change)
             self._continue_chain(change)
         follow_up = self._results.handle(done)
         for key, delay in follow_up.requeue:

@@ -10,8 +10,9 @@ from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_unwanted
-from samara.core.source_type import CustomResource, is_explicit_deletion
+from samara.core.source_type import CustomResource, is_explicit_deletion, tree_of
 from samara.core.writes import Delete, KeepAsOrphan, Release, Removal, SetFinalizer
+from samara.engine.appeared import AppearedCopies
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Cache
@@ -57,6 +58,7 @@ class DeletionGate:
         """When copies of an earlier source of the same name were first seen."""
         self._intended: set[Ref] = set()
         """Sources that we deleted ourselves, as copies of another one: their copies need no grace period."""
+        self.appeared = AppearedCopies(cache)
 
     def judge(
         self,
@@ -165,14 +167,16 @@ class DeletionGate:
         # The empty plan of a disabled type must not end a hold.
         if not source_type.enabled or is_explicit_deletion(source_type, source):
             return list(removals)
-        deletes = [removal for removal in removals if isinstance(removal, Delete)]
-        copies, copies_of_all = 0, 0
+        appeared = self.appeared.of(key)
+        deletes = [removal for removal in removals if isinstance(removal, Delete) and removal.ref not in appeared]
+        others = [removal for removal in removals if not isinstance(removal, Delete) or removal.ref in appeared]
+        copies, copies_of_all, namespace = 0, 0, key.source.namespace
         if deletes:
-            copies = self._cache.count(key.all_namespaces)
-            copies_of_all = self._cache.count_in_namespace(key.source.namespace)
-        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused)
-        releases = [removal for removal in removals if isinstance(removal, Release)]
-        return [*map(self._unless_discarded, allowed), *releases]
+            copies = self._cache.count(key.all_namespaces) - len(appeared)
+            copies_of_all = self._cache.count_in_namespace(namespace) - self.appeared.number_from(namespace)
+        tree = tree_of(source_type, key.source, self._cache)
+        allowed = self._guard.check(key, deletes, copies, copies_of_all, paused, tree=tree)
+        return [*map(self._unless_discarded, allowed), *others]
 
     def _unless_discarded(self, delete: Delete) -> Removal:
         """Instead of a discarded deletion, the copy gets an annotation that marks it as an orphan."""

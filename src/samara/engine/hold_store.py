@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, Sam
 
 NAME = "samara-holds"
 DELETED = "namespaces"
-"""The entry with the recently deleted Namespaces, and when. They count against the limit after a restart too."""
+"""The entry with the recently deleted Namespaces: when, and of which tree. They count after a restart too."""
 INTERVAL = 1.0
 """Seconds between two reads or writes."""
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
@@ -67,13 +67,21 @@ def unknown_entries(config_map: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
 
 
-def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, datetime]:
-    """When each recorded Namespace was deleted. Unreadable times are left out."""
+class DeletedNamespace(NamedTuple):
+    """When a Namespace was deleted, and the root of its tree; empty if an earlier version recorded it."""
+
+    when: datetime
+    tree: str
+
+
+def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, DeletedNamespace]:
+    """The recorded deletions of Namespaces, each as a time and a tree. Unreadable times are left out."""
     text, times = (config_map.get("data") or {}).get(DELETED, "{}"), {}
     with suppress(msgspec.DecodeError):
-        for name, when in msgspec.json.decode(text, type=dict[str, str]).items():
+        for name, entry in msgspec.json.decode(text, type=dict[str, str]).items():
+            when, _, tree = entry.partition(" ")
             with suppress(ValueError):
-                times[name] = datetime.strptime(when, _TIME_FORMAT).replace(tzinfo=UTC)
+                times[name] = DeletedNamespace(datetime.strptime(when, _TIME_FORMAT).replace(tzinfo=UTC), tree)
     return times
 
 
@@ -129,10 +137,11 @@ class HoldStore:
         self._read = self._written = config_map.get("data") or {}
         self._unknown, self._version = unknown_entries(config_map), config_map["metadata"]["resourceVersion"]
         deleted = deleted_namespaces(config_map)
-        ages = {name: time.time() - when.timestamp() for name, when in deleted.items()}
-        self._guard.restore((record.key for record in records(config_map).values()), ages)
+        ages = {name: time.time() - entry.when.timestamp() for name, entry in deleted.items()}
+        trees = {name: entry.tree for name, entry in deleted.items()}
+        self._guard.restore((record.key for record in records(config_map).values()), ages, trees)
         times = self._guard.deleted_namespaces()
-        self._stamps = {name: (when, deleted[name].strftime(_TIME_FORMAT)) for name, when in times.items()}
+        self._stamps = {name: (when, deleted[name].when.strftime(_TIME_FORMAT)) for name, when in times.items()}
 
     def save_soon(self) -> None:
         """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
@@ -209,7 +218,7 @@ class HoldStore:
         """The entry about deleted Namespaces, if there are any. Each keeps the time that was first written for it."""
         known = {name: stamp for name, stamp in self._stamps.items() if deleted.get(name) == stamp[0]}
         self._stamps = {name: known.get(name) or (when, self._stamp(when)) for name, when in deleted.items()}
-        stamps = {name: stamp for name, (_, stamp) in self._stamps.items()}
+        stamps = {name: f"{stamp} {self._guard.tree_of(name)}".rstrip() for name, (_, stamp) in self._stamps.items()}
         return {DELETED: json.dumps(stamps, sort_keys=True)} if stamps else {}
 
     def _text(self, held: HeldSet) -> str:

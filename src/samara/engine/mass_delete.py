@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 
 from samara.core.mass_delete import BURST, WINDOW, MassDeleteLimit, exceeds_limit, exceeds_namespace_limit
-from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
+from samara.core.model import NAMESPACE, NO_METADATA, Key, Ref, namespace_ref
 from samara.core.writes import Delete
 
 
@@ -77,6 +77,8 @@ class MassDeleteGuard:
         """The same for all sources of a namespace. The namespace with the latest deletion is last."""
         self._namespaces: OrderedDict[Ref, float] = OrderedDict()
         """When each Namespace was last deleted, over all sources."""
+        self._trees: dict[Ref, str] = {}
+        """The tree that each of these was in. Empty if that is not known: then it counts for every tree."""
         self._recorded: set[str] = set()
         """Namespaces whose deletion the ConfigMap records."""
         self._unrecorded: set[Key] = set()
@@ -87,20 +89,32 @@ class MassDeleteGuard:
         """Keys that an earlier process held and this one has not planned yet. They are held whatever their counts."""
         return frozenset(self._remembered)
 
-    def restore(self, held: Iterable[str], deleted: Mapping[str, float]) -> None:
-        """Takes the state of an earlier process: the held keys, and how many seconds ago each Namespace was deleted."""
+    def restore(
+        self, held: Iterable[str], deleted: Mapping[str, float], trees: Mapping[str, str] = NO_METADATA
+    ) -> None:
+        """Takes the state of an earlier process: the held keys, how many seconds ago each Namespace was deleted, and
+        which tree it was in."""
         self._remembered = set(held)
         now = self._clock()
         for name, age in sorted(deleted.items(), key=lambda item: -item[1]):
             self._namespaces[namespace_ref(name)] = now - max(0.0, age)
+            self._trees[namespace_ref(name)] = trees.get(name, "")
 
     def check(
-        self, key: Key, deletes: Sequence[Delete], copies: int, copies_of_all: int, paused: frozenset[Ref] = frozenset()
+        self,
+        key: Key,
+        deletes: Sequence[Delete],
+        copies: int,
+        copies_of_all: int,
+        paused: frozenset[Ref] = frozenset(),
+        *,
+        tree: str = "",
     ) -> Sequence[Delete]:
         """The deletes of a plan that may be sent now; the others are held.
 
         `copies` counts those of the source, `copies_of_all` those of all sources of its namespace.
         `paused` deletions are not sent but still counted, so that a pause does not end a hold.
+        `tree`: that of the source, if its copies are Namespaces.
         """
         refs = frozenset(delete.ref for delete in deletes)
         self._drop_unplanned(key, refs | paused)
@@ -109,10 +123,10 @@ class MassDeleteGuard:
         if self._are_released(key.all_namespaces, refs):
             return deletes
         self._expire(key)
-        if self._must_hold(key.all_namespaces, refs, copies, copies_of_all):
+        if self._must_hold(key.all_namespaces, refs, copies, copies_of_all, tree):
             self._hold(key, refs)
             return ()
-        return self._pass(key.all_namespaces, deletes)
+        return self._pass(key.all_namespaces, deletes, tree)
 
     def _drop_unplanned(self, key: Key, refs: frozenset[Ref]) -> None:
         """Ends the hold of deletions that are no longer planned. A slice decides about its own namespace only."""
@@ -148,20 +162,26 @@ class MassDeleteGuard:
         """Drops deletions that are too old to count."""
         now = self._clock()
         _drop_before(now - WINDOW, self._namespaces)
+        self._trees = {ref: tree for ref, tree in self._trees.items() if ref in self._namespaces}
         _drop_before(now - WINDOW, self._by_source.get(key.all_namespaces))
         _drop_before(now - BURST, self._by_namespace.get(key.source.namespace))
 
-    def _must_hold(self, key: Key, refs: frozenset[Ref], copies: int, copies_of_all: int) -> bool:
+    def _must_hold(self, key: Key, refs: frozenset[Ref], copies: int, copies_of_all: int, tree: str) -> bool:
         assert self._limit is not None
         if key in self.held or str(key) in self._remembered:
             return True
         if _has_namespaces(refs):
-            return exceeds_namespace_limit(self._limit, _count_others(self._namespaces, refs), len(refs))
+            return exceeds_namespace_limit(self._limit, self._deleted_in_tree(tree, refs), len(refs))
         recent = _count_others(self._by_source.get(key), refs)
         burst = _count_others(self._by_namespace.get(key.source.namespace), refs)
         return exceeds_limit(self._limit, recent, len(refs), copies) or exceeds_limit(
             self._limit, burst, len(refs), copies_of_all
         )
+
+    def _deleted_in_tree(self, tree: str, refs: frozenset[Ref]) -> int:
+        """How many other Namespaces of a tree were deleted lately."""
+        others = (of for ref, of in self._trees.items() if ref not in refs)
+        return sum(of == tree or not of or not tree for of in others)
 
     def _hold(self, key: Key, refs: frozenset[Ref]) -> None:
         held = self.held.get(key.all_namespaces)
@@ -173,8 +193,9 @@ class MassDeleteGuard:
         refs = refs if key.namespace is None else held.refs | refs
         self.held[key.all_namespaces] = replace(held, refs=refs)
 
-    def _pass(self, key: Key, deletes: Sequence[Delete]) -> Sequence[Delete]:
+    def _pass(self, key: Key, deletes: Sequence[Delete], tree: str) -> Sequence[Delete]:
         """Counts deletes that are within the limit. Those of Namespaces wait until they are recorded."""
+        self._trees |= {delete.ref: tree for delete in deletes if delete.ref.kind == NAMESPACE}
         now = self._clock()
         for times in (
             self._by_source.setdefault(key, OrderedDict()),
@@ -215,6 +236,10 @@ class MassDeleteGuard:
         """When each Namespace was deleted within the window."""
         since = self._clock() - WINDOW
         return {ref.name: when for ref, when in self._namespaces.items() if when >= since}
+
+    def tree_of(self, name: str) -> str:
+        """The tree that a deleted Namespace was in. Empty if that is not known."""
+        return self._trees.get(namespace_ref(name), "")
 
     def release(self, key: Key, discard: bool = False) -> None:
         """Ends a hold because its time is over or a person released it. `discard`: its copies become orphans."""

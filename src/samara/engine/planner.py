@@ -224,6 +224,7 @@ class Planner:
     def _handle_step(self, plan: ChunkedPlan, counts: CopyCounts, step: Step) -> None:
         """Counts one step, and offers its write. Deletions are collected until the plan is complete."""
         counts.count(step)
+        self.deletions.appeared.note_step(plan.key, step)
         match step.outcome:
             case None | Blocked(reason="no-namespace"):
                 self.retry.forget(plan.key.all_namespaces, step.ref)
@@ -260,7 +261,7 @@ class Planner:
             self.requeue(key.all_namespaces, RECHECK_TERMINATING)
         self.events.record_plan(key, desired, counts, held)
         self.status.mark_stale(key)
-        if not counts.names and not removals and source is None:
+        if source is None and not removals and not counts.wanted:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:

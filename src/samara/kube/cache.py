@@ -15,9 +15,10 @@ from samara.core.ownership import is_recorded
 from samara.core.policy import is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
+from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
 from samara.kube.answers import Answers
-from samara.kube.indexes import ClaimIndex, CopyIndex, RelationIndex, Target
+from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, RelationIndex, SizeIndex, Target
 
 
 @dataclass(slots=True)
@@ -91,10 +92,14 @@ class Cache:
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
         self._relations = RelationIndex(registry)
+        self._listed = ListedNameIndex()
+        self._sizes = SizeIndex()
         self._foreign_at_target: dict[Target, set[Ref]] = {}
         """Foreign objects that are kept because a source claims their address."""
 
     # the view
+
+    only_namespace: None = None
 
     def get(self, ref: Ref) -> Object | None:
         store = self.stores.get(ref.kind)
@@ -118,6 +123,13 @@ class Cache:
 
     def sources_targeting(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._claims.pinned(source_type, namespace)
+
+    def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
+        sources = self._listed.naming(source_type, namespace)
+        return [source for source in sources if not self._sizes.excess(Key(source_type, source))]
+
+    def excess(self, key: Key) -> str:
+        return self._sizes.excess(key)
 
     def copies_of(self, key: Key) -> Iterator[Object]:
         return (obj for ref in self._copies.of(key) if (obj := self.get(ref)) is not None)
@@ -203,11 +215,11 @@ class Cache:
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
         rivals = self.rivals(obj.ref)
-        released = self._unindex(old)
+        released, waiting = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *self.rivals(obj.ref)}))
+        return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -255,8 +267,9 @@ class Cache:
         rivals = self.rivals(ref)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
-        self._forget_unclaimed(self._unindex(old))
-        return Change(ref, old, None, rivals)
+        released, waiting = self._unindex(old)
+        self._forget_unclaimed(released)
+        return Change(ref, old, None, (*rivals, *waiting))
 
     def remove_deleted(self, obj: Object) -> Change | None:
         """Takes our own deletion of an object. Events of its uid that still arrive from the watch are ignored."""
@@ -332,18 +345,32 @@ class Cache:
             self._sources[key.source_type][obj.ref] = addresses
             if addresses is not None:
                 self._claims.add(addresses, key)
+            self._measure(key, obj)
         self._relations.add(obj, (key.source_type for key in keys))
         if owner is not None:
             self._copies.add(owner, obj.ref)
             self._count(owner, obj, 1)
 
-    def _unindex(self, old: Object | None) -> list[Addresses]:
-        """Removes an object from all indexes, and returns the addresses that it claimed."""
+    def _measure(self, key: Key, obj: Object) -> None:
+        """Indexes the names that a source lists, and counts it against the limits of its namespace."""
+        source_type = self.registry[key.source_type]
+        limits = source_type.limits
+        number = self._listed.add(key, source_type.listed(obj), None if limits is None else limits.listed_names)
+        if limits is not None and not obj.deleting:
+            self._sizes.add(key, size_of(obj, number), limits)
+
+    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
+        """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
+        the limits without it."""
         if old is None:
-            return []
+            return [], []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
+        waiting: list[Key] = []
+        for key, _ in claims:
+            self._listed.discard(key)
+            waiting += self._sizes.discard(key)
         released = [(key, addresses) for key, addresses in claims if addresses is not None]
         for key, addresses in released:
             self._claims.discard(addresses, key)
@@ -352,7 +379,7 @@ class Cache:
             self._copies.discard(owner, old.ref)
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return [addresses for _, addresses in released]
+        return [addresses for _, addresses in released], waiting
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         source_type = self.registry[owner.source_type]

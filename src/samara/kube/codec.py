@@ -6,9 +6,8 @@ import hashlib
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -35,6 +34,9 @@ _OUTSIDE_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 _DIGEST_SIZE = 16
 _MAX_ADMISSION = timedelta(seconds=30)
 """The longest timeout of an admission webhook that the API server accepts."""
+MOST_ABSENT_KEYS = 256
+"""An entry of managedFields with more keys counts only for those that the object has. Clients can write any entry."""
+_MOST_EDITORS = 5
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
@@ -140,6 +142,7 @@ class Codec:
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
         self._shared_metadata: WeakValueDictionary[tuple[str, ...], Metadata] = WeakValueDictionary()
         """By all keys, in the order of the API server, and then all values: smaller than a set of pairs."""
+        # Weak, like the others: whoever can write an object decides what its managedFields list.
         self._shared_keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:
@@ -161,8 +164,8 @@ class Codec:
             owner_references=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
             deleting=meta.deletionTimestamp is not None,
-            managed_keys=self._managed_keys(entries),
-            applied_keys=self._managed_keys(applied),
+            managed_keys=self._managed_keys(meta, entries),
+            applied_keys=self._managed_keys(meta, applied),
             known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
             last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
@@ -206,30 +209,31 @@ class Codec:
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
-        return sys.intern(" or ".join(sorted(others)))
+        return sys.intern(" or ".join(sorted(others)[:_MOST_EDITORS]))
 
-    def _managed_keys(self, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
-        """The labels and annotations that these entries attribute to their managers."""
-        if not entries:
+    def _managed_keys(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
+        """The labels and annotations that entries of managedFields attribute to their managers. Nearly all copies have
+        the same, so they share one set."""
+        keys = [key for entry in entries for key in _keys_of_entry(meta, entry)]
+        if not keys:
             return _NO_KEYS
-        if len(entries) == 1:
-            return _keys_of_entry(entries[0])
-        keys = _NO_KEYS.union(*map(_keys_of_entry, entries))
-        return self._shared_keys.setdefault(tuple(sorted(keys)), keys)
+        listed = tuple(keys)
+        shared = self._shared_keys.get(listed)
+        return self._shared_keys.setdefault(listed, frozenset(keys)) if shared is None else shared
 
 
-def _keys_of_entry(entry: _ManagedFields) -> frozenset[ManagedKey]:
+def _keys_of_entry(meta: _Metadata, entry: _ManagedFields) -> Iterator[ManagedKey]:
     """The labels and annotations that one entry of managedFields attributes to its manager."""
-    meta = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
-    return _NO_KEYS if meta is None else _keys_of_manager(entry.manager, tuple(meta.labels), tuple(meta.annotations))
-
-
-@lru_cache(maxsize=1024)
-def _keys_of_manager(manager: str, labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[ManagedKey]:
-    """Cached, because nearly all copies have the same keys."""
-    fields = ((LABELS, labels), (ANNOTATIONS, annotations))
-    # managedFields write a key as `f:key`, and the map itself as a dot.
-    return frozenset(ManagedKey(manager, where, key[2:]) for where, keys in fields for key in keys if key != ".")
+    owned = entry.fieldsV1.metadata if entry.fieldsV1 is not None else None
+    if owned is None:
+        return
+    is_bounded = len(owned.labels) + len(owned.annotations) <= MOST_ABSENT_KEYS
+    fields = ((LABELS, owned.labels, meta.labels), (ANNOTATIONS, owned.annotations, meta.annotations))
+    for where, names, present in fields:
+        for name in names:
+            key = name[2:]  # written as `f:key`; a dot stands for the map itself
+            if name != "." and (is_bounded or key in (present or ())):
+                yield ManagedKey(entry.manager, where, key)
 
 
 def _strip_own_fields(kind: Kind, fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:

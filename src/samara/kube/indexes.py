@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -10,6 +12,7 @@ from typing import TypeVar
 
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.registry import Registry
+from samara.core.source_limits import SourceLimits, SourceSize, excess
 from samara.core.source_type import Addresses
 
 T = TypeVar("T")
@@ -171,6 +174,99 @@ class CopyIndex:
     def number_of_sources_in(self, namespace: str) -> int:
         """The number of copies of all sources in one namespace."""
         return self._counts_in_namespace[namespace]
+
+
+class ListedNameIndex:
+    """Finds the sources that list the name of a namespace.
+
+    A tenant may list ten thousand names of namespaces that do not exist. So a name costs the eight bytes of its hash;
+    a collision only makes a source be planned once too often.
+    """
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, dict[Ref, array[int]]] = {}
+        """By source type and source: the sorted hashes of the names."""
+        self._anywhere: dict[str, dict[Ref, None]] = {}
+
+    def add(self, key: Key, names: Iterable[str] | None, most: int | None) -> int:
+        """Takes the names that a source lists, and returns how many these are. None: it may want a copy anywhere.
+
+        If there are more than `most`, none is kept, because such a source is not served.
+        """
+        if names is None:
+            self._anywhere.setdefault(key.source_type, {})[key.source] = None
+            return 0
+        hashes = array("q", sorted(map(hash, names)))
+        kept = hashes if most is None or len(hashes) <= most else array("q")
+        self._hashes.setdefault(key.source_type, {})[key.source] = kept
+        return len(hashes)
+
+    def discard(self, key: Key) -> None:
+        self._hashes.get(key.source_type, {}).pop(key.source, None)
+        self._anywhere.get(key.source_type, {}).pop(key.source, None)
+
+    def naming(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
+        wanted = hash(namespace)
+        listed = self._hashes.get(source_type, {}).items()
+        found = (source for source, hashes in listed if _contains(hashes, wanted))
+        return (*self._anywhere.get(source_type, ()), *found)
+
+
+def _contains(hashes: array[int], wanted: int) -> bool:
+    position = bisect_left(hashes, wanted)
+    return position < len(hashes) and hashes[position] == wanted
+
+
+class SizeIndex:
+    """Knows which sources exceed the limits of their namespace.
+
+    Sums are kept for each namespace, so that a namespace within its limits costs nothing more. Which sources exceed the
+    limits is computed when a plan asks.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, dict[Key, SourceSize]] = {}
+        """By namespace: the sources that tenants may write, and that are served on their own."""
+        self._limits: dict[str, SourceLimits] = {}
+        self._sums: dict[str, tuple[int, int]] = {}
+        """By namespace: the names and the bytes of these sources."""
+        self._excess: dict[str, dict[Key, str]] = {}
+        """By namespace: what `excess` said since the last change."""
+
+    def add(self, key: Key, size: SourceSize, limits: SourceLimits) -> None:
+        if size.names > limits.listed_names:
+            return
+        namespace = key.source.namespace
+        self._sizes.setdefault(namespace, {})[key] = size
+        self._limits[namespace] = limits
+        self._count(namespace, size, 1)
+
+    def discard(self, key: Key) -> tuple[Key, ...]:
+        """Returns the sources that may be within the limits now."""
+        namespace = key.source.namespace
+        size = self._sizes.get(namespace, {}).pop(key, None)
+        if size is None:
+            return ()
+        waiting = tuple(self._excess.get(namespace, ()))
+        self._count(namespace, size, -1)
+        if not self._sizes[namespace]:
+            del self._sizes[namespace], self._limits[namespace], self._sums[namespace]
+        return waiting
+
+    def _count(self, namespace: str, size: SourceSize, by: int) -> None:
+        names, total = self._sums.get(namespace, (0, 0))
+        self._sums[namespace] = names + by * size.names, total + by * size.size
+        self._excess.pop(namespace, None)
+
+    def excess(self, key: Key) -> str:
+        """Why this source is more than the limits of its namespace allow, or an empty text."""
+        namespace = key.source.namespace
+        limits = self._limits.get(namespace)
+        if limits is None or limits.allow(*self._sums[namespace]):
+            return ""
+        if namespace not in self._excess:
+            self._excess[namespace] = excess(self._sizes[namespace], limits)
+        return self._excess[namespace].get(key, "")
 
 
 class RelationIndex:

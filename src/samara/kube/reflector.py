@@ -60,6 +60,8 @@ class Observed:
     """A watch or a list reported changes. The cache holds them already."""
 
     changes: list[Change]
+    first_list: bool = False
+    """True for the first list of a kind: these objects are older than the watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +173,14 @@ class Reflector:
         return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
     def _take(self, lines: list[bytes]) -> None:
-        listing = self._present is not None
+        listing, is_first = self._present is not None, not self._store.listed
         changes: list[Change] = []
         try:
             for line in filter(None, lines):
                 changes.extend(self._event(line))
         finally:  # events before an error are in the cache already, and the watch will not repeat them
             if changes:
-                self._inbox.post(Observed(changes))
+                self._inbox.post(Observed(changes, is_first))
         if not listing:
             self._reset_backoff()
 
@@ -257,7 +259,8 @@ class Reflector:
         async for page in pages(self._client, self.kind):
             self._note_heard()
             changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
-            self._inbox.post(Observed([change for change in changes if change is not None]))
+            seen = [change for change in changes if change is not None]
+            self._inbox.post(Observed(seen, first_list=not self._store.listed))
             await self._inbox.wait_for_room()
         self._inbox.post(Observed(self._finish_list(page.version)))
 

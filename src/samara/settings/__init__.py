@@ -2,7 +2,7 @@
 
 from samara.core.model import KindName
 from samara.settings.manual import help_text
-from samara.settings.model import STRUCTS, CopiedMetadata, MassDelete, NeverCopied, Settings, Timers, Writes
+from samara.settings.model import STRUCTS, CopiedMetadata, Limits, MassDelete, NeverCopied, Settings, Timers, Writes
 from samara.settings.reader import load, parse
 from samara.settings.yaml_text import SettingsError
 
@@ -10,6 +10,7 @@ __all__ = [
     "STRUCTS",
     "CopiedMetadata",
     "KindName",
+    "Limits",
     "MassDelete",
     "NeverCopied",
     "Settings",

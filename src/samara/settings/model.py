@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -18,6 +19,7 @@ from samara.setting_types import (
     KeyGlob,
     Named,
     NamespaceGlob,
+    Size,
     Struct,
     about,
 )
@@ -57,10 +59,22 @@ class MassDelete(Struct, frozen=True):
     percent: Annotated[
         int, msgspec.Meta(ge=0, le=100), about("… if they are also more than this part of a source's copies")
     ] = 30
-    hold: Annotated[DurationOrForever, about("how long they are held; forever = until `samara release`")] = 600.0
+    hold: Annotated[DurationOrForever, about("how long they are held; forever = until `samara release`")] = inf
     namespaces: Annotated[
-        int, msgspec.Meta(ge=0), about("more deletions of namespaces than this in 10 minutes wait for `samara release`")
+        int,
+        msgspec.Meta(ge=0),
+        about("more sub-namespaces of one tree than this in 10 minutes wait for `samara release`"),
     ] = 3
+
+
+class Limits(Struct, frozen=True):
+    listed_names: Annotated[int, msgspec.Meta(ge=1), about("names of namespaces that one source lists")] = 10_000
+    listed_names_per_namespace: Annotated[
+        int, msgspec.Meta(ge=1), about("the same for all sources of one namespace")
+    ] = 100_000
+    source_bytes_per_namespace: Annotated[
+        Size, about("the content and the metadata of all sources of one namespace")
+    ] = 16 * 1024 * 1024
 
 
 class Timers(Struct, frozen=True):
@@ -117,6 +131,7 @@ class Settings(Struct, frozen=True):
     resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()
     mass_delete: Annotated[MassDelete | None, about("the limit on mass deletion; null = off")] = MassDelete()
+    limits: Annotated[Limits, about("for what tenants write: sync-to, fishysecret; more is `LimitExceeded`")] = Limits()
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 FAST: Json = {
     "vocabularies": {"secret-copy": {}},
     "sourceGoneAfter": "300ms",
-    "massDelete": {"most": 5, "percent": 30, "hold": "10m"},
+    "massDelete": {"most": 5, "percent": 30},
     "timers": {"lease": "15s", "renew": "10s", "silence": "75s", "backoffMost": "4s"},
 }
 """The settings of the tests: most timers are ten times faster, and the brake holds already a few deletes.

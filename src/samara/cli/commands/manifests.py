@@ -18,6 +18,12 @@ from samara.settings import Settings, parse
 @click.option("--observe", is_flag=True, help="The operator plans, logs and counts, and writes only its Lease.")
 @click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, instead of a Service.")
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager issue the webhook's certificate.")
+@click.option(
+    "--marks-policy/--no-marks-policy",
+    default=True,
+    show_default=True,
+    help="The ValidatingAdmissionPolicy that guards our marks. It needs Kubernetes 1.30.",
+)
 @click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and a PrometheusRule.")
 @config_flag
 @output_flag("yaml", "json")
@@ -29,6 +35,7 @@ def command(
     webhook_url: str | None,
     cert_manager: bool,
     monitoring: bool,
+    marks_policy: bool,
     config: str | None,
     output: str,
 ) -> None:
@@ -39,7 +46,10 @@ def command(
     settings, installed = wait_for(settings_or_defaults(cluster, config))
     settings, text = _settings_to_install(settings, installed, config)
     namespace = operator_namespace_of(cluster.namespace, installed)
-    printed = objects(Installation(settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring))
+    choices = Installation(
+        settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring, marks_policy
+    )
+    printed = objects(choices)
     if output == "json":
         click.echo(as_list(printed))
     else:

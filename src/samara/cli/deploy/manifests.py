@@ -18,6 +18,7 @@ from samara import __version__, crds
 from samara.admission.webhooks import PATHS, SERVICE, Endpoint, needed_configurations, webhook_configuration
 from samara.assembly import secret_store, secret_store_vocabularies, served_source_types
 from samara.cli.deploy import rights
+from samara.cli.deploy.marks import guarded_kinds
 from samara.cli.deploy.rights import NAME
 from samara.core.metadata_keys import APP
 from samara.core.registry import Registry
@@ -28,6 +29,7 @@ from samara.settings import Settings
 
 IMAGE = f"samara:{__version__}"
 BASE = "base.yaml"
+MARKS_POLICY = "ValidatingAdmissionPolicy"
 Json = dict[str, Any]
 
 LOGIN_TOKEN = "login-token"  # noqa: S105 - the name of a volume
@@ -53,6 +55,7 @@ class Installation:
     webhook_url: str | None = None
     cert_manager: bool = False
     monitoring: bool = False
+    marks_policy: bool = True
 
     @property
     def endpoint(self) -> Endpoint:
@@ -123,6 +126,8 @@ def _webhook_configurations(installation: Installation, source_types: tuple[Sour
 
 
 def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]:
+    guarded = guarded_kinds(installation.settings)
+    guards_marks = installation.marks_policy and not installation.observe and bool(guarded)
     included = {
         ("Service", SERVICE): admission and installation.webhook_url is None,
         ("Issuer", SERVICE): admission and installation.cert_manager,
@@ -130,6 +135,8 @@ def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]
         ("Service", "samara-metrics"): installation.monitoring,
         ("ServiceMonitor", NAME): installation.monitoring,
         ("PrometheusRule", NAME): installation.monitoring,
+        (MARKS_POLICY, "samara-marks"): guards_marks,
+        (f"{MARKS_POLICY}Binding", "samara-marks"): guards_marks,
     }
     base = yaml.safe_load_all((files(__package__) / BASE).read_text(encoding="utf-8"))
     rendered = [_fill_in(obj, installation) for obj in base]
@@ -138,6 +145,8 @@ def _chart_objects(installation: Installation, *, admission: bool) -> list[Json]
             pod = obj["spec"]["template"]["spec"]
             pod["containers"][0]["args"] += _chosen_arguments(installation)
             _choose_login_token(pod, installation.settings)
+        if obj["kind"] == MARKS_POLICY:
+            obj["spec"]["matchConstraints"]["resourceRules"] = guarded
     return [obj for obj in rendered if included.get((obj["kind"], obj["metadata"]["name"]), True)]
 
 

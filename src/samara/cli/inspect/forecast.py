@@ -21,7 +21,7 @@ from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.simulate import simulate_write
-from samara.core.source_type import is_explicit_deletion
+from samara.core.source_type import is_explicit_deletion, tree_of
 from samara.core.status import status_to_write
 from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
@@ -103,7 +103,8 @@ def _held(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -
     if not deletes or is_explicit_deletion(source_type, cache.get(key.source)):
         return frozenset()
     in_namespace = cache.count_in_namespace(key.source.namespace)
-    allowed = {delete.ref for delete in guard.check(key, deletes, cache.count(key), in_namespace)}
+    tree = tree_of(source_type, key.source, cache)
+    allowed = {delete.ref for delete in guard.check(key, deletes, cache.count(key), in_namespace, tree=tree)}
     return frozenset(delete.ref for delete in deletes if delete.ref not in allowed)
 
 

@@ -230,7 +230,11 @@ async def refuse_if_restored(session: Session, cluster: ClusterPlans, copies: li
             show_progress("watching whether an operator restores a copy")
             for probe in probes:
                 live = await cluster.snapshot.read(probe.live.ref)
-                if live is not None and live.uid != probe.live.uid and is_recorded(live, probe.source_type.ownership):
+                if (
+                    live is not None
+                    and live.uid != probe.live.uid
+                    and is_recorded(live, cluster.registry[probe.key.source_type].ownership)
+                ):
                     raise ConfigError(
                         f"expected no operator at work, found one that has restored {probe.live.ref}: "
                         "it would restore every copy; stop it first"
@@ -245,7 +249,7 @@ def _probes(cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
     by_vocabulary: dict[str, Orphan] = {}
     for copy in copies:
         if not _is_adopted(copy) and cluster.snapshot.cache.get(copy.key.source) is not None:
-            by_vocabulary.setdefault(copy.source_type.vocabulary, copy)
+            by_vocabulary.setdefault(copy.vocabulary, copy)
     return list(by_vocabulary.values())
 
 

@@ -88,6 +88,17 @@ def ancestors(namespace: Object, view: View) -> Iterator[str]:
         above = parent_or_template(upstream) if upstream is not None else ""
 
 
+def root_of(name: str, view: View) -> str:
+    """The namespace at the top of the tree of this one: the last that a chain of parents names. Ends in a loop, too."""
+    seen = {name}
+    while (namespace := view.get(namespace_ref(name))) is not None and parent_of(namespace):
+        name = parent_of(namespace)
+        if name in seen:
+            break
+        seen.add(name)
+    return name
+
+
 def is_in_loop(namespace: Object, view: View) -> bool:
     """True if a namespace is in a loop of parents and templates, or below one."""
     names = [namespace.ref.name, *ancestors(namespace, view)]

@@ -41,6 +41,7 @@ from samara.vocabularies.accurate.labels import (
     is_in_loop,
     is_root,
     parent_of,
+    root_of,
 )
 from samara.vocabularies.accurate.tree import CIRCULAR
 
@@ -71,7 +72,13 @@ class SubNamespaces:
         return SourceType(
             SUB,
             (SUB_NAMESPACE, NAMESPACE),
-            source=CustomResource(SUB_NAMESPACE, FINALIZER, gone_after=0.0, lint=self.lint),
+            source=CustomResource(
+                SUB_NAMESPACE,
+                FINALIZER,
+                gone_after=0.0,
+                tree=lambda source, view: root_of(source.namespace, view),
+                lint=self.lint,
+            ),
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
             desired=self.desired,
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),

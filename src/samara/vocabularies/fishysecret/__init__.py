@@ -13,9 +13,17 @@ from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Kind
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
+from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, Conflicts, DeclaredReason, SecretStore, Vocabulary
+from samara.core.vocabulary import (
+    LIMIT_REASONS,
+    BuildContext,
+    Conflicts,
+    DeclaredReason,
+    SecretStore,
+    Vocabulary,
+)
 from samara.setting_types import (
     Audience,
     Duration,
@@ -289,8 +297,8 @@ class FishySecrets:
         return (owner,)
 
     def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
-        values = self.specs.values(obj, view)
-        ready = self._condition(obj, values, counts)
+        values, excess = self.specs.values(obj, view), view.excess(Key(NAME, obj.ref))
+        ready = Condition(False, LIMIT_EXCEEDED, excess) if excess else self._condition(obj, values, counts)
         if ready is None:
             return {}
         return status(obj, ready, synced_at(obj, ready, counts, values.read_at, self.specs.status_interval(obj)))
@@ -340,12 +348,7 @@ REASONS: Mapping[str, DeclaredReason] = {
         "correct the url in the Secret that configures the secret manager",
         is_of_secret_manager=True,
     ),
-    "LimitExceeded": DeclaredReason(
-        "the FishySecrets of a namespace read too many paths together; those that came last are not read",
-        "remove paths from FishySecrets of that namespace, or ask an administrator "
-        "(setting vocabularies.fishysecret.pathsPerNamespace)",
-        is_of_secret_manager=True,
-    ),
+    **LIMIT_REASONS,
     "FetchError": DeclaredReason(
         "a path could not be read; the Secret stays as it is",
         "correct the path, or put the value into the secret manager; the Secret stays as it is",

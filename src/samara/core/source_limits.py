@@ -1,0 +1,85 @@
+"""How much the sources of one namespace may ask for, if tenants can write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from samara.core.desired import Desired, Fault
+from samara.core.model import Key, Object, Ref
+from samara.core.source_type import SourceType
+from samara.core.view import View
+
+LIMIT_EXCEEDED = "LimitExceeded"
+"""The reason of the fault of a source that exceeds a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """The setting `limits`."""
+
+    listed_names: int = 10_000
+    """Names of namespaces that one source lists."""
+    listed_names_per_namespace: int = 100_000
+    """The same for all sources of one namespace."""
+    source_bytes_per_namespace: int = 16 * 1024 * 1024
+
+    def allow(self, names: int, size: int) -> bool:
+        """True if the sources of one namespace may list so many names and hold so many bytes."""
+        return names <= self.listed_names_per_namespace and size <= self.source_bytes_per_namespace
+
+
+class SourceSize(NamedTuple):
+    """What counts of one source."""
+
+    created: str
+    names: int
+    size: int
+
+
+def size_of(source: Object, names: int) -> SourceSize:
+    """The size of a source with so many listed names: the bytes of its content, its labels and its annotations."""
+    content = sum(len(field.raw) for field in source.content.fields if field.raw is not None)
+    metadata = sum(
+        len(key) + len(value) for words in (source.labels, source.annotations) for key, value in words.items()
+    )
+    return SourceSize(source.created, names, content + metadata)
+
+
+def excess(sizes: Mapping[Key, SourceSize], limits: SourceLimits) -> dict[Key, str]:
+    """The sources of one namespace that exceed what it may have together, each with a message. Older ones come first.
+
+    A source with too many names of its own is refused by its vocabulary and takes nothing from the others.
+    """
+    refused: dict[Key, str] = {}
+    names = size = 0
+    for key, source in sorted(sizes.items(), key=lambda item: (item[1].created, item[0])):
+        if source.names > limits.listed_names:
+            continue
+        if names + source.names > limits.listed_names_per_namespace:
+            most, setting = f"{limits.listed_names_per_namespace:,} names", "listedNamesPerNamespace"
+            refused[key] = _message("list", most, setting)
+        elif size + source.size > limits.source_bytes_per_namespace:
+            most, setting = f"{limits.source_bytes_per_namespace:,} bytes", "sourceBytesPerNamespace"
+            refused[key] = _message("hold", most, setting)
+        else:
+            names, size = names + source.names, size + source.size
+    return refused
+
+
+def _message(verb: str, most: str, setting: str) -> str:
+    more = f"the sources of this namespace {verb} more than {most} together"
+    return f"{more} (setting limits.{setting}); older sources come first"
+
+
+def limited(source_type: SourceType, limits: SourceLimits) -> SourceType:
+    """The same source type, of which a source that exceeds the limits keeps its copies and gets no others."""
+
+    def desired(source: Ref, view: View) -> Desired:
+        message = view.excess(Key(source_type.name, source))
+        if message:
+            return Desired(prune=False, faults=(Fault(LIMIT_EXCEEDED, message),))
+        return source_type.desired(source, view)
+
+    return replace(source_type, desired=desired, limits=limits)
