@@ -118,7 +118,7 @@ LIMIT_REASONS = {
     LIMIT_EXCEEDED: DeclaredReason(
         "a source lists too many namespaces, or the sources of its namespace list, hold or read too much together",
         "list fewer namespaces or paths, or delete sources; an administrator can raise the limit "
-        "(setting limits, or vocabularies.fishysecret.pathsPerNamespace)",
+        "(setting limits, or pathsPerNamespace of the vocabulary)",
         is_of_secret_manager=True,  # the paths, which only the operator counts
     )
 }
