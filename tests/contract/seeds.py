@@ -323,9 +323,9 @@ DECISIONS = (
     ),
     Fault(
         "a misspelt value of a control key on a Namespace is not reported",
-        "engine/controller",
-        "self._planner.events.report_controls(change.new)",
-        "pass",
+        "near_misses",
+        "if key not in CONTROL_KEYS or (key == PAUSED and not is_namespace):",
+        "if key not in CONTROL_KEYS or is_namespace:",
         by="engine/test_controller.py::test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported",
     ),
     Fault(
@@ -2047,6 +2047,87 @@ KUBE_AND_STORES = (
     ),
 )
 
+NEAR_MISSES = (
+    Fault(
+        "a misspelt key is no near miss",
+        "near_misses",
+        "return meant if distance <= MOST_EDITS else",
+        "return meant if distance < 0 else",
+        by="core/test_near_misses.py::test_a_misspelt_key_is_a_near_miss_with_the_right_one",
+    ),
+    Fault(
+        "keys of others are near misses",
+        "near_misses",
+        "| registry.keys_of_others",
+        "",
+        by="core/test_near_misses.py::test_a_key_of_another_controller_is_not_taken_for_a_misspelt_one",
+    ),
+    Fault(
+        "keys of vocabularies that are not served are near misses",
+        "near_misses",
+        "if source_type.enabled and isinstance(",
+        "if isinstance(",
+        by="core/test_near_misses.py::test_keys_of_a_vocabulary_that_is_not_served_are_no_near_misses",
+    ),
+    Fault(
+        "a request on a copy is no near miss",
+        "near_misses",
+        "and self._registry.is_mere_copy(obj, source_type, view)",
+        "and False",
+        by="core/test_near_misses.py::test_a_request_on_a_copy_is_a_near_miss_that_names_no_other_namespace",
+    ),
+    Fault(
+        "a link of a chain is taken for a mere copy",
+        "registry",
+        "return owner is not None and not self._is_chain(owner.source_type, source_type) and",
+        "return owner is not None and",
+        by="core/test_near_misses.py::test_a_copy_of_a_tree_is_a_link_of_a_chain_and_no_near_miss",
+    ),
+    Fault(
+        "a misspelt key is not parsed",
+        "kube/ingest",
+        """*(f'"{prefix}' for prefix in begins), *keys""",
+        "*keys",
+        by="kube/test_reflector.py::test_an_object_with_a_key_that_begins_like_ours_is_parsed",
+    ),
+    Fault(
+        "near misses outlive their object",
+        "kube/cache",
+        "self._near_missed.pop(ref, None)\n        released",
+        "released",
+        by="kube/test_cache.py::test_near_misses_end_with_a_change_a_deletion_or_a_list_without_the_object",
+    ),
+    Fault(
+        "near misses of thousands are reported at once",
+        "engine/events",
+        "islice(self._observed, _NEAR_MISSES_AT_ONCE)",
+        "self._observed",
+        by="engine/test_near_miss_events.py::test_near_misses_of_thousands_are_reported_a_few_at_a_time",
+    ),
+    Fault(
+        "any number of objects has an Event for near misses",
+        "engine/events",
+        "if len(self._near) < _MOST_NEAR_MISSES:",
+        "if True:",
+        by="engine/test_near_miss_events.py::"
+        "test_only_so_many_objects_have_an_event_for_near_misses_until_one_is_mended",
+    ),
+    Fault(
+        "a namespace that is being deleted counts as absent",
+        "engine/events",
+        "if self._cache.get(namespace_ref(name)) is None)",
+        ")",
+        by="engine/test_near_miss_events.py::test_a_namespace_that_is_being_deleted_exists",
+    ),
+    Fault(
+        "a name that is added later is reported with the older ones",
+        "engine/absent",
+        "lasting = absent.intersection(last.absent)\n            self._checks[key] = _Check(now",
+        "lasting = absent\n            self._checks[key] = _Check(now",
+        by="engine/test_absent.py::test_a_name_that_is_added_later_waits_for_a_minute_of_its_own",
+    ),
+)
+
 FAULTS = (
     *DESIRED,
     *UNWANTED,
@@ -2057,5 +2138,6 @@ FAULTS = (
     *COUNTS_AND_STATUS,
     *VOCABULARIES,
     *ENGINE,
+    *NEAR_MISSES,
     *KUBE_AND_STORES,
 )

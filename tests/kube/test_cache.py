@@ -31,6 +31,7 @@ from samara.core.model import (
     namespace_ref,
 )
 from samara.core.names import NamespaceNames
+from samara.core.near_misses import NearMissRules
 from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
@@ -43,6 +44,7 @@ from samara.vocabularies.sync_to import SYNC_TO
 
 REGISTRY = Registry((secret_copy.source_type("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
+NEAR_MISSES = NearMissRules(REGISTRY)
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Naive:
     known_of: dict[Ref, Object | None] = field(default_factory=dict)
     tombs: dict[Ref, str] = field(default_factory=dict)
     listed: set[Kind] = field(default_factory=set)
+    missed: set[Ref] = field(default_factory=set)
+    """The objects with near misses."""
 
     # the methods of a View, which scan all objects
 
@@ -130,6 +134,7 @@ class Naive:
         if old is not None and old.uid == obj.uid:
             obj = replace(obj, known_copy=obj.known_copy or old.known_copy or self._was_ours(old))
         self.known_of[obj.ref] = obj
+        (self.missed.add if NEAR_MISSES.of_object(obj, self) else self.missed.discard)(obj.ref)
         self._forget_what_nobody_claims()
         return True
 
@@ -146,6 +151,7 @@ class Naive:
             return False
         self.tombs.pop(ref, None)
         self.known_of.pop(ref, None)
+        self.missed.discard(ref)
         self._forget_what_nobody_claims()
         return True
 
@@ -260,12 +266,12 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     def relist(self, kind: Kind, present: set[Ref], back: int) -> None:
         seen = {ref for ref in present if ref.kind == kind}
         version = self._version(back)
-        before = {ref for ref in REFS if self.naive.get(ref) is not None}
+        before, missed = {ref for ref in REFS if self.naive.get(ref) is not None}, set(self.naive.missed)
         self.naive.finish_list(kind, seen, version)
         changes = self.cache.finish_list(kind, set(map(address_hash, seen)), version)
-        gone = {ref for ref in before if ref.kind == kind and ref not in self.naive.known_of}
+        gone = {ref for ref in before | missed if ref.kind == kind and ref not in self.naive.known_of}
         assert {change.ref for change in changes} == gone
-        assert all(change.old is not None and change.new is None for change in changes)
+        assert all((change.ref in before) == (change.old is not None) and change.new is None for change in changes)
 
     @invariant()
     def every_answer_is_the_same(self) -> None:
@@ -275,7 +281,9 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             claimed = self.naive.is_claimed(ref)
             always = ref.kind in (NAMESPACE, toys.FETCH)
             assert set(self.cache.claimants(ref)) == set(self.naive.claimants(ref))
-            assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed)
+            missed = ref in self.naive.missed
+            assert self.cache.has_near_misses(ref) == missed
+            assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed or missed)
         for kind in KINDS:
             assert ids(self.cache.objects_of(kind)) == ids(self.naive.objects_of(kind))
             assert self.cache.has_synced(kind) == self.naive.has_synced(kind)
@@ -703,3 +711,41 @@ def test_a_kind_whose_crd_is_gone_is_not_synced_until_it_is_listed_again() -> No
     cache.set_served(SECRET, False)
     assert not cache.has_synced(SECRET)
     assert cache.is_settled(SECRET)
+
+
+# near misses
+
+
+def a_near_miss(version: int = 1, **more: Any) -> Object:
+    return an_object(at("a", "x"), version, annotations={TARGETS: "b"}, content=secret("one"), uid="u1", **more)
+
+
+def test_of_an_object_with_near_misses_only_its_uid_and_these_are_kept() -> None:
+    cache = filled(a_near_miss())
+    missed = cache.near_misses(at("a", "x"))
+    assert missed is not None
+    assert (missed.uid, [miss.key for miss in missed.misses]) == ("u1", [TARGETS])
+    assert list(cache.with_near_misses()) == [at("a", "x")]
+    assert cache.get(at("a", "x")) is None
+    assert cache.exists_unread(at("a", "x"))
+
+
+def test_near_misses_end_with_a_change_a_deletion_or_a_list_without_the_object() -> None:
+    mended = filled(a_near_miss(), an_object(at("a", "x"), 2, uid="u1"))
+    deleted, missing = filled(a_near_miss()), filled(a_near_miss())
+    deleted.remove(at("a", "x"), 2)
+    (change,) = missing.finish_list(SECRET, set(), 2)
+    assert change.ref == at("a", "x")
+    for cache in (mended, deleted, missing):
+        assert list(cache.with_near_misses()) == []
+        assert cache.near_misses(at("a", "x")) is None
+
+
+def test_near_misses_of_a_kept_object_are_those_that_it_has_now() -> None:
+    cache = filled(a_source("x"))
+    assert cache.near_misses(at("admin", "x")) is None
+    cache.put(an_object(at("admin", "x"), 2, uid="uid of admin/x", annotations={TARGETS: "", f"{TARGETS}s": ""}))
+    missed = cache.near_misses(at("admin", "x"))
+    assert missed is not None
+    assert [miss.key for miss in missed.misses] == [f"{TARGETS}s"]
+    assert cache.get(at("admin", "x")) is not None

@@ -60,8 +60,11 @@ class AnnotatedObjects:
     """True: the admission webhook refuses mistakes."""
     kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER
     """Objects that are the same in every namespace. They are never sources."""
+    ineffective: Lint = lambda obj: ()
+    """Why an object of a served kind with one of the annotations is no source."""
     lint: Lint = lambda obj: ()
-    """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
+    """The mistakes that are not faults of `request`: keys without effect on a source, and each name that a fault only
+    counts."""
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -71,6 +74,7 @@ class AnnotatedObjects:
                 self.annotations,
                 lambda obj, view: self._requests_copies(obj),
                 kinds=dict.fromkeys(self.annotations, self.kinds),
+                ineffective=self.ineffective,
                 lint=self.lint,
             ),
             ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),

@@ -35,7 +35,7 @@ class SecretCopySettings(Struct, frozen=True):
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
     own = settings.home, settings.on_source_gone, context.adopt, context.managers
-    return (source_type(*own, kept_by_cluster=context.kept_by_cluster),)
+    return (source_type(*own, kept_by_cluster=context.kept_by_cluster, is_discreet=context.is_strict),)
 
 
 def source_type(
@@ -44,7 +44,11 @@ def source_type(
     adopt: Adopt = Adopt.IDENTICAL,
     managers: frozenset[str] = frozenset(),
     kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
+    is_discreet: bool = False,
 ) -> SourceType:
+    setting = f"the home namespace (setting vocabularies.{NAME}.home)"
+    home_shown = setting if is_discreet else f"namespace {home}, the home namespace"
+
     def is_source(obj: Object) -> bool:
         return obj.ref.namespace == home and TARGETS in obj.annotations
 
@@ -63,12 +67,11 @@ def source_type(
             unmanaged=frozenset({"immutable"}),
         )
 
-    def lint(secret: Object) -> Iterator[Mistake]:
+    def ineffective(secret: Object) -> Iterator[Mistake]:
         namespace = secret.ref.namespace
         if namespace != home:
             found = f"in namespace {quoted(namespace)[1:-1]}" if namespace else "no namespace"
-            yield Mistake(TARGETS, f"namespace {home}, the home namespace: elsewhere this key does nothing", found)
-        yield from _mistakes(secret.annotations[TARGETS])
+            yield Mistake(TARGETS, f"{home_shown}: elsewhere this key does nothing", found)
 
     return AnnotatedObjects(
         NAME,
@@ -86,7 +89,8 @@ def source_type(
         keep_on_fault=False,
         validated=False,
         kept_by_cluster=kept_by_cluster,
-        lint=lint,
+        ineffective=ineffective,
+        lint=lambda secret: _mistakes(secret.annotations[TARGETS]),
     ).source_type()
 
 
