@@ -8,6 +8,7 @@ import pytest
 from tests.cli.program import samara_inside
 from tests.cluster.support.stage import HOME, TARGETS, Stage
 from tests.cluster.support.waiting import eventually
+from tests.support.json_schema import check
 
 Json = dict[str, Any]
 SYNC_TO = "openkruise.io/sync-to"
@@ -107,6 +108,7 @@ def test_why_answers_what_has_no_effect_on_an_object_and_what_was_meant(stage: S
         ("labels", "samara.dev/pause", "a key that means nothing"),
         ("annotations", TARGETS, "in namespace shop"),
     ]
+    check("why", answer)
     text = samara_inside("why", "secret/own", *flags).out
     assert f"without effect: annotation {TARGETS}" in text
     assert "expected: namespace admin, the home namespace" in text

@@ -2115,8 +2115,8 @@ NEAR_MISSES = (
     Fault(
         "a namespace that is being deleted counts as absent",
         "engine/events",
-        "if self._cache.get(namespace_ref(name)) is None)",
-        ")",
+        " if self._cache.get(namespace_ref(name)) is None",
+        "",
         by="engine/test_near_miss_events.py::test_a_namespace_that_is_being_deleted_exists",
     ),
     Fault(

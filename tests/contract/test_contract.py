@@ -45,6 +45,7 @@ from samara.core.model import (
     namespace_ref,
     vocabulary_of,
 )
+from samara.core.near_misses import NearMissRules
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import plan, prepare, steps
 from samara.core.policy import ClusterPolicy, paused_by
@@ -221,6 +222,16 @@ def test_a_new_namespace_of_an_example_gets_its_copies_through_events_alone(voca
     remaining, made = writes_left_after_events(vocabulary, examples.registry_for(vocabulary))
     assert remaining == []
     assert made, f"a namespace in examples/{vocabulary} must get a copy when it appears"
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARY_NAMES)
+def test_sources_and_copies_of_an_example_have_no_near_misses(vocabulary: str) -> None:
+    registry = examples.registry_for(vocabulary)
+    world = examples.a_world(registry)
+    examples.populate(world, examples.examples(vocabulary))
+    assert copies_in(world)
+    rules = NearMissRules(registry)
+    assert {obj.ref: misses for obj in world.held() if (misses := rules.of_object(obj, world))} == {}
 
 
 REACTING = [

@@ -749,3 +749,20 @@ def test_near_misses_of_a_kept_object_are_those_that_it_has_now() -> None:
     assert missed is not None
     assert [miss.key for miss in missed.misses] == [f"{TARGETS}s"]
     assert cache.get(at("admin", "x")) is not None
+
+
+def test_an_object_with_near_misses_costs_little() -> None:
+    """Its annotation may be long, and its content is not kept."""
+    cache, many = filled(a_namespace("a")), 2_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(many):
+            annotations = {TARGETS: f"b,{number}," + "c," * 5_000}
+            cache.put(an_object(at("a", f"x-{number}"), 1, annotations=annotations, content=secret("one")))
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
+    finally:
+        tracemalloc.stop()
+
+    assert len(list(cache.with_near_misses())) == many
+    assert size < 700, f"{size:.0f} bytes per object"

@@ -218,8 +218,9 @@ class EventRecorder:
 
     def _absent_namespaces(self, counts: CopyCounts) -> frozenset[str]:
         """The namespaces in which copies are wanted and that do not exist. One that is being deleted exists."""
-        names = (name for (_, _, state), names in counts.absent.items() for name in names)
-        return frozenset(name for name in names if self._cache.get(namespace_ref(name)) is None)
+        return frozenset(
+            name for names in counts.absent.values() for name in names if self._cache.get(namespace_ref(name)) is None
+        )
 
     def _report(self, ref: Ref) -> None:
         """Reports what is wrong with the keys whose Events are on one object, and with its labels and annotations: one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -57,6 +58,12 @@ class NearMissed(NamedTuple):
 
     uid: str
     misses: tuple[NearMiss, ...]
+
+
+@lru_cache(maxsize=1024)
+def _shared(misses: tuple[NearMiss, ...]) -> tuple[NearMiss, ...]:
+    """The same tuple for equal ones: one mistake may be on thousands of objects."""
+    return misses
 
 
 class Change(NamedTuple):
@@ -278,7 +285,7 @@ class Cache:
     def _note_near_misses(self, obj: Object) -> None:
         misses = self.near_miss_rules.of_object(obj, self)
         if misses:
-            self._near_missed[obj.ref] = NearMissed(obj.uid, misses)
+            self._near_missed[obj.ref] = NearMissed(obj.uid, _shared(misses))
         else:
             self._near_missed.pop(obj.ref, None)
 
