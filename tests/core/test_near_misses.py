@@ -261,6 +261,8 @@ def test_a_copy_of_a_tree_is_a_link_of_a_chain_and_no_near_miss() -> None:
     ours = frozenset(ManagedKey(FIELD_MANAGER, ANNOTATIONS, key) for key in keys)
     annotations = {accurate.PROPAGATE: "update", accurate.FROM: "acme"}
     assert misses(a_secret(annotations=annotations, managed_keys=ours, known_copy=True)) == []
+    pasted = {**annotations, ORIGIN: "admin/db"}
+    assert misses(a_secret(annotations=pasted, managed_keys=ours, known_copy=True)) == []
     asking = {**annotations, SYNC_TO: "cluster"}
     assert misses(a_secret(annotations=asking, managed_keys=ours, known_copy=True)) == [
         (ANNOTATIONS, SYNC_TO, "on a copy")
