@@ -11,6 +11,7 @@ from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import NO_NAMESPACE, Desired, Fault
+from samara.core.metadata_keys import PAUSED
 from samara.core.model import Object
 from samara.core.writes import Blocked, Step
 from samara.engine import events
@@ -112,6 +113,22 @@ def test_the_controls_and_the_misspelt_keys_of_a_namespace_are_one_event() -> No
         assert reason == "Invalid"
         assert "samara.dev/paused: 'yes'" in message
         assert "expected samara.dev/ignore" in message
+
+    on_stage(scenario)
+
+
+def test_a_near_miss_in_a_paused_namespace_is_reported_when_the_pause_ends() -> None:
+    async def scenario(stage: Stage) -> None:
+        paused, resumed = a_namespace("shop", annotations={PAUSED: "true"}), a_namespace("shop", 2)
+        stage.cache.put(paused)
+        observe(stage, missed())
+        await stage.flush()
+        assert stage.requests() == 0
+        change = stage.cache.put(resumed)
+        assert change is not None
+        stage.recorder.note_change(change)
+        await stage.flush()
+        assert stage.summaries() == [("Invalid", MESSAGE, 1)]
 
     on_stage(scenario)
 

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from samara import log
 from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import NO_NAMESPACE, Desired, Fault
-from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
-from samara.core.policy import paused_at
+from samara.core.model import NAMESPACE, NO_METADATA, Key, Object, Ref, namespace_ref
+from samara.core.policy import is_paused, paused_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.absent import AbsentNamespaces
 from samara.engine.event_sink import NOWHERE, REVERTED, EventSink, Namespaces
 from samara.engine.mass_delete import HeldSet
-from samara.kube.cache import Cache, NearMissed
+from samara.kube.cache import Cache, Change, NearMissed
 
 INTERVAL = 1.0
 """Seconds between two flushes."""
@@ -165,6 +165,13 @@ class EventRecorder:
         """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
         where = self._where(write.key, {write.ref.namespace_or_name})
         self._add(self._about(write.key.source), reason, [write.key], where, message)
+
+    def note_change(self, change: Change) -> None:
+        """Checks the near misses of an object that has changed; and if a Namespace is paused no more, of all in it."""
+        old, new = change.old, change.new
+        self.note_observed((change.ref,))
+        if change.ref.kind == NAMESPACE and old is not None and is_paused(old) and new is not None:
+            self.note_observed(ref for ref in self._cache.with_near_misses() if ref.namespace == change.ref.name)
 
     def note_observed(self, refs: Iterable[Ref]) -> None:
         """Checks the near misses of these objects, if they have or had any."""
