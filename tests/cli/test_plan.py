@@ -113,8 +113,9 @@ def test_a_table_groups_by_source_and_all_lists_each(stage: Stage, shell: Shell)
     stage.source("db", "")
     grouped = shell("plan").out.splitlines()
     assert len(grouped) == 3
-    assert "13" in grouped[1]
-    assert "and 10 more" in grouped[1]
+    assert grouped[0] == "13 to create."
+    assert "13" in grouped[2]
+    assert "and 10 more" in grouped[2]
     assert len(shell("plan", "--all").out.splitlines()) == 15
 
 

@@ -29,8 +29,8 @@ def commands() -> tuple[str, ...]:
 
 
 def _prints_json(command: click.Command) -> bool:
-    types = (parameter.type for parameter in command.params if "-o" in parameter.opts)
-    return any(isinstance(type, click.Choice) and "json" in type.choices for type in types)
+    shown = (parameter.metavar or "" for parameter in command.params if "-o" in parameter.opts)
+    return any("json" in metavar.strip("[]").split("|") for metavar in shown)
 
 
 def schema(command: str) -> dict[str, Json]:

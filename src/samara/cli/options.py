@@ -57,20 +57,26 @@ class KubectlStyleCommand(click.Command):
         flags = {flag: option for flag, option in options.items() if option.is_flag}
         end = _end_of_flags(args, None if self.allow_interspersed_args else options)
         switched_off = _switched_off(flags, args[:end])
-        rest = super().parse_args(context, [*_normalize_flags(flags, args[:end]), *args[end:]])
+        rest = super().parse_args(context, [*_normalize_flags(options, args[:end]), *args[end:]])
         context.params.update(dict.fromkeys(switched_off, False))
         return rest
 
 
-def _normalize_flags(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
-    """The arguments as click reads them: `--flag=true` becomes `--flag`, and `--flag=false` is dropped."""
+def _normalize_flags(options: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
+    """The arguments as click reads them.
+
+    `--flag=true` becomes `--flag`, `--flag=false` is dropped, and `-o=json`, which click reads as `=json`, becomes
+    `-o json`.
+    """
     normalized = []
     for arg in args:
-        flag, _, value = arg.partition("=")
-        if flag not in flags or value not in _ON | _OFF:
+        flag, equals, value = arg.partition("=")
+        if flag in options and options[flag].is_flag and value in _ON | _OFF:
+            normalized += [flag] if value in _ON else []
+        elif flag in options and equals and not flag.startswith("--"):
+            normalized += [flag, value]
+        else:
             normalized.append(arg)
-        elif value in _ON:
-            normalized.append(flag)
     return normalized
 
 
@@ -122,13 +128,6 @@ def _set_variable(option: click.Option) -> None:
 def config_flag(command: F) -> F:
     help_text = "The settings. Default: those of the operator in the cluster, else the built-in ones."
     return click.option("--config", metavar="FILE", help=help_text)(command)
-
-
-def output_flag(*forms: str) -> Callable[[F], F]:
-    choice = click.Choice(forms or ("table", "json", "yaml"))
-    return click.option(
-        "-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The output format."
-    )
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:

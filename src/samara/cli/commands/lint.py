@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from samara.cli.formats import Form, output_flag
 from samara.cli.lint import Finding, lint_files
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import emit, plural, print_line
 from samara.cli.session import settings_or_defaults
 
@@ -18,7 +19,7 @@ EXIT_FINDINGS = 1
 @output_flag()
 @kubectl_flags
 @click.pass_context
-def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
+def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: Form) -> None:
     """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
     settings, _ = wait_for(settings_or_defaults(cluster, config))
     findings = lint_files(files, settings, cluster.namespace or "")

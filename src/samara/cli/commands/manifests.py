@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.formats import JSON, YAML, Form, output_flag
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import as_list, as_yaml, note
 from samara.cli.session import Installed, operator_namespace_of, settings_or_defaults
 from samara.settings import Settings, parse
@@ -26,7 +27,7 @@ from samara.settings import Settings, parse
 )
 @click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and a PrometheusRule.")
 @config_flag
-@output_flag("yaml", "json")
+@output_flag(YAML, JSON)
 @kubectl_flags
 def command(
     cluster: Cluster,
@@ -37,7 +38,7 @@ def command(
     monitoring: bool,
     marks_policy: bool,
     config: str | None,
-    output: str,
+    output: Form,
 ) -> None:
     """Print the whole installation that the settings need, for the namespace -n (else where it runs, else samara).
 
@@ -50,7 +51,7 @@ def command(
         settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring, marks_policy
     )
     printed = objects(choices)
-    if output == "json":
+    if output.name == JSON:
         click.echo(as_list(printed))
     else:
         click.echo(as_yaml(printed), nl=False)

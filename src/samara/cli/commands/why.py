@@ -10,6 +10,7 @@ import click
 
 from samara import crds
 from samara.cli.advice import ADVICE
+from samara.cli.formats import Form, output_flag
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.namespace_only import read_local_answer
@@ -17,7 +18,7 @@ from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, 
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.inspect.source_state import made_by, reason_text, sampled
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import MAX_ROWS, emit, note, print_line
 from samara.cli.session import Session, open_session
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
@@ -60,7 +61,7 @@ BUILT_IN_SHORT_NAMES = {
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
+def command(cluster: Cluster, address: str, config: str | None, output: Form) -> None:
     """Show why an object is, or is not, in the namespace -n: which source, which rule, what blocks it.
 
     Of a source it says what that makes, and of a Namespace what comes into it.
