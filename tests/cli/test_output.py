@@ -27,11 +27,16 @@ def test_header_is_bold_unless_no_color_is_set(
 def on_terminal(
     monkeypatch: pytest.MonkeyPatch, columns: int, rows: list[list[str]], layout: Layout = DEFAULT_LAYOUT
 ) -> list[str]:
+    screen = a_terminal(monkeypatch, columns)
+    table(["NAME", "WHY"], rows, layout)
+    return screen.getvalue().splitlines()
+
+
+def a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> Terminal:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stdout", screen := Terminal())
-    table(["NAME", "WHY"], rows, layout)
-    return screen.getvalue().splitlines()
+    return screen
 
 
 def test_no_row_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,11 +48,21 @@ def test_no_row_is_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-def test_only_the_widest_columns_are_cut_and_all_to_the_same_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = on_terminal(monkeypatch, 40, [["a" * 30, "b" * 50], ["c", "d" * 19]])
-    assert lines == ["NAME                 WHY", f"{'a' * 18}…  {'b' * 18}…", f"c                    {'d' * 19}"]
-    assert max(map(len, lines)) == 40
-    assert on_terminal(monkeypatch, 40, [["short", "b" * 50]])[1] == f"short  {'b' * 32}…"
+def test_messages_are_cut_first_and_names_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ["k" * 12, "n" * 20, "v" * 16, "m" * 40]
+    widths = {}
+    for columns in (94, 90, 66, 60, 52, 10):
+        screen = a_terminal(monkeypatch, columns)
+        table(["KIND", "NAME", "VERB", "WHY"], [row], names="NAME")
+        widths[columns] = [len(cell) for cell in screen.getvalue().splitlines()[1].split("  ")]
+    assert widths == {
+        94: [12, 20, 16, 40],
+        90: [12, 20, 16, 36],
+        66: [12, 20, 16, 12],
+        60: [12, 20, 12, 10],
+        52: [10, 16, 10, 10],
+        10: [10, 10, 10, 10],
+    }
 
 
 def test_a_column_keeps_a_readable_width_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,16 +98,25 @@ def note(text: str) -> None:
     print_line(f"{program or 'samara'}: {text}", err=True)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], layout: Layout = DEFAULT_LAYOUT) -> None:
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    layout: Layout = DEFAULT_LAYOUT,
+    names: str = "",
+) -> None:
     """Columns as wide as their widest cell, one line for each row. Nothing is wrapped.
 
-    On a terminal the widest columns are cut until a row fits, unless the layout is wide.
+    On a terminal columns are cut until a row fits, unless the layout is wide. `names` is the header of the column that
+    a user copies into the next command, so that it is cut last.
     """
     lines = [*([headers] if layout.has_headers else []), *([printable(str(value)) for value in row] for row in rows)]
+    if not lines:
+        return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     is_terminal = sys.stdout.isatty()
     if is_terminal and not layout.is_wide:
-        widths = _fitting(widths, shutil.get_terminal_size().columns)
+        kept = list(headers).index(names) if names else 0
+        _fit(widths, shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1), kept)
     for number, line in enumerate(lines):
         cells = (_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True))
         text = _GAP.join(cells).rstrip()
@@ -115,13 +124,19 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], layout: Layo
         click.echo(click.style(text, bold=True) if is_bold else text)
 
 
-def _fitting(widths: Sequence[int], columns: int) -> list[int]:
-    """The widths of columns that fit together. The widest ones are cut, all to the same width."""
-    most = max(widths, default=0)
-    room = columns - len(_GAP) * (len(widths) - 1)
-    while most > _MIN_WIDTH and sum(min(width, most) for width in widths) > room:
-        most -= 1
-    return [min(width, most) for width in widths]
+def _fit(widths: list[int], room: int, kept: int) -> None:
+    """Makes columns narrower until they fit: first the last one, which holds messages, and at the end the `kept` one.
+
+    The others become narrower together, the widest first.
+    """
+    last = len(widths) - 1
+    others = [column for column in range(last) if column != kept]
+    for columns in ([last] if last != kept else [], others, [kept]):
+        most = max((widths[column] for column in columns), default=0)
+        while most > _MIN_WIDTH and sum(widths) > room:
+            most -= 1
+            for column in columns:
+                widths[column] = min(widths[column], most)
 
 
 def _cut(cell: str, width: int) -> str:

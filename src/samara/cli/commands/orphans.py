@@ -193,7 +193,7 @@ def _show(orphans: list[Orphan], layout: Layout, where: str = "") -> None:
         return
     groups = [[orphan] for orphan in orphans] if layout.has_every_row else folded(orphans, id, _by_origin, _by_kind)
     headers = ("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON")
-    table(headers, [_row(group, layout) for group in groups], layout)
+    table(headers, [_row(group, layout) for group in groups], layout, names="WHERE")
     note_folding(len(orphans), len(groups), "orphans")
 
 

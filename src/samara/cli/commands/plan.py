@@ -241,7 +241,7 @@ def _table(cluster: ClusterPlans, lines: list[_Line], layout: Layout, headers: t
     first, last = headers
     rule = ("RULE",) if layout.is_wide else ()
     titles = (first, "OBJECTS", "WHERE", "VOCABULARY", "SOURCE", *rule, last)
-    table(titles, [_row(cluster, group, layout) for group in groups], layout)
+    table(titles, [_row(cluster, group, layout) for group in groups], layout, names="WHERE")
     if len(groups) < len({line.outcome.key for line in lines}):
         note_folding(len(lines), len(groups), "objects")
 

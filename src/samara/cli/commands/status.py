@@ -148,7 +148,7 @@ def _summary_line(answer: Json) -> str:
 def _show_sources(sources: list[Json], layout: Layout) -> None:
     groups = [[source] for source in sources] if layout.has_every_row else folded(sources, id, _by_reasons)
     headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
-    table(headers, [_row(group, layout) for group in groups], layout)
+    table(headers, [_row(group, layout) for group in groups], layout, names="SOURCE")
     note_folding(len(sources), len(groups), "sources")
     reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
     if reasons and layout.has_headers:
