@@ -6,6 +6,7 @@ import pytest
 from tests.cli.program import samara_inside
 from tests.support.world import at
 
+from samara.cli.commands.status import _is_held_chosen
 from samara.cli.filters import Filter, filter_of, namespace_of
 from samara.cli.options import Cluster
 from samara.core.model import namespace_ref
@@ -90,3 +91,23 @@ def test_a_value_is_given_in_every_way_that_kubectl_accepts(flag: str) -> None:
     args = [word for word in f"{flag}jsonpath={{.findings[0].line}}".split(" ") if word]
     done = samara_inside("lint", "-", *args, stdin=FINDING)
     assert (done.code, done.out) == (1, "3")
+
+
+@pytest.mark.parametrize(
+    ("key", "chosen", "is_shown"),
+    [
+        ("sync-to/Secret/shop/db", Filter("shop"), True),
+        ("sync-to/Secret/shop/db", Filter("ops"), False),
+        ("sync-to/Secret/shop/db", Filter(vocabularies=("accurate",)), False),
+        ("sync-to/Secret/shop/db", Filter(reasons=("held",)), True),
+        ("sync-to/Secret/shop/db", Filter(reasons=("conflict",)), False),
+        ("sync-to/Secret/shop/db", Filter(selector=selector("team=pay")), True),
+        ("sync-to/Secret/shop/gone", Filter(selector=selector("team=pay")), False),
+        ("accurate/Namespace/-/shop", Filter("shop"), True),
+        ("resource-distribution/ResourceDistribution/-/shop", Filter("shop"), False),
+        ("not of this form", Filter("ops"), True),
+    ],
+)
+def test_held_deletions_are_filtered_by_their_source(key: str, chosen: Filter, is_shown: bool) -> None:
+    labels = {"sync-to/Secret/shop/db": {"team": "pay"}}
+    assert _is_held_chosen({"key": key, "count": 1}, labels, chosen) is is_shown
