@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from samara.cli.suggestions import SuggestingChoice
+
 if TYPE_CHECKING:  # imported when a command connects, so that help and completion stay quick
     from samara.kube.auth import Access
 
@@ -107,6 +109,8 @@ class Command(KubectlStyleCommand):
         super().__init__(*args, **more)
         self.params.append(debug_flag())
         for parameter in self.params:
+            if type(parameter.type) is click.Choice:
+                parameter.type = SuggestingChoice(parameter.type.choices)
             if isinstance(parameter, click.Option):
                 _set_variable(parameter)
 

@@ -7,6 +7,7 @@ import click
 from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, open_session
+from samara.cli.suggestions import did_you_mean
 from samara.core.names import quoted
 from samara.core.registry import Registry
 from samara.engine.hold_store import HoldRecord, post_answer
@@ -53,10 +54,12 @@ def _check_names(key: str, registry: Registry) -> None:
     source_types = registry.source_types
     known = sorted({name for source_type in source_types for name in (source_type.name, source_type.vocabulary)})
     if vocabulary not in known:
-        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}")
+        similar = did_you_mean(vocabulary, known)
+        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}{similar}")
     kinds = sorted({known_kind.name for known_kind in registry.kinds})
     if kind not in kinds:
-        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}")
+        similar = did_you_mean(kind, kinds)
+        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}{similar}")
 
 
 async def _not_held(session: Session, key: str) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from samara import log
 from samara.cli.options import Cluster, Command, kubectl_flags
+from samara.cli.suggestions import did_you_mean
 from samara.kube.aiohttp_import import small_aiohttp
 from samara.kube.errors import ConfigError
 from samara.settings import STRUCTS, Settings, help_text
@@ -122,7 +123,8 @@ def keep_vocabularies(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only the named vocabularies, or unchanged if none is named."""
     for name in names:
         if name not in STRUCTS:
-            raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(STRUCTS))}")
+            known = f"expected one of {', '.join(sorted(STRUCTS))}{did_you_mean(name, STRUCTS)}"
+            raise click.UsageError(f"--vocabulary {name!r}: {known}")
         if name not in settings.vocabularies:
             named = ", ".join(settings.vocabularies)
             raise ConfigError(f"--vocabulary {name}: expected a vocabulary that the settings name, found {named}")
