@@ -6,7 +6,7 @@ import click
 
 from samara.cli.lint import Finding, lint_files
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, plural, print_line
+from samara.cli.output import emit, note, plural, print_line
 from samara.cli.session import settings_or_defaults
 
 EXIT_FINDINGS = 1
@@ -21,8 +21,13 @@ EXIT_FINDINGS = 1
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
     """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
     settings, _ = wait_for(settings_or_defaults(cluster, config))
-    findings = lint_files(files, settings, cluster.namespace or "")
+    findings, unproven = lint_files(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [finding._asdict() for finding in findings]}, output, lambda: _show(findings))
+    if unproven:
+        marks = (
+            f"marks on {plural(unproven, 'object')} are not checked, because managedFields do not show who wrote them"
+        )
+        note(f"{marks}; `kubectl get -o yaml --show-managed-fields` does")
     context.exit(EXIT_FINDINGS if findings else 0)
 
 
