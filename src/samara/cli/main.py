@@ -19,7 +19,9 @@ from samara.cli.options import Debug
 from samara.cli.suggestions import did_you_mean
 from samara.kube.aiohttp_import import small_aiohttp
 
-if TYPE_CHECKING:  # imported when an error occurs: it takes longer than all other imports of this module
+if TYPE_CHECKING:  # imported when they are needed: the errors take longer than all other imports of this module
+    from click.shell_completion import CompletionItem
+
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
@@ -94,6 +96,14 @@ class Commands(click.Group):
             similar = did_you_mean(word, self.list_commands(context))
             raise click.UsageError(f"expected a command, found {word!r}{similar}", context)
         return super().resolve_command(context, args)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offers commands from the tables, so that a shell that completes imports none, and flags as any command."""
+        from click.shell_completion import CompletionItem
+
+        lines = {**COMMANDS, **DEVTOOLS_COMMANDS}
+        commands = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, context, incomplete)]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Written from the tables, so that `--help` imports no command."""

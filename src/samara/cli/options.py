@@ -13,6 +13,8 @@ import click
 from samara.cli.suggestions import SuggestingChoice
 
 if TYPE_CHECKING:  # imported when a command connects, so that help and completion stay quick
+    from click.shell_completion import CompletionItem
+
     from samara.kube.auth import Access
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,7 +127,7 @@ def _set_variable(option: click.Option) -> None:
 
 def config_flag(command: F) -> F:
     help_text = "The settings. Default: those of the operator in the cluster, else the built-in ones."
-    return click.option("--config", metavar="FILE", help=help_text)(command)
+    return click.option("--config", type=click.Path(), metavar="FILE", help=help_text)(command)
 
 
 def output_flag(*forms: str) -> Callable[[F], F]:
@@ -160,10 +162,28 @@ OPTIONAL_TIMEOUT = 3.0
 """Seconds to wait at most for a cluster that a command can do without."""
 
 
+def _complete_namespaces(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from samara.cli import completion  # late, because only a shell that completes needs it
+
+    return completion.namespaces(context, parameter, incomplete)
+
+
+def _complete_contexts(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from samara.cli import completion
+
+    return completion.contexts(context, parameter, incomplete)
+
+
 _COMMON_FLAGS = (
-    click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig file."),
-    click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
-    click.option("-n", "--namespace", metavar="NAME", help="The namespace, if the command needs one."),
+    click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Path of the kubeconfig file."),
+    click.option("--context", metavar="NAME", shell_complete=_complete_contexts, help="The kubeconfig context to use."),
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        shell_complete=_complete_namespaces,
+        help="The namespace, if the command needs one.",
+    ),
     click.option("--as", "as_user", metavar="USER", help="Act as this user."),
     click.option(
         "--request-timeout", metavar="DURATION", help="How long a request may take.", default="30s", show_default=True
@@ -235,17 +255,8 @@ def kubectl_options(*, all_shown: bool = False) -> tuple[Callable[[F], F], ...]:
 def kubectl_flags(command: F) -> F:
     """Adds kubectl's flags to a command, which gets one argument `cluster` in their place."""
 
-    def with_cluster(
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None,
-        as_user: str | None,
-        request_timeout: str,
-        **rest: Any,
-    ) -> Any:
-        timeout = _seconds(request_timeout)
-        rare_flags = _pop_rare_flags(rest)
-        return command(cluster=Cluster(kubeconfig, context, namespace, as_user, timeout, rare_flags), **rest)
+    def with_cluster(**values: Any) -> Any:
+        return command(cluster=cluster_of(values), **values)
 
     with_cluster.__name__ = command.__name__
     with_cluster.__doc__ = command.__doc__
@@ -254,6 +265,18 @@ def kubectl_flags(command: F) -> F:
     for flag in reversed(kubectl_options()):
         wrapped = flag(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+def cluster_of(values: dict[str, Any]) -> Cluster:
+    """The cluster that the values of kubectl's flags name. Takes these out of the arguments of a command."""
+    return Cluster(
+        values.pop("kubeconfig"),
+        values.pop("context"),
+        values.pop("namespace"),
+        values.pop("as_user"),
+        _seconds(values.pop("request_timeout")),
+        _pop_rare_flags(values),
+    )
 
 
 def _pop_rare_flags(rest: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ EXIT_FINDINGS = 1
 
 
 @click.command("lint", cls=Command)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @config_flag
 @output_flag()
 @kubectl_flags

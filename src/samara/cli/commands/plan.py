@@ -56,6 +56,7 @@ class _Line(NamedTuple):
     "--filename",
     "files",
     multiple=True,
+    type=click.Path(),
     metavar="FILE",
     help="Plan as if this manifest were applied; - is stdin.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from samara.cli import completion
 from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, open_session
@@ -17,9 +18,11 @@ KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara 
 
 
 @click.command("release", cls=Command)
-@click.argument("key", metavar="KEY")
+@click.argument("key", metavar="KEY", shell_complete=completion.held_keys)
 @click.option("--discard", is_flag=True, help="Delete nothing: copies become orphans, a namespace stays in its tree.")
-@click.option("--config", metavar="FILE", help="The settings. Default: those of the operator in the cluster.")
+@click.option(
+    "--config", type=click.Path(), metavar="FILE", help="The settings. Default: those of the operator in the cluster."
+)
 @kubectl_flags
 def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
     """Let held deletions continue.

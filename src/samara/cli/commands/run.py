@@ -29,10 +29,19 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
         raise click.UsageError("--dialect: unknown option, it is called '--vocabulary' now")
 
 
+def _complete_vocabularies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in STRUCTS if name.startswith(incomplete)]
+
+
 @click.command("run", cls=Command)
-@click.option("--config", metavar="FILE", help="The settings.")
+@click.option("--config", type=click.Path(), metavar="FILE", help="The settings.")
 @click.option(
-    "--vocabulary", "vocabularies", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable."
+    "--vocabulary",
+    "vocabularies",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_complete_vocabularies,
+    help="Serve only this vocabulary; repeatable.",
 )
 @click.option("--dialect", metavar="NAME", hidden=True, expose_value=False, callback=_refuse_old_name)
 @click.option("--observe", is_flag=True, help="Plan, log and count; write only the Lease.")

@@ -10,6 +10,7 @@ from functools import partial
 
 import click
 
+from samara.cli import completion
 from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects, not_found
 from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_propagations, build_forest, draw_branches
 from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
@@ -34,7 +35,7 @@ _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 
 @click.command("tree", cls=Command)
-@click.argument("root", required=False)
+@click.argument("root", required=False, shell_complete=completion.namespaces)
 @click.option("--all", "show_all", is_flag=True, help="Every namespace and object, even if there are many.")
 @config_flag
 @output_flag()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from samara.cli import completion
 from samara.cli.addresses import FORMS, NamedObject, parse_refs, split_words
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
@@ -45,7 +46,7 @@ class Answer(NamedTuple):
 
 
 @click.command("why", cls=Command)
-@click.argument("words", metavar=f"({FORMS})", nargs=-1, required=True)
+@click.argument("words", metavar=f"({FORMS})", nargs=-1, required=True, shell_complete=completion.objects)
 @config_flag
 @output_flag()
 @kubectl_flags
