@@ -12,14 +12,27 @@ from samara.cli.session import settings_or_defaults
 EXIT_FINDINGS = 1
 
 
-@click.command("lint", cls=Command)
+@click.command(
+    "lint",
+    cls=Command,
+    namespace="The namespace of manifests without one.",
+    examples={
+        "Check a file and a folder": "samara lint database.yaml manifests/",
+        "Check what a chart renders": "helm template ./chart | samara lint -",
+        "Check what people wrote in a cluster": "kubectl get secrets -A -o yaml --show-managed-fields | samara lint -",
+    },
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @config_flag
 @output_flag()
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, files: tuple[str, ...], config: str | None, output: str) -> None:
-    """Find mistakes in files, folders (*.yaml, *.yml, *.json) or stdin (-). Exits with 1 if it finds one."""
+    """Find mistakes in manifests, each with its line and the correction.
+
+    FILE is a file, a folder with *.yaml, *.yml and *.json, or - for stdin. The exit code is 1 if there is a mistake. In
+    objects that kubectl reads from a cluster, only what people wrote is checked.
+    """
     settings, _ = wait_for(settings_or_defaults(cluster, config))
     findings, unproven = lint_files(files, settings, cluster.namespace or "")
     emit(lambda: {"findings": [finding._asdict() for finding in findings]}, output, lambda: _show(findings))

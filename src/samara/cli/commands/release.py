@@ -17,18 +17,31 @@ from samara.kube.errors import ConfigError
 KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
 
 
-@click.command("release", cls=Command)
+@click.command(
+    "release",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are.",
+    examples={
+        "Let the held deletions of a source go on": "samara release secret-copy/Secret/admin/db",
+        "Delete nothing, and keep the copies as orphans": "samara release secret-copy/Secret/admin/db --discard",
+    },
+)
 @click.argument("key", metavar="KEY", shell_complete=completion.held_keys)
-@click.option("--discard", is_flag=True, help="Delete nothing: copies become orphans, a namespace stays in its tree.")
 @click.option(
-    "--config", type=click.Path(), metavar="FILE", help="The settings. Default: those of the operator in the cluster."
+    "--discard", is_flag=True, help="Delete nothing: copies become orphans, and a namespace stays in its tree."
+)
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="The file with the settings. Default: those of the operator in the cluster.",
 )
 @kubectl_flags
 def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
-    """Let held deletions continue.
+    """Let deletions go on that the operator holds because they are many at a time.
 
-    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release applies to the copies that are
-    held now.
+    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the copies that are held now:
+    later deletions of the source may be held again.
     """
     _check_form(key)
     record = wait_for(_release(cluster, config, key, discard))

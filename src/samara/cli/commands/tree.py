@@ -34,7 +34,15 @@ StyledText = tuple[str, str]
 _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 
-@click.command("tree", cls=Command)
+@click.command(
+    "tree",
+    cls=Command,
+    namespace="Where the operator's settings are, if there are several.",
+    examples={
+        "Every tree and template": "samara tree",
+        "One namespace, and those below it": "samara tree acme",
+    },
+)
 @click.argument("root", required=False, shell_complete=completion.namespaces)
 @click.option("--all", "show_all", is_flag=True, help="Every namespace and object, even if there are many.")
 @config_flag

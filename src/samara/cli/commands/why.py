@@ -45,19 +45,28 @@ class Answer(NamedTuple):
     blocked: dict[str, str] | None = None
 
 
-@click.command("why", cls=Command)
+@click.command(
+    "why",
+    cls=Command,
+    namespace="The namespace of the objects. Default: that of the context.",
+    examples={
+        "Why has namespace reports no copy of this Secret?": "samara why secret/orders-database -n reports",
+        "The same for two Secrets": "samara why secret orders-database registry-pull -n reports",
+        "What do sources put into namespace reports?": "samara why namespace/reports",
+    },
+)
 @click.argument("words", metavar=f"({FORMS})", nargs=-1, required=True, shell_complete=completion.objects)
 @config_flag
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, words: tuple[str, ...], config: str | None, output: str) -> None:
-    """Show why an object is, or is not, in the namespace -n: which source, which rule, what blocks it.
+    """Show why an object is, or is not, in a namespace: which source asks for it, which rule decided, what blocks it.
 
-    Of a source it says what that makes, and of a Namespace what comes into it.
+    For a source it shows what this makes, and for a Namespace what sources put into it.
 
-    If you may not read its sources, the answer comes from the marks and Events of the copy.
+    If you may not read the sources, the answer comes from the marks and the Events of the copy.
 
-    Of several objects, -o json and -o yaml print a list with the field items, one answer for each object.
+    For several objects, -o json and -o yaml print a list in the field `items`, with one answer for each object.
     """
     answers = wait_for(_why(cluster, config, split_words(words)))
     emit(lambda: answers[0] if len(answers) == 1 else {"items": answers}, output, lambda: _show_all(answers))
