@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
+from samara.cli.suggestions import did_you_mean
+
 if TYPE_CHECKING:  # imported when -o has a template
     from samara.cli.jsonpath import Template
 
@@ -73,7 +75,7 @@ def output_flag(*names: str) -> Callable[[F], F]:
 def _parse_form(value: str, spelled: Sequence[str]) -> Form:
     name, equals, text = value.partition("=")
     if name + equals not in spelled:
-        raise click.BadParameter(f"expected one of {', '.join(spelled)}, found {value!r}")
+        raise click.BadParameter(f"expected one of {', '.join(spelled)}, found {value!r}{did_you_mean(value, spelled)}")
     return Form(name, _parse_template(text) if equals else None)
 
 

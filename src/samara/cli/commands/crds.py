@@ -12,12 +12,20 @@ from samara.cli.output import as_list, note
 from samara.cli.session import settings_or_defaults
 
 
-@click.command("crds", cls=Command)
+@click.command(
+    "crds",
+    cls=Command,
+    namespace="Where the operator's settings are, if there are several.",
+    examples={
+        "Apply them": "samara crds | kubectl apply --server-side -f -",
+        "Print those that the settings in a file need": "samara crds --config settings.yaml",
+    },
+)
 @config_flag
 @output_flag(YAML, JSON)
 @kubectl_flags
 def command(cluster: Cluster, config: str | None, output: Form) -> None:
-    """Print the custom resource definitions that the settings need."""
+    """Print the custom resource definitions of the vocabularies that the settings name."""
     settings, _ = wait_for(settings_or_defaults(cluster, config))
     texts = definitions(settings)
     if not texts:

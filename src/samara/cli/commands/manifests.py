@@ -14,7 +14,16 @@ from samara.cli.session import Installed, operator_namespace_of, settings_or_def
 from samara.settings import Settings, parse
 
 
-@click.command("manifests", cls=Command)
+@click.command(
+    "manifests",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are, else samara.",
+    examples={
+        "For an image of your own": "samara manifests --image images.example.com/samara:0.1.0 > samara.yaml",
+        "An operator that only looks: it writes nothing but its Lease": "samara manifests --observe",
+        "With settings in a file, for namespace platform": "samara manifests --config settings.yaml -n platform",
+    },
+)
 @click.option("--image", default=IMAGE, show_default=True, metavar="IMAGE", help="The operator's image.")
 @click.option("--observe", is_flag=True, help="The operator plans, logs and counts, and writes only its Lease.")
 @click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, instead of a Service.")
@@ -40,7 +49,7 @@ def command(
     config: str | None,
     output: Form,
 ) -> None:
-    """Print the whole installation that the settings need, for the namespace -n (else where it runs, else samara).
+    """Print all objects of an installation: the operator with its settings, its rights, the CRDs and the webhooks.
 
     Without settings of your own, `tenancy` is `strict`, as in the chart.
     """

@@ -30,10 +30,19 @@ from samara.core.source_type import Protected
 from samara.core.writes import Plan
 
 
-@click.command("orphans", cls=Command)
+@click.command(
+    "orphans",
+    cls=Command,
+    namespace="Show only copies in this namespace.",
+    examples={
+        "Which copies does no source want any more?": "samara orphans",
+        "Only those in namespace shop whose source is gone": "samara orphans -n shop --reason source-gone",
+        "Delete them, after a question": "samara orphans --delete",
+    },
+)
 @click.option("--all", "show_all", is_flag=True, help="One row per copy, even if there are many.")
-@click.option("--delete", is_flag=True, help="Delete those that Samara created, within the limit on mass deletion.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--delete", is_flag=True, help="Delete those that Samara created. The limit on mass deletion applies.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
 @filter_flags(REASONS, "copies")
 @config_flag
 @output_flag(*LISTED)
@@ -49,11 +58,13 @@ def command(
     no_headers: bool,
     **filters: Any,
 ) -> None:
-    """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
+    """List copies that no source wants: their source is gone, or asks for them no longer.
 
-    It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
-    It reads all kinds, also those that the settings do not name any more. --delete deletes those of the listed
-    copies whose marks Samara set, by uid and version. Adopted objects only lose the marks.
+    With -n only those in that namespace. All kinds are read, also those that the settings name no longer. Objects that
+    Samara wrote and whose marks somebody removed are listed too, and never deleted.
+
+    --delete deletes the listed copies whose marks Samara set, if they have not changed since they were listed. An
+    adopted object stays and only loses its marks.
     """
     chosen = filter_of(cluster, **filters)
     layout = layout_of(output, show_all=show_all, no_headers=no_headers)

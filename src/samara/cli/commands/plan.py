@@ -66,14 +66,24 @@ class _Line(NamedTuple):
     rule: str
 
 
-@click.command("plan", cls=Command)
+@click.command(
+    "plan",
+    cls=Command,
+    namespace="Show only objects in this namespace. With -f: the namespace of manifests without one.",
+    examples={
+        "What would the operator write now?": "samara plan",
+        "What would change if this manifest were applied, and which keys?": "samara plan -f database.yaml --diff",
+        "In a pipeline: exit with 3 if anything would be written": "samara plan --exit-code",
+    },
+)
 @click.option(
     "-f",
     "--filename",
     "files",
     multiple=True,
+    type=click.Path(),
     metavar="FILE",
-    help="Plan as if this manifest were applied; - is stdin.",
+    help="Plan as if this manifest were applied; - is stdin; repeatable.",
 )
 @click.option(
     "--diff", is_flag=True, help="For each object: which keys are added, changed and removed, and their sizes."

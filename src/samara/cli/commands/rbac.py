@@ -13,14 +13,23 @@ from samara.cli.session import operator_namespace_of, settings_or_defaults
 from samara.settings import Settings
 
 
-@click.command("rbac", cls=Command)
-@click.option("--explain", is_flag=True, help="Print the reason for each rule instead of manifests.")
+@click.command(
+    "rbac",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are, else samara.",
+    examples={
+        "Apply them": "samara rbac | kubectl apply -f -",
+        "Why is each right needed?": "samara rbac --explain",
+        "With settings in a file, for namespace platform": "samara rbac --config settings.yaml -n platform",
+    },
+)
+@click.option("--explain", is_flag=True, help="Print each right and its reason, instead of manifests.")
 @config_flag
 @output_flag(YAML, JSON)
 @kubectl_flags
 @click.pass_context
 def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: Form) -> None:
-    """Print the RBAC that the settings need, for the operator's namespace (-n, else where it runs, else samara)."""
+    """Print the roles and bindings that give the operator exactly the rights that the settings need."""
     settings, installed = wait_for(settings_or_defaults(cluster, config))
     if explain:
         is_chosen = context.get_parameter_source("output") is not ParameterSource.DEFAULT

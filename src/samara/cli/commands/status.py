@@ -26,7 +26,16 @@ Json = dict[str, Any]
 _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
-@click.command("status", cls=Command)
+@click.command(
+    "status",
+    cls=Command,
+    namespace="Show only sources in this namespace.",
+    examples={
+        "Is everything in sync?": "samara status",
+        "Which sources in namespace admin have copies with a conflict?": "samara status -n admin --reason conflict",
+        "Print every change until Ctrl-C": "samara status --watch",
+    },
+)
 @click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, even if there are many.")
 @filter_flags(sorted(ADVICE), "sources")
 @watch_flag

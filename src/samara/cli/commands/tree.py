@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from samara.cli import completion
 from samara.cli.filters import Filter, filter_of, operators_cluster, selection_flags
 from samara.cli.formats import JSON, JSONPATH, NAME, TABLE, YAML, Form, output_flag
 from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects, not_found
@@ -45,8 +46,16 @@ StyledText = tuple[str, str]
 _PLAIN, _TOP, _FAULT, _DIM = "plain", "top", "fault", "dim"
 
 
-@click.command("tree", cls=Command)
-@click.argument("root", required=False)
+@click.command(
+    "tree",
+    cls=Command,
+    namespace="The namespace to begin with, as ROOT.",
+    examples={
+        "Every tree and template": "samara tree",
+        "One namespace, and those below it": "samara tree acme",
+    },
+)
+@click.argument("root", required=False, shell_complete=completion.namespaces)
 @click.option("--all", "show_all", is_flag=True, help="Every namespace and object, even if there are many.")
 @selection_flags("namespaces, and those above them,")
 @config_flag
@@ -56,8 +65,6 @@ def command(
     cluster: Cluster, root: str | None, show_all: bool, config: str | None, output: Form, **filters: Any
 ) -> None:
     """Show namespace trees and templates, or ROOT and what is below it, with what they propagate.
-
-    -n NAME is another way to name ROOT.
 
     It shows the labels and annotations that each namespace inherited, the objects that are propagated, and where
     copies are missing. Problems of a tree are shown where they are. No content of any object is read. A large tree is

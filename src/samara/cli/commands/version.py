@@ -16,7 +16,15 @@ from samara.kube.errors import SamaraError
 from samara.settings import STRUCTS
 
 
-@click.command("version", cls=Command)
+@click.command(
+    "version",
+    cls=Command,
+    namespace="Not used: the version of a server is the same in all its namespaces.",
+    examples={
+        "The program, and the server of the current context": "samara version",
+        "For a script": "samara version -o json",
+    },
+)
 @output_flag()
 @kubectl_flags
 def command(cluster: Cluster, output: Form) -> None:
