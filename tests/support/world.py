@@ -156,7 +156,7 @@ class World:
             return ""
         near = {
             other: size_of(self.objects[other.source], len(list(self.registry[other.source_type].listed(obj) or ())))
-            for other in self.source_keys()
+            for other in self.possible_source_keys()
             if other.source.namespace == key.source.namespace
             and self.registry[other.source_type].limits is not None
             and not (obj := self.objects[other.source]).deleting
