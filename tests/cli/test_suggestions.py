@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from tests.cli.program import samara_inside
+from tests.support.toys import full_registry
 
+from samara.cli.commands.release import check_names
+from samara.cli.inspect.namespaces import not_found
 from samara.cli.suggestions import did_you_mean
 
 
@@ -16,8 +20,8 @@ def test_nothing_is_said_if_no_word_is_similar() -> None:
     assert did_you_mean("frobnicate", ["plan", "status"]) == ""
 
 
-def test_upper_and_lower_case_make_no_difference() -> None:
-    assert did_you_mean("SYNC-TO", ["secret-copy", "sync-to"]) == "; did you mean 'sync-to'?"
+def test_a_word_that_differs_in_upper_and_lower_case_only_is_named_alone() -> None:
+    assert did_you_mean("secret", ["FishySecret", "Secret", "Secrets"]) == "; did you mean 'Secret'?"
 
 
 @pytest.mark.parametrize(
@@ -41,3 +45,18 @@ def test_a_mistyped_word_is_wrong_usage_and_the_message_names_what_was_meant(arg
 def test_an_unknown_command_that_resembles_none_is_wrong_usage() -> None:
     done = samara_inside("frobnicate")
     assert (done.code, done.err.splitlines()[-1]) == (2, "Error: expected a command, found 'frobnicate'")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("secret-cpoy/Secret/admin/db", "did you mean 'secret-copy'?"), ("secret-copy/secret/admin/db", "'Secret'?")],
+)
+def test_a_mistyped_key_of_a_held_deletion_is_wrong_usage(key: str, meant: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        check_names(key, full_registry())
+    assert caught.value.message.endswith(meant)
+
+
+def test_a_mistyped_root_of_a_tree_is_reported_with_similar_namespaces() -> None:
+    assert str(not_found("amce", ["acme", "shop"])).endswith("; did you mean 'acme'?")
+    assert str(not_found("amce")).endswith("a namespace that exists")

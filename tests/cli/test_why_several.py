@@ -84,6 +84,13 @@ def test_a_misspelt_namespace_is_named_with_the_one_that_was_meant(stage: Stage,
     assert shell("why", "namespace", "biling").err.endswith(f"there is no Namespace biling{meant}\n")
 
 
+def test_a_misspelt_root_of_a_tree_is_reported_with_similar_namespaces(stage: Stage, shell: Shell) -> None:
+    stage.namespace("billing")
+    done = shell("tree", "biling")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.endswith("; did you mean 'billing'?\n")
+
+
 def test_an_object_that_is_there_or_that_a_source_wants_gets_no_suggestion(stage: Stage, shell: Shell) -> None:
     stage.namespace("a")
     stage.source("orders-db1", "a")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samara import __version__
-from samara.cli.options import Debug
+from samara.cli.options import Debug, flags_behind_command
 from samara.cli.suggestions import did_you_mean
 from samara.kube.aiohttp_import import small_aiohttp
 
@@ -86,6 +86,10 @@ class Commands(click.Group):
         if name in DEVTOOLS_COMMANDS and not context.resilient_parsing:
             raise click.UsageError(NO_DEMO, context)
         return None
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Accepts kubectl's flags in front of the command too: `samara -n shop status`."""
+        return super().parse_args(context, flags_behind_command(args))
 
     def resolve_command(
         self, context: click.Context, args: list[str]

@@ -324,6 +324,22 @@ def kubectl_options(*, all_shown: bool = False) -> tuple[Callable[[F], F], ...]:
     return (*_COMMON_FLAGS, *rare)
 
 
+def flags_behind_command(args: list[str]) -> list[str]:
+    """The arguments with kubectl's flags in front of the command moved behind it, where the command reads them.
+
+    Without a command they are dropped.
+    """
+    command = click.Command(None)
+    for add in kubectl_options():
+        add(command)
+    options = {flag: option for option in command.params for flag in option.opts if isinstance(option, click.Option)}
+    end = 0
+    while end < len(args) and args[end].partition("=")[0] in options:
+        end += 1 if "=" in args[end] or options[args[end]].is_flag else 2
+    flags, rest = args[:end], args[end:]
+    return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else rest
+
+
 def kubectl_flags(command: F) -> F:
     """Adds kubectl's flags to a command, which gets one argument `cluster` in their place."""
 

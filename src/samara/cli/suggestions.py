@@ -14,7 +14,8 @@ _MAX_SUGGESTIONS = 3
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """The end of a message about an unknown word, such as `; did you mean 'status'?`. Empty if none is similar."""
     by_lower_case = {candidate.lower(): candidate for candidate in candidates}
-    similar = [by_lower_case[match] for match in get_close_matches(word.lower(), by_lower_case, _MAX_SUGGESTIONS)]
+    count = 1 if word.lower() in by_lower_case else _MAX_SUGGESTIONS
+    similar = [by_lower_case[match] for match in get_close_matches(word.lower(), by_lower_case, count)]
     return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 

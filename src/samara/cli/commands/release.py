@@ -59,12 +59,12 @@ async def _release(cluster: Cluster, config: str | None, key: str, discard: bool
         namespace = session.operator_namespace
         record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
         if record is None:
-            _check_names(key, session.registry)
+            check_names(key, session.registry)
             raise ConfigError(await _not_held(session, key))
         return record
 
 
-def _check_names(key: str, registry: Registry) -> None:
+def check_names(key: str, registry: Registry) -> None:
     """Raises a usage error if the key names a vocabulary or kind that does not exist."""
     vocabulary, kind, *_ = key.split("/")
     source_types = registry.source_types

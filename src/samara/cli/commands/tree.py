@@ -103,7 +103,7 @@ async def _read_forest(cluster: Cluster, root: str | None, config: str | None, c
             list_namespaces(client), asyncio.gather(*(_list_objects(client, kind) for kind in kinds))
         )
         if root is not None and all(namespace.name != root for namespace in namespaces):
-            raise not_found(root)
+            raise not_found(root, (namespace.name for namespace in namespaces))
         forest = build_forest(namespaces, root or "")
         for kind, objects_of_kind in zip(kinds, objects, strict=True):
             add_propagations(forest, kind, objects_of_kind)
