@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from samara.cli.advice import fault_reason
@@ -9,7 +10,7 @@ from samara.cli.inspect.cluster_plans import ClusterPlans
 from samara.cli.inspect.forecast import address_as_json, count_copies, waiting_for_finalizer
 from samara.cli.session import Session
 from samara.core.copy_counts import CopyCounts
-from samara.core.model import Key, Ref
+from samara.core.model import NO_METADATA, Key, Ref
 from samara.core.names import sample
 from samara.core.policy import paused_by
 from samara.core.writes import Plan
@@ -21,6 +22,12 @@ MAX_NAMES = 3
 def exists(cluster: ClusterPlans, key: Key) -> bool:
     """False for a source that is gone, and that only the marks of its copies name."""
     return key.source in cluster.snapshot.cache.sources(key.source_type)
+
+
+def source_labels(cluster: ClusterPlans, key: Key) -> Mapping[str, str]:
+    """The labels of a source. One that is gone has none."""
+    source = cluster.snapshot.cache.get(key.source)
+    return NO_METADATA if source is None else source.labels
 
 
 def source_as_json(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
