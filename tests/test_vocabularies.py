@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
+from tests.support.pages import ROOT
 from tests.support.world import World, at, content, path
 
 from samara.assembly import registry_of, store_config
@@ -101,3 +105,18 @@ def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
     obj = world.put(SOURCE, content(spec={}))
     assert list(registry.sources(obj, world)) == []
     assert registry[NAME].desired(SOURCE, world).reads == ()
+
+
+SPELLED = frozenset(
+    text for vocabulary in VOCABULARIES for text in (vocabulary.name, vocabulary.name.replace("-", "_"))
+)
+THEIR_CODE = ROOT / "src/samara/vocabularies"
+
+
+def test_only_the_code_of_a_vocabulary_spells_its_name() -> None:
+    modules = [file for file in (ROOT / "src/samara").rglob("*.py") if not file.is_relative_to(THEIR_CODE)]
+    assert [f"{file}: {text}" for file in modules for text in texts_in(file) if text in SPELLED] == []
+
+
+def texts_in(file: Path) -> list[object]:
+    return [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]

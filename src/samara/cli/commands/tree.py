@@ -11,8 +11,8 @@ from functools import partial
 import click
 
 from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects, not_found
+from samara.cli.inspect.tree_kinds import kinds_in_settings, kinds_of_originals, resolve_kinds
 from samara.cli.inspect.trees import Folding, Forest, Node, Propagation, add_propagations, build_forest, draw_branches
-from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
 from samara.cli.output import emit, note, printable, progress
 from samara.core.model import Kind
@@ -21,8 +21,6 @@ from samara.kube.client import Client, unrestricted
 from samara.kube.errors import SamaraError
 from samara.vocabularies.accurate.labels import ROOT, TYPE
 
-_ACCURATE_NAMESPACE = "accurate"
-"""Where the original is installed by its own manifests."""
 _MAX_LISTED = 5
 _MAX_UNFOLDED = 60
 """Namespaces that are drawn before a tree is folded."""
@@ -54,9 +52,9 @@ def command(cluster: Cluster, root: str | None, show_all: bool, config: str | No
 
 async def _read_forest(cluster: Cluster, root: str | None, config: str | None) -> Forest:
     async with Client(cluster.access(), timeout=cluster.timeout, may_write=unrestricted) as client:
-        names = await watched_by_samara(cluster, config)
+        names = await kinds_in_settings(cluster, config)
         if not names and config is None:
-            names = await watched_by_accurate(client, _ACCURATE_NAMESPACE) or ()
+            names = await kinds_of_originals(client)
         kinds = await resolve_kinds(client, names)
         namespaces, objects = await asyncio.gather(
             list_namespaces(client), asyncio.gather(*(_list_objects(client, kind) for kind in kinds))
