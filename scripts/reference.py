@@ -1,19 +1,24 @@
 """Writes the generated parts of the pages in docs from the program; `--check` only compares."""
 
 import asyncio
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
+from samara.cli.advice import ADVICE
 from samara.cli.deploy.marks import guarded_marks
+from samara.cli.inspect.forecast import RULE_NAMES, VERBS
+from samara.cli.inspect.namespace_state import STATES
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
+from samara.core.desired import Reason
 from samara.core.occupant import Occupant
 from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
@@ -30,6 +35,7 @@ from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchM
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 POLICY = FOLDER.parent / "examples" / "security" / "marks-policy.yaml"
+SCHEMAS = tuple(sorted((FOLDER / "reference" / "schemas").glob("*.json")))
 BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
 WIDTH = 100
 
@@ -135,6 +141,16 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
 }
 """By page: the functions that generate its parts, in their order on the page."""
 
+ENUMS: dict[str, tuple[str, ...]] = {
+    "verbs": VERBS,
+    "rules": RULE_NAMES,
+    "reasons": get_args(Reason),
+    "reasons of sources": tuple(ADVICE),
+    "states": STATES,
+}
+"""The lists of names in the JSON Schemas, by what `$comment` says after `GENERATED`."""
+GENERATED = "generated: "
+
 
 def marks_policy() -> str:
     """The example policy that guards the marks, with the marks of every vocabulary. They are inside a YAML text, where
@@ -150,9 +166,28 @@ def renewed(page: str) -> str:
     return before + "".join(generated)
 
 
+def renewed_schema(path: Path) -> str:
+    """The text of a JSON Schema with its generated lists of names replaced."""
+    return json.dumps(_with_names(json.loads(path.read_text())), indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_names(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_names(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renewed = {key: _with_names(value) for key, value in schema.items()}
+    comment = schema.get("$comment", "")
+    if comment.startswith(GENERATED):
+        may_be_null = [None] if None in schema["enum"] else []
+        renewed["enum"] = [*ENUMS[comment.removeprefix(GENERATED)], *may_be_null]
+    return renewed
+
+
 def stale() -> dict[Path, str]:
     """The files that differ from what the program generates, each with the text that it should have."""
     texts = {FOLDER / page: renewed(page) for page in PAGES} | {POLICY: marks_policy()}
+    texts |= {path: renewed_schema(path) for path in SCHEMAS}
     return {path: text for path, text in texts.items() if text != path.read_text()}
 
 

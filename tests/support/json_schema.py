@@ -16,7 +16,7 @@ LISTS = frozenset({"crds", "manifests"})
 """These commands print Kubernetes Lists, which need no schema of ours. The schema of `rbac` is that of `--explain`."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 _KEYWORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
-_IGNORED = {"$schema", "$defs", "title", "description"}
+_IGNORED = {"$comment", "$schema", "$defs", "title", "description"}
 
 Json = Any
 
