@@ -4,21 +4,21 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
-from samara.cli.advice import ADVICE
+from samara.cli.advice import ADVICE, fault_reason
 from samara.cli.deploy.marks import guarded_marks
 from samara.cli.inspect.forecast import RULE_NAMES, VERBS
 from samara.cli.inspect.namespace_state import STATES
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
-from samara.core.desired import Reason
+from samara.core.desired import REASONS
 from samara.core.occupant import Occupant
 from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
@@ -95,6 +95,20 @@ def events() -> str:
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 
+def reasons_of_copies() -> str:
+    return _reasons((reason, text.meaning, text.advice) for reason, text in REASONS.items())
+
+
+def reasons_of_sources() -> str:
+    declared = declared_reasons(VOCABULARIES).items()
+    return _reasons((fault_reason(reason), about.meaning, about.advice) for reason, about in declared if about.advice)
+
+
+def _reasons(texts: Iterable[tuple[str, str, str]]) -> str:
+    rows = "".join(f"| `{reason}` | {meaning} | {advice} |\n" for reason, meaning, advice in texts)
+    return f"| reason | meaning | what to do |\n| --- | --- | --- |\n{rows}"
+
+
 def rules() -> str:
     return "\n".join(table(RULES)) + "\n"
 
@@ -134,7 +148,7 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
     "concepts/how-it-decides.md": (rules, unwanted_rules),
     "concepts/ownership.md": (occupants, ownership_facts, ownership_by_vocabulary),
     "reference/settings.md": (settings,),
-    "reference/commands.md": (commands,),
+    "reference/commands.md": (reasons_of_copies, reasons_of_sources, commands),
     "reference/metrics.md": (metrics,),
     "reference/events.md": (events,),
     "reference/custom-resources.md": (custom_resources,),
@@ -144,7 +158,7 @@ PAGES: dict[str, tuple[Callable[[], str], ...]] = {
 ENUMS: dict[str, tuple[str, ...]] = {
     "verbs": VERBS,
     "rules": RULE_NAMES,
-    "reasons": get_args(Reason),
+    "reasons": tuple(REASONS),
     "reasons of sources": tuple(ADVICE),
     "states": STATES,
 }
