@@ -23,7 +23,7 @@ from samara.core.occupant import Occupant
 from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
 from samara.core.source_type import SourceType
-from samara.core.vocabulary import declared_reasons
+from samara.core.vocabulary import Vocabulary, declared_reasons
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
@@ -117,6 +117,38 @@ def unwanted_rules() -> str:
     return "\n".join(table(UNWANTED_RULES)) + "\n"
 
 
+def vocabularies() -> str:
+    rows = "".join(
+        f"| [{title_of(vocabulary)}](reference/{vocabulary.name}.md) | {summary_of(vocabulary)}"
+        f"{'; off until the settings name it' if vocabulary.is_off_until_named else ''} |\n"
+        for vocabulary in VOCABULARIES
+    )
+    return f"| vocabulary | what happens |\n| --- | --- |\n{rows}"
+
+
+def title_of(vocabulary: Vocabulary[Any]) -> str:
+    """The title of its page with every rule."""
+    first = (FOLDER / "reference" / f"{vocabulary.name}.md").read_text().partition("\n")[0]
+    return first.removeprefix("# ")
+
+
+def summary_of(vocabulary: Vocabulary[Any]) -> str:
+    """What users do and what Samara does, from the docstring of its module."""
+    about = sys.modules[vocabulary.build.__module__].__doc__ or ""
+    return about.partition(": ")[2].partition("\n")[0].removesuffix(".")
+
+
+def vocabulary_facts() -> str:
+    rows = "".join(
+        f"| {title_of(vocabulary)} | {'apply' if vocabulary.is_written_by_tenants else 'have no effect'} "
+        f"| {f'`{vocabulary.original_lease}`' if vocabulary.original_lease else 'none'} "
+        f"| {'no' if vocabulary.is_off_until_named else 'yes'} |\n"
+        for vocabulary in VOCABULARIES
+    )
+    head = "| vocabulary | `tenancy: strict` and `limits` | the original's Lease | served without being named |\n"
+    return f"{head}| --- | --- | --- | --- |\n{rows}"
+
+
 def occupants() -> str:
     rows = "\n".join(f"| `{occupant.name}` | {occupant.value} |" for occupant in Occupant)
     return f"| occupant | the object at the address is |\n| --- | --- |\n{rows}\n"
@@ -145,8 +177,10 @@ def _ownership_row(source_type: SourceType) -> str:
 
 
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "index.md": (vocabularies,),
     "concepts/how-it-decides.md": (rules, unwanted_rules),
     "concepts/ownership.md": (occupants, ownership_facts, ownership_by_vocabulary),
+    "concepts/security.md": (vocabulary_facts,),
     "reference/settings.md": (settings,),
     "reference/commands.md": (reasons_of_copies, reasons_of_sources, commands),
     "reference/metrics.md": (metrics,),
