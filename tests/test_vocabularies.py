@@ -110,11 +110,19 @@ def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
 SPELLED = frozenset(
     text for vocabulary in VOCABULARIES for text in (vocabulary.name, vocabulary.name.replace("-", "_"))
 )
-THEIR_CODE = ROOT / "src/samara/vocabularies"
+CODE = ("src/samara", "scripts", "devtools/samara_devtools/bench", "devtools/samara_devtools/demo")
+THEIR_CODE = (
+    "src/samara/vocabularies",
+    "devtools/samara_devtools/bench/workloads",
+    "devtools/samara_devtools/demo/walks",
+)
 
 
-def test_only_the_code_of_a_vocabulary_spells_its_name() -> None:
-    modules = [file for file in (ROOT / "src/samara").rglob("*.py") if not file.is_relative_to(THEIR_CODE)]
+@pytest.mark.parametrize("folder", CODE)
+def test_only_the_code_of_a_vocabulary_spells_its_name(folder: str) -> None:
+    theirs = [ROOT / path for path in THEIR_CODE]
+    modules = [file for file in (ROOT / folder).rglob("*.py") if not any(map(file.is_relative_to, theirs))]
+    assert modules
     assert [f"{file}: {text}" for file in modules for text in texts_in(file) if text in SPELLED] == []
 
 
