@@ -13,12 +13,12 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
-from samara.cli.advice import ADVICE, fault_reason
+from samara.cli.advice import ADVICE
 from samara.cli.deploy.marks import guarded_marks
 from samara.cli.inspect.forecast import RULE_NAMES, VERBS
 from samara.cli.inspect.namespace_state import STATES
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
-from samara.core.desired import REASONS
+from samara.core.desired import REASONS, in_lower_case
 from samara.core.occupant import Occupant
 from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
@@ -101,7 +101,7 @@ def reasons_of_copies() -> str:
 
 def reasons_of_sources() -> str:
     declared = declared_reasons(VOCABULARIES).items()
-    return _reasons((fault_reason(reason), about.meaning, about.advice) for reason, about in declared if about.advice)
+    return _reasons((in_lower_case(reason), about.meaning, about.advice) for reason, about in declared if about.advice)
 
 
 def _reasons(texts: Iterable[tuple[str, str, str]]) -> str:

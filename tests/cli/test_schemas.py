@@ -15,10 +15,10 @@ from tests.support.json_schema import FOLDER, check, commands, faults_of, schema
 from tests.support.pages import ROOT, fences
 from tests.support.trees import namespace, obj
 
-from samara.cli.advice import ADVICE, fault_reason
+from samara.cli.advice import ADVICE
 from samara.cli.inspect.forecast import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.core.desired import Reason
+from samara.core.desired import Reason, in_lower_case
 from samara.core.model import SECRET
 from samara.core.rules import TABLES
 from samara.core.vocabulary import declared_reasons
@@ -90,7 +90,7 @@ def test_a_plan_may_have_every_rule_verb_and_reason() -> None:
 def test_a_source_may_have_the_reason_of_each_fault_besides_those_of_blocked_copies() -> None:
     faults = [reason for reason, about in declared_reasons(VOCABULARIES).items() if about.advice]
     for command, way in (("status", ("sources", "reasons")), ("why", ("makes", "reasons"))):
-        assert {*get_args(Reason), *map(fault_reason, faults)} == names_at(command, way, "reason")
+        assert {*get_args(Reason), *map(in_lower_case, faults)} == names_at(command, way, "reason")
 
 
 def test_every_command_that_prints_json_has_a_schema_on_the_page() -> None:

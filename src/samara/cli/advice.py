@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import click
 
-from samara.core.desired import REASONS
+from samara.core.desired import REASONS, in_lower_case
 from samara.core.vocabulary import declared_reasons
 from samara.vocabularies import VOCABULARIES
 
-
-def fault_reason(reason: str) -> str:
-    """The reason of a fault in the form of other reasons: `FetchError` is `fetch-error`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", reason).lower()
-
-
 ADVICE: dict[str, str] = {
     **{reason: text.advice for reason, text in REASONS.items()},
-    **{fault_reason(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
+    **{in_lower_case(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
 }
 """By reason, as plans and `samara status` show it."""
 
