@@ -100,6 +100,15 @@ def flags_of(name: str) -> set[str]:
         return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
 
 
+def test_names_on_a_page_are_in_the_module_that_it_gives() -> None:
+    """Such as `RULES` in `core/rules.py` or `Reflector` (`kube/reflector.py`); share_to.py is the example of a page."""
+    given = [place for page in PAGES for place in re.findall(r"`([\w.]+)`\s+(?:in\s+|\()`([\w/]+\.py)`", prose(page))]
+    places = [(name, path) for name, path in given if not path.endswith("/share_to.py")]
+    files = {path: next(filter(Path.exists, (ROOT / "src/samara" / path, ROOT / path))) for _, path in places}
+    assert [place for place in places if place[0].rpartition(".")[2] not in files[place[1]].read_text()] == []
+    assert len(places) > 20
+
+
 def test_make_targets_on_a_page_exist() -> None:
     used = {word for page in PAGES for word in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)\b(?=[` \n])", _commands(page))}
     defined = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -18,7 +18,7 @@ OF_LISTS = frozenset({"why-list"})
 """The schemas of what a command prints for several objects, beside the schema of one."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 _KEYWORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
-_IGNORED = {"$schema", "$defs", "title", "description"}
+_IGNORED = {"$comment", "$schema", "$defs", "title", "description"}
 
 Json = Any
 

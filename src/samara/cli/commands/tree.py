@@ -15,6 +15,7 @@ from samara.cli import completion
 from samara.cli.filters import Filter, filter_of, operators_cluster, selection_flags
 from samara.cli.formats import JSON, JSONPATH, NAME, TABLE, YAML, Form, output_flag
 from samara.cli.inspect.namespaces import Object, list_namespaces, list_objects, not_found
+from samara.cli.inspect.tree_kinds import kinds_in_settings, kinds_of_originals, resolve_kinds
 from samara.cli.inspect.trees import (
     Folding,
     Forest,
@@ -25,7 +26,6 @@ from samara.cli.inspect.trees import (
     draw_branches,
     with_labels,
 )
-from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import emit, note, printable, progress
 from samara.core.model import NAMESPACE, Kind
@@ -34,8 +34,6 @@ from samara.kube.client import Client, unrestricted
 from samara.kube.errors import SamaraError
 from samara.vocabularies.accurate.labels import ROOT, TYPE
 
-_ACCURATE_NAMESPACE = "accurate"
-"""Where the original is installed by its own manifests."""
 _MAX_LISTED = 5
 _MAX_UNFOLDED = 60
 """Namespaces that are drawn before a tree is folded."""
@@ -95,9 +93,9 @@ def _namespaces(forest: Forest, root: str | None, chosen: Filter) -> Iterator[di
 async def _read_forest(cluster: Cluster, root: str | None, config: str | None, chosen: Filter) -> Forest:
     of_settings = operators_cluster(cluster, chosen)
     async with Client(cluster.access(), timeout=cluster.timeout, may_write=unrestricted) as client:
-        names = await watched_by_samara(of_settings, config)
+        names = await kinds_in_settings(of_settings, config)
         if not names and config is None:
-            names = await watched_by_accurate(client, _ACCURATE_NAMESPACE) or ()
+            names = await kinds_of_originals(client)
         kinds = await resolve_kinds(client, names)
         namespaces, objects = await asyncio.gather(
             list_namespaces(client), asyncio.gather(*(_list_objects(client, kind) for kind in kinds))
