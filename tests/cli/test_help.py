@@ -106,7 +106,7 @@ def test_the_help_names_the_variable_of_a_flag() -> None:
 
 
 def test_a_wrong_value_of_a_variable_is_reported_with_its_name() -> None:
-    done = samara_inside("status", env={"SAMARA_OUTPUT": "jsno"})
+    done = samara_inside("status", env={"SAMARA_VOCABULARY": "syncto"})
     assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("Error: Invalid value for the variable SAMARA_OUTPUT: 'jsno'")
-    assert "SAMARA_OUTPUT" not in samara_inside("status", "-o", "jsno").err
+    assert done.err.splitlines()[-1].startswith("Error: Invalid value for the variable SAMARA_VOCABULARY: 'syncto'")
+    assert "SAMARA_VOCABULARY" not in samara_inside("status", "--vocabulary", "syncto").err
