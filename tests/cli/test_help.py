@@ -30,6 +30,13 @@ def test_every_command_of_the_program_has_one_group() -> None:
     assert not {*names} & {*DEVTOOLS_COMMANDS}
 
 
+def test_help_of_a_command_is_also_a_command_as_in_kubectl() -> None:
+    assert samara_inside("help", "why") == samara_inside("why", "--help")
+    assert samara_inside("help") == samara_inside("--help")
+    done = samara_inside("help", "statsu")
+    assert (done.code, done.err.splitlines()[-1].partition("; ")[2]) == (2, "did you mean 'status'?")
+
+
 def test_the_version_flag_prints_the_version_without_a_cluster() -> None:
     done = samara_inside("--version")
     assert done == (0, f"samara {__version__}\n", "")
@@ -106,7 +113,7 @@ def test_the_help_names_the_variable_of_a_flag() -> None:
 
 
 def test_a_wrong_value_of_a_variable_is_reported_with_its_name() -> None:
-    done = samara_inside("status", env={"SAMARA_OUTPUT": "jsno"})
+    done = samara_inside("status", env={"SAMARA_VOCABULARY": "syncto"})
     assert done.code == 2
-    assert done.err.splitlines()[-1].startswith("Error: Invalid value for the variable SAMARA_OUTPUT: expected")
-    assert "SAMARA_OUTPUT" not in samara_inside("status", "-o", "jsno").err
+    assert done.err.splitlines()[-1].startswith("Error: Invalid value for the variable SAMARA_VOCABULARY: 'syncto'")
+    assert "SAMARA_VOCABULARY" not in samara_inside("status", "--vocabulary", "syncto").err

@@ -11,7 +11,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
-from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
+from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, HELP, samara
 from samara.core.desired import Reason
 from samara.core.occupant import Occupant
 from samara.core.ownership import Ownership
@@ -77,7 +77,7 @@ def test_commands_on_a_page_exist() -> None:
     used = {
         word for text in shown for word in re.findall(r"(?:^|[|$] )(?:kubectl )?samara ([a-z]+)", text, re.MULTILINE)
     }
-    assert used <= {*COMMANDS, *DEVTOOLS_COMMANDS}
+    assert used <= {*COMMANDS, *DEVTOOLS_COMMANDS, HELP}
     assert {"plan", "why", "run"} <= used
 
 

@@ -57,6 +57,8 @@ DEVTOOLS_TITLE = "Try it"
 DEVTOOLS_COMMANDS = {"demo": "start a local API server and the operator, and show what it does"}
 """Commands of `samara-devtools`, a package that the operator does not need."""
 NO_DEMO = "the demo is in a package of its own: pip install 'samara[demo]', or make demo in a checkout"
+HELP = "help"
+"""`samara help status` is the same as `samara status --help`."""
 EXIT_INTERRUPTED = 130
 OUR_PACKAGES = {"samara", "kubectl_accurate"}
 """A bug is reported with the last line of the traceback that is in one of these."""
@@ -88,8 +90,11 @@ class Commands(click.Group):
         return None
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Accepts kubectl's flags in front of the command too: `samara -n shop status`."""
-        return super().parse_args(context, flags_behind_command(args))
+        """Accepts `samara -n shop status` and `samara help status`, as kubectl does."""
+        args = flags_behind_command(args)
+        if args[:1] == [HELP]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(context, args)
 
     def resolve_command(
         self, context: click.Context, args: list[str]
@@ -121,7 +126,7 @@ class Commands(click.Group):
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="`samara COMMAND --help` shows what a command does, with examples and all of its flags.",
+    epilog="`samara help COMMAND` shows what a command does, with examples and all of its flags.",
 )
 @click.version_option(__version__, prog_name="samara", message="%(prog)s %(version)s", help="Show the version.")
 def samara() -> None:
