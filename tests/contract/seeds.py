@@ -961,7 +961,7 @@ DECISIONS = (
     Fault(
         "blocked targets are not reported",
         "plan",
-        'yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")',
+        "yield Step(ref, Blocked(ctx.key, ref, reason, message), BLOCKED)",
         'yield Step(ref, None, "blocked")',
         by="vocabularies/accurate/test_sub.py::test_2_4_any_other_namespace_is_a_conflict_and_never_adopted",
     ),
@@ -1989,9 +1989,9 @@ KUBE_AND_STORES = (
     Fault(
         "a configuration in a tenant's namespace names the Secrets of the cluster",
         "secretstores/registry",
-        "    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:\n",
+        "    if scheme.uses_own_identity(config) and context.config.namespace != context.own_namespace:\n",
         "    if False:\n",
-        by="secretstores/test_registry.py::test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace",
+        by="secretstores/test_registry.py::test_a_store_that_reads_as_the_operator_needs_a_configuration_in_the_operators_namespace",
     ),
     Fault(
         "a namespace that cannot be created is not reported",

@@ -10,7 +10,7 @@ from tests.support.samples import a_key, a_namespace, a_source, an_object
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import NO_NAMESPACE, Desired, Fault
+from samara.core.desired import Desired, Fault
 from samara.core.metadata_keys import PAUSED
 from samara.core.model import Object
 from samara.core.writes import Blocked, Step
@@ -18,6 +18,7 @@ from samara.engine import events
 from samara.engine.absent import REPORT_AFTER
 from samara.vocabularies.secret_copy import TARGETS
 
+NO_NAMESPACE = "NoNamespace"
 MISSED = at("shop", "own")
 MESSAGE = f"{TARGETS}: in namespace shop; expected namespace admin, the home namespace: elsewhere this key does nothing"
 

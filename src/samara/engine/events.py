@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from samara import log
 from samara.core.copy_counts import CopyCounts, NotInSync
-from samara.core.desired import NO_NAMESPACE, Desired, Fault
+from samara.core.desired import REASONS, Desired, Fault, in_camel_case
 from samara.core.model import NAMESPACE, NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.policy import is_paused, paused_at
 from samara.core.source_type import SourceType
@@ -31,14 +31,9 @@ _NEAR_MISSES_AT_ONCE = 50
 _MOST_NEAR_MISSES = 1000
 """Objects that have an Event at the same time for near misses alone. Somebody may roll out one mistake to thousands."""
 _ABSENT = "no such namespace exists: create it, or take its name off the source"
-_EVENT_REASONS = {
-    "conflict": "Conflict",
-    "refused": "Refused",
-    "not-accepted": "NotAccepted",
-    "invalid": "Invalid",
-    "held": "Held",
-    "fought": "Fought",
-}
+_NO_NAMESPACE = in_camel_case("no-namespace")
+"""The reason of faults by which a source type itself reports that a namespace does not exist."""
+_EVENT_REASONS: dict[str, str] = {reason: in_camel_case(reason) for reason in REASONS if reason != "no-namespace"}
 """The Event's reason for each reason of `CopyCounts` that is reported."""
 _WRITE_EVENTS = {
     Create: ("Copied", "copied"),
@@ -290,7 +285,7 @@ class EventRecorder:
                 where = self._where(key, {ref.namespace_or_name for ref in blocked})
                 yield event_reason, _Problem(key, where, _messages(blocked, where), advice.get(reason, ""))
         absent = self._absent.lasting(key)
-        if absent and NO_NAMESPACE not in faults:
+        if absent and _NO_NAMESPACE not in faults:
             yield "Invalid", _Problem(key, self._where(key, absent), ("no copies",), _ABSENT)
         hold = self._held.get(key)
         if hold is not None:

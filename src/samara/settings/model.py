@@ -94,6 +94,7 @@ def _default_vocabularies() -> Mapping[str, VocabularySettings]:
 
 
 _OFF_UNTIL_NAMED = ", ".join(name for name in STRUCTS if name not in SERVED_BY_DEFAULT)
+_BY_TENANTS = ", ".join(vocabulary.name for vocabulary in VOCABULARIES if vocabulary.is_written_by_tenants)
 _VOCABULARIES = Named(
     lambda: STRUCTS,
     "{name: settings}",
@@ -131,7 +132,7 @@ class Settings(Struct, frozen=True):
     resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()
     mass_delete: Annotated[MassDelete | None, about("the limit on mass deletion; null = off")] = MassDelete()
-    limits: Annotated[Limits, about("for what tenants write: sync-to, fishysecret; more is `LimitExceeded`")] = Limits()
+    limits: Annotated[Limits, about(f"for what tenants write: {_BY_TENANTS}; more is `LimitExceeded`")] = Limits()
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:

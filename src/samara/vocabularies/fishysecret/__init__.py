@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import NO_NAMESPACE, UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, KindName, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
@@ -62,6 +62,7 @@ from samara.vocabularies.fishysecret.values import Values, collect, content, mer
 
 MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
 PATH_NOT_ALLOWED: Final = "PathNotAllowed"
+NO_NAMESPACE: Final = "NoNamespace"
 _NO_SPEC = Field("spec", b"", None)
 
 
