@@ -60,7 +60,6 @@ def registry_of(
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
             managers=frozenset(own.managers),
-            most_listed_names=settings.limits.listed_names,
         )
 
     limits = source_limits(settings)

@@ -1157,8 +1157,8 @@ DECISIONS = (
     Fault(
         "the namespace of a source triggers it",
         "annotated",
-        "source.ref.namespace == name or not",
-        "not",
+        "source is None or source.ref.namespace == name",
+        "source is None",
         by="core/test_annotated.py::test_the_namespace_of_a_source_does_not_requeue_it",
     ),
     Fault(
@@ -1698,9 +1698,16 @@ ENGINE = (
     Fault(
         "a source that exceeds the limits deletes its copies",
         "source_limits",
-        "Desired(prune=False, faults=(Fault(LIMIT_EXCEEDED",
-        "Desired(prune=True, faults=(Fault(LIMIT_EXCEEDED",
+        "Desired(prune=False, faults=(fault or",
+        "Desired(prune=True, faults=(fault or",
         by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
+    ),
+    Fault(
+        "a source may list any number of names",
+        "source_limits",
+        "return names <= self.listed_names\n",
+        "return True\n",
+        by="contract/test_limits_of_tenants.py::test_a_source_that_lists_more_names_than_the_setting_allows_gets_no_copies",
     ),
     Fault(
         "a source that ends wakes none of those that the limits refused",

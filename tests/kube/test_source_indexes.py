@@ -13,7 +13,7 @@ from samara.core.model import SECRET, Key, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
 from samara.kube.cache import Cache
-from samara.kube.indexes import ListedNameIndex, SizeIndex
+from samara.kube.indexes import SizeIndex
 from samara.vocabularies import sync_to
 from samara.vocabularies.sync_to import NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
@@ -21,7 +21,7 @@ LIMITS = SourceLimits(listed_names=3, listed_names_per_namespace=4, source_bytes
 
 
 def a_cache() -> Cache:
-    source_type = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False, most_names=3)
+    source_type = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
     return a_plain_cache(Registry((limited(source_type, LIMITS),)))
 
 
@@ -54,10 +54,14 @@ def test_a_namespace_finds_the_sources_that_list_it_or_want_every_one() -> None:
 
 
 def test_the_names_of_a_source_that_lists_too_many_are_not_kept() -> None:
-    index = ListedNameIndex()
+    cache = a_cache()
+    cache.put(a_source("a", "x;y;z;v"))
 
-    assert index.add(key("a"), ["x", "y", "z"], 2) == 3
-    assert index.naming(NAME, "x") == ()
+    assert cache.excess(key("a"))
+    assert not list(cache.sources_naming(NAME, "x"))
+    cache.put(a_source("a", "x;y;z", 2))
+    assert not cache.excess(key("a"))
+    assert list(cache.sources_naming(NAME, "x")) == [at("team", "a")]
 
 
 def test_a_source_that_ends_wakes_those_that_the_limits_refused() -> None:

@@ -147,7 +147,7 @@ class World:
 
     def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
         listed = {ref: self.registry[source_type].listed(self.objects[ref]) for ref in self.sources(source_type)}
-        naming = [ref for ref, names in listed.items() if names is None or namespace in names]
+        naming = [ref for ref, found in listed.items() if found.elsewhere or namespace in found.names]
         return [ref for ref in naming if not self.excess(Key(source_type, ref))]
 
     def excess(self, key: Key) -> str:
@@ -155,7 +155,7 @@ class World:
         if limits is None:
             return ""
         near = {
-            other: size_of(self.objects[other.source], len(list(self.registry[other.source_type].listed(obj) or ())))
+            other: size_of(self.objects[other.source], self.registry[other.source_type].listed(obj).total)
             for other in self.source_keys()
             if other.source.namespace == key.source.namespace
             and self.registry[other.source_type].limits is not None

@@ -766,7 +766,7 @@ _LISTS = st.lists(
 
 @given(_LISTS, st.sampled_from(["a", "b", "ab", "a-b", "x1", "c"]), st.sampled_from(["namespaces", "cluster", "?"]))
 def test_the_request_for_one_namespace_is_that_part_of_the_whole_request(listed: str, name: str, value: str) -> None:
-    whole, part = parse(value, listed, 5), parse_for(name, value, listed, 5)
+    whole, part = parse(value, listed), parse_for(name, value, listed)
 
     assert part.targets.selects(name, {}) == whole.targets.selects(name, {})
     assert part.faults == whole.faults

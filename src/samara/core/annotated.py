@@ -13,7 +13,7 @@ from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, ObjectName
 from samara.core.ownership import ByMark
 from samara.core.policy import kept_by_cluster_message
 from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
-from samara.core.source_type import Admission, Annotated, Lint, Policy, SourceType
+from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Policy, SourceType
 from samara.core.view import View
 
 
@@ -41,13 +41,8 @@ class AnnotatedObjects:
     """Parses the annotations of a source."""
     template: Callable[[Object], Template]
     """What the copies of a source hold, marks included."""
-    may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
-    """False if a source certainly does not select a namespace of this name. Called before `request`, because it is
-    cheaper, and every new namespace is compared with every source."""
     request_in: Callable[[Object, str], CopyRequest] | None = None
     """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
-    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
-    """The names that a source lists, if it wants copies in no other namespace."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
     keep_when_gone: bool = False
@@ -98,8 +93,17 @@ class AnnotatedObjects:
         )
         return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
 
+    def listed(self, obj: Object) -> ListedNames:
+        """The names in the annotations of a source. So many that they matter are in the longest annotation."""
+        if not self._requests_copies(obj):
+            return NOWHERE
+        targets, keys = self._request(obj).targets, self._keys(obj)
+        field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
+        names = targets.names
+        return ListedNames(names.members, len(names.legal) + len(names.illegal), targets.is_open, field)
+
     def _named_targets(self, obj: Object) -> Collection[str]:
-        return self._request(obj).targets.names.members if self._requests_copies(obj) else ()
+        return self.listed(obj).names
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:
@@ -109,7 +113,7 @@ class AnnotatedObjects:
 
     def _selects(self, source: Object | None, namespace: Object) -> bool:
         name = namespace.ref.name
-        if source is None or source.ref.namespace == name or not self.may_target(source, name):
+        if source is None or source.ref.namespace == name:
             return False
         return self._request(source, name).targets.selects(name, namespace.labels)
 

@@ -40,6 +40,22 @@ def same_kind_and_name(source: Ref, view: View) -> Addresses:
     return Addresses(source.kind, source.name)
 
 
+class ListedNames(NamedTuple):
+    """The names of namespaces that a source lists."""
+
+    names: Collection[str] = frozenset()
+    """Those that a namespace can have."""
+    total: int = 0
+    """How many these are together with the others."""
+    elsewhere: bool = False
+    """True if the source may want copies in namespaces that it does not list, too."""
+    field: str = ""
+    """The label, annotation or field that lists them."""
+
+
+NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
+
+
 class Protected(Enum):
     """What a source may do in a protected namespace."""
 
@@ -159,8 +175,8 @@ class SourceType:
     all."""
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
-    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
-    """The names that a source lists, if it wants copies in no other namespace. None if it may want one anywhere."""
+    listed: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    """The names that a source lists: the namespaces that it concerns, and what counts against the limits."""
     limits: SourceLimits | None = None
     """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True

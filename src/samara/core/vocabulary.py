@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
 from samara.core.model import Kind, KindName, ObjectName, Ref
-from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
+from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Copyable, SourceType
 
 Conflicts = Literal["refuse", "overwrite"]
@@ -72,8 +72,6 @@ class BuildContext:
     """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
-    most_listed_names: int = SourceLimits().listed_names
-    """The setting `limits.listedNames`."""
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
@@ -122,7 +120,7 @@ LIMIT_REASONS = {
         is_of_secret_manager=True,  # the paths, which only the operator counts
     )
 }
-"""The reasons of vocabularies that tenants can write."""
+"""The reasons of every vocabulary that tenants can write. None of them declares these itself."""
 
 
 class SecretStore(NamedTuple):
@@ -182,7 +180,7 @@ class Vocabulary(Generic[S]):
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
     reasons: Mapping[str, DeclaredReason] = field(default_factory=dict)
-    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
+    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share, and `LIMIT_REASONS`."""
     secret_store: Callable[[S, str], SecretStore] | None = None
     """If its values come from a secret manager: which one. Takes the operator's own namespace."""
 
@@ -203,4 +201,9 @@ def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, C
 
 def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, DeclaredReason]:
     """The reasons of faults that these vocabularies add to `Invalid` and `Refused`."""
-    return {name: reason for vocabulary in vocabularies for name, reason in vocabulary.reasons.items()}
+    return {
+        name: reason
+        for vocabulary in vocabularies
+        for reasons in (vocabulary.reasons, LIMIT_REASONS if vocabulary.is_written_by_tenants else {})
+        for name, reason in reasons.items()
+    }

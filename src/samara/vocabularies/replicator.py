@@ -105,7 +105,7 @@ class _Searched(NamedTuple):
         return self.regexp.search(text)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
     names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()

@@ -78,7 +78,6 @@ def source_type(
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
-        may_target=lambda secret, namespace: _may_list(secret.annotations[TARGETS], namespace),
         template=template,
         managers=managers,
         policy=Policy(Protected.ALLOW),  # only administrators write to the home namespace
@@ -88,10 +87,6 @@ def source_type(
         kept_by_cluster=kept_by_cluster,
         lint=lint,
     ).source_type()
-
-
-def _may_list(value: str, namespace: str) -> bool:
-    return namespace in value or not value.strip()
 
 
 @lru_cache(maxsize=1024)

@@ -14,10 +14,9 @@ from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
-from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
+from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Policy, SourceType, Status
 from samara.core.view import View
 from samara.core.vocabulary import (
-    LIMIT_REASONS,
     BuildContext,
     Conflicts,
     DeclaredReason,
@@ -226,13 +225,14 @@ class FishySecrets:
             affected_by=self.affected_by,
             policy=Policy(needs_consent=self.options.consent),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
-            named_targets=self._named_targets if self.options.is_discreet else None,
+            listed=self.listed,
+            named_targets=(lambda obj: self.listed(obj).names) if self.options.is_discreet else None,
             per_namespace=False,
         )
 
-    def _named_targets(self, obj: Object) -> tuple[str, ...]:
+    def listed(self, obj: Object) -> ListedNames:
         target = self.specs.spec(obj).target
-        return (target.namespace,) if target is not None else ()
+        return NOWHERE if target is None else ListedNames((target.namespace,), 1, field="spec.target.namespace")
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         target = self.specs.spec(obj).target
@@ -348,7 +348,6 @@ REASONS: Mapping[str, DeclaredReason] = {
         "correct the url in the Secret that configures the secret manager",
         is_of_secret_manager=True,
     ),
-    **LIMIT_REASONS,
     "FetchError": DeclaredReason(
         "a path could not be read; the Secret stays as it is",
         "correct the path, or put the value into the secret manager; the Secret stays as it is",
