@@ -1710,6 +1710,13 @@ ENGINE = (
         by="contract/test_limits_of_tenants.py::test_a_source_that_lists_more_names_than_the_setting_allows_gets_no_copies",
     ),
     Fault(
+        "copies are deleted when the settings say that their source belongs to the cluster",
+        "policy",
+        "else Desired(prune=False, faults=(fault,))",
+        "else Desired(faults=(fault,))",
+        by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
+    ),
+    Fault(
         "a source that ends wakes none of those that the limits refused",
         "kube/cache",
         "waiting += self._sizes.discard(key)",

@@ -262,15 +262,6 @@ def test_copies_are_deleted_with_their_source_unless_they_are_kept(keep: bool, e
     assert filled(world) == ({"a", "b"} if keep else set())
 
 
-def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_copied() -> None:
-    world = a_world("a")
-    source = world.put(at("home", "kube-root-ca.crt", CONFIG_MAP), config_map(), annotations={TO: "a"})
-    planned = plan_of(Key("toy", source.ref), world, RULES)
-    assert [(fault.reason, "never copied" in fault.message) for fault in planned.faults] == [("Refused", True)]
-    assert planned.writes == ()
-    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
-
-
 # Admission
 
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from samara.core.admission import Request
-from samara.core.desired import Copy, Desired, Fault, Mistake, Template
-from samara.core.kinds import KEPT_BY_CLUSTER, is_kept_by_cluster
-from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, ObjectName, Ref
+from samara.core.desired import Copy, Desired, Fault, Template
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.ownership import ByMark
-from samara.core.policy import kept_by_cluster_message
-from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
+from samara.core.selectors import NamespaceSelector
 from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Policy, SourceType
 from samara.core.view import View
 
@@ -53,8 +51,6 @@ class AnnotatedObjects:
     """True: messages to the author of a source name only namespaces that the source lists by name."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER
-    """Objects that are the same in every namespace. They are never sources."""
     lint: Lint = lambda obj: ()
     """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
 
@@ -125,10 +121,6 @@ class AnnotatedObjects:
         return tuple(fault.message for fault in self._request(new).faults)
 
     def _request(self, source: Object, namespace: str | None = None) -> CopyRequest:
-        if is_kept_by_cluster(source.ref.kind, source.ref.name, self.kept_by_cluster):
-            message = kept_by_cluster_message(source.ref)
-            mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
-            return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
         if namespace is None or self.request_in is None:
             return self.request(source)
         return self.request_in(source, namespace)

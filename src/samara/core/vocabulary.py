@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, ObjectName, Ref
+from samara.core.model import Kind, KindName, Ref
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Copyable, SourceType
 
@@ -58,8 +58,6 @@ class BuildContext:
     """Those that are not copied only because tenants write the source and the tenancy is strict."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
-    kept_by_cluster: tuple[ObjectName, ...]
-    """Objects that are the same in every namespace. They are never sources."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
     is_protected: Callable[[str], bool]

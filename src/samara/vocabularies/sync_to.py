@@ -9,8 +9,7 @@ from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template, not_copied
-from samara.core.kinds import KEPT_BY_CLUSTER
-from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, ObjectName, Ref
+from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, illegal_names
 from samara.core.source_type import Copyable, Policy, SourceType
@@ -63,7 +62,6 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             consent=context.needs_consent,
             withheld=context.withheld,
             managers=context.managers,
-            kept_by_cluster=context.kept_by_cluster,
             is_protected=context.is_protected,
             is_discreet=context.is_strict,
         ),
@@ -77,7 +75,6 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     consent: bool = False,
     withheld: Copyable = lambda where, metadata: {},
     managers: frozenset[str] = frozenset(),
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
     *,
     is_protected: Callable[[str], bool],
     is_discreet: bool = False,
@@ -122,7 +119,6 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         template=template,
         managers=managers,
         policy=Policy(needs_consent=consent),
-        kept_by_cluster=kept_by_cluster,
         is_discreet=is_discreet,
         lint=lint,
     ).source_type()
