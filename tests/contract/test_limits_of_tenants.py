@@ -13,7 +13,7 @@ from tests.support.world import World
 from samara.core.model import Key, vocabulary_of
 from samara.core.registry import Registry
 from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, limited
-from samara.core.source_type import ANYWHERE, SourceType
+from samara.core.source_type import Names, SourceType
 from samara.core.vocabulary import declared_reasons
 from samara.vocabularies import VOCABULARIES
 
@@ -62,7 +62,7 @@ def test_the_names_of_a_source_count_for_its_namespace(vocabulary: str) -> None:
 def test_a_vocabulary_that_does_not_say_what_its_sources_list_is_noticed(vocabulary: str) -> None:
     """Shows that the two tests above can fail."""
     for world, key, names in sources(vocabulary):
-        forgetful = replace(world.registry[key.source_type], listed=lambda obj: ANYWHERE)
+        forgetful = replace(world.registry[key.source_type], names=Names())
         assert reasons(world, key, SourceLimits(listed_names=names - 1), forgetful) == ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from samara.core.desired import Copy, Desired, Fault, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.ownership import ByMark
 from samara.core.selectors import NamespaceSelector
-from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Policy, SourceType
+from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
 from samara.core.view import View
 
 
@@ -68,9 +68,8 @@ class AnnotatedObjects:
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,
-            listed=self.listed,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
-            named_targets=self._named_targets if self.is_discreet else None,
+            names=Names(self.listed, self.is_discreet),
         )
 
     def _requests_copies(self, obj: Object) -> bool:
@@ -97,9 +96,6 @@ class AnnotatedObjects:
         field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
         names = targets.names
         return ListedNames(names.members, len(names.legal) + len(names.illegal), targets.is_open, field)
-
-    def _named_targets(self, obj: Object) -> Collection[str]:
-        return self.listed(obj).names
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:

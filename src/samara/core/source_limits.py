@@ -80,7 +80,7 @@ def _message(verb: str, most: str, setting: str) -> str:
 
 def too_many_names(obj: Object, source_type: SourceType, limits: SourceLimits) -> Fault | None:
     """The fault of a source that lists more names than one source may. None if it does not."""
-    listed = source_type.listed(obj)
+    listed = source_type.names.listed_by(obj)
     if limits.allow_source(listed.total):
         return None
     expected = f"a list of at most {limits.listed_names:,} names (setting limits.listedNames)"
@@ -103,7 +103,7 @@ def limited(source_type: SourceType, limits: SourceLimits) -> SourceType:
 
     def validate(request: Request, view: View) -> tuple[str, ...]:
         new, old = request.new, request.old
-        if new is not None and (old is None or source_type.listed(old) != source_type.listed(new)):
+        if new is not None and (old is None or source_type.names.listed_by(old) != source_type.names.listed_by(new)):
             fault = too_many_names(new, source_type, limits)
             if fault is not None:
                 return (fault.message,)
@@ -118,5 +118,5 @@ def limited(source_type: SourceType, limits: SourceLimits) -> SourceType:
         source=replace(source_type.source, lint=lint),
         desired=desired,
         admission=None if admission is None else replace(admission, validate=validate),
-        limits=limits,
+        policy=source_type.policy._replace(limits=limits),
     )

@@ -56,6 +56,15 @@ class ListedNames(NamedTuple):
 NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
 
 
+class Names(NamedTuple):
+    """The names of namespaces that sources list, and who may read others."""
+
+    listed_by: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    """The namespaces that a source concerns, and what counts against the limits."""
+    is_discreet: bool = False
+    """True: messages to the author of a source name only namespaces that the source lists."""
+
+
 class Protected(Enum):
     """What a source may do in a protected namespace."""
 
@@ -65,13 +74,15 @@ class Protected(Enum):
 
 
 class Policy(NamedTuple):
-    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults."""
+    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults of the first two."""
 
     protected: Protected = Protected.REFUSE
     any_kind: bool = False
     """True if the administrator lists the kinds, and may list those that are refused otherwise."""
     needs_consent: bool = False
     """True if a target namespace must accept the source's namespace."""
+    limits: SourceLimits | None = None
+    """How much the sources of one namespace may ask for. None if only administrators write them."""
 
 
 Lint = Callable[[Object], Iterable[Mistake]]
@@ -170,15 +181,9 @@ class SourceType:
     status: Status | None = None
     admission: Admission | None = None
     hierarchy: Hierarchy | None = None
-    named_targets: Callable[[Object], Collection[str]] | None = None
-    """The namespaces that a source lists by name. If set, messages to its author name no other ones. None: they name
-    all."""
+    names: Names = field(default_factory=Names)
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
-    listed: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
-    """The names that a source lists: the namespaces that it concerns, and what counts against the limits."""
-    limits: SourceLimits | None = None
-    """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True
     """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
 

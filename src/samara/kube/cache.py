@@ -354,7 +354,7 @@ class Cache:
     def _measure(self, key: Key, obj: Object) -> None:
         """Indexes the names that a source lists, and counts it against the limits of its namespace."""
         source_type = self.registry[key.source_type]
-        limits, listed = source_type.limits, source_type.listed(obj)
+        limits, listed = source_type.policy.limits, source_type.names.listed_by(obj)
         if limits is None or limits.allow_source(listed.total):
             self._listed.add(key, listed)
         if limits is not None and not obj.deleting:

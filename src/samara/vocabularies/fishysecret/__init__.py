@@ -14,7 +14,7 @@ from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
-from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Policy, SourceType, Status
+from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Names, Policy, SourceType, Status
 from samara.core.view import View
 from samara.core.vocabulary import (
     BuildContext,
@@ -225,8 +225,7 @@ class FishySecrets:
             affected_by=self.affected_by,
             policy=Policy(needs_consent=self.options.consent),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
-            listed=self.listed,
-            named_targets=(lambda obj: self.listed(obj).names) if self.options.is_discreet else None,
+            names=Names(self.listed, self.options.is_discreet),
             per_namespace=False,
         )
 
