@@ -18,7 +18,15 @@ from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, Plan, Recreate, SetFinalizer, Update, WriteStatus
 from samara.vocabularies import fishysecret, secret_copy, sync_to
-from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Options
+from samara.vocabularies.fishysecret import (
+    FINALIZER,
+    FISHY_SECRET,
+    NAME,
+    OWNER_NAME,
+    OWNER_NAMESPACE,
+    FishySecretSettings,
+    Options,
+)
 
 Json = dict[str, Any]
 RULES = ClusterPolicy(protected=("kube-*",))
@@ -839,3 +847,9 @@ def test_no_repr_shows_a_value() -> None:
     shown = repr((plan, want, want.copies, world.outside))
     assert "canary" not in shown
     assert "Y2FuYXJ5" not in shown
+
+
+def test_the_limit_of_paths_says_which_setting_it_is() -> None:
+    most, message = fishysecret.secret_store(FishySecretSettings(paths_per_namespace=1200), "operator").path_limit
+    assert most == 1200
+    assert "may have 1,200 paths together (setting vocabularies.fishysecret.pathsPerNamespace)" in message

@@ -121,13 +121,20 @@ LIMIT_REASONS = {
 """The reasons of every vocabulary that tenants can write. None of them declares these itself."""
 
 
+class PathLimit(NamedTuple):
+    """Most paths of the secret manager that the sources of one namespace read together."""
+
+    most: int
+    message: str
+    """What the author of a source is told that exceeds it."""
+
+
 class SecretStore(NamedTuple):
     """The secret manager from which the values of a vocabulary come."""
 
     config: Ref
     """The Secret that names the manager and holds the credentials for it."""
-    paths_per_namespace: int
-    """Most paths that the sources of one namespace read together."""
+    path_limit: PathLimit
     token_audience: str
     """The audience of the pod's token that a manager may get."""
 

@@ -20,6 +20,7 @@ from samara.core.vocabulary import (
     BuildContext,
     Conflicts,
     DeclaredReason,
+    PathLimit,
     SecretStore,
     Vocabulary,
 )
@@ -118,7 +119,13 @@ def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[s
 
 def secret_store(settings: FishySecretSettings, own_namespace: str) -> SecretStore:
     config = Ref(SECRET, settings.namespace or own_namespace, CONFIG)
-    return SecretStore(config, settings.paths_per_namespace, settings.token_audience)
+    most = settings.paths_per_namespace
+    message = (
+        f"the FishySecrets of one namespace may have {most:,} paths together "
+        f"(setting vocabularies.{NAME}.pathsPerNamespace), and those of this one have more; "
+        "remove some, or ask an administrator"
+    )
+    return SecretStore(config, PathLimit(most, message), settings.token_audience)
 
 
 @dataclass(frozen=True, slots=True)
