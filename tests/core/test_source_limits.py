@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from tests.support.toys import COPYABLE
+from tests.support.toys import a_sync_to
 from tests.support.world import World, at, secret
 
 from samara.core.admission import Request
 from samara.core.desired import Fault
-from samara.core.model import FIELD_MANAGER, SECRET, Key, Object, Ref
+from samara.core.model import FIELD_MANAGER, Key, Object, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, SourceSize, excess, limited, size_of
 from samara.core.writes import Create, Delete, Plan, Update
-from samara.vocabularies import sync_to
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=5, listed_names_per_namespace=6, source_bytes_per_namespace=400)
@@ -61,7 +60,7 @@ def test_the_size_of_a_source_is_that_of_its_content_labels_and_annotations() ->
 
 
 def a_world(*names: str) -> World:
-    source_type = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
+    source_type = a_sync_to()
     world = World(Registry((limited(source_type, LIMITS),)))
     for name in ("team", *names):
         world.namespace(name)

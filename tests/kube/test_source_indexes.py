@@ -6,22 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.caches import a_plain_cache
 from tests.support.samples import a_namespace, an_object
-from tests.support.toys import COPYABLE
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 
-from samara.core.model import SECRET, Key, Object, Ref
+from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
 from samara.kube.cache import Cache
 from samara.kube.indexes import SizeIndex
-from samara.vocabularies import sync_to
 from samara.vocabularies.sync_to import NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=3, listed_names_per_namespace=4, source_bytes_per_namespace=1000)
 
 
 def a_cache() -> Cache:
-    source_type = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
+    source_type = a_sync_to()
     return a_plain_cache(Registry((limited(source_type, LIMITS),)))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
-from tests.support.toys import COPYABLE, options
+from tests.support.toys import a_sync_to, options
 from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
-from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref
+from samara.core.model import Content, Key, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.registry import Registry
@@ -46,7 +46,7 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
+    last = a_sync_to()
     return Registry((secret_copy.source_type(), fishysecret.source_type(terms or options()), last))
 
 

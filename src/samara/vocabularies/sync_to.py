@@ -73,9 +73,9 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
     consent: bool = False,
-    withheld: Copyable = lambda where, metadata: {},
     managers: frozenset[str] = frozenset(),
     *,
+    withheld: Copyable,
     is_protected: Callable[[str], bool],
     is_discreet: bool = False,
 ) -> SourceType:
