@@ -118,8 +118,6 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
     say."""
-    tree: Callable[[Ref, View], str] = lambda source, view: ""
-    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -160,6 +158,8 @@ class Hierarchy:
     labels: frozenset[str]
     """The namespace labels that name another namespace. The cache indexes them."""
     parent: Callable[[Object], str] | None = None
+    tree: Callable[[Ref, View], str] | None = None
+    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,8 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
 
 def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
     """The tree that a source belongs to. Empty if its copies are no Namespaces."""
-    return source_type.source.tree(source, view) if isinstance(source_type.source, CustomResource) else ""
+    tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
+    return "" if tree is None else tree(source, view)
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:

@@ -99,6 +99,22 @@ class KindRights(NamedTuple):
     """Printed by `samara rbac --explain`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What is special about the rights on the kinds of a vocabulary. By default nothing is."""
+
+    refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
+    """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
+    required: RequiredRights | None = None
+    of_kinds: Mapping[Kind, KindRights] = field(default_factory=dict)
+    """Rights that replace the usual ones on copies, for kinds whose objects are not copies, such as Namespaces."""
+    of_users: tuple[Kind, ...] = ()
+    """Custom resources that reach no further than the tree of their own namespace.
+
+    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
+    """
+
+
 class DeclaredReason(NamedTuple):
     """A reason of faults that one vocabulary adds to those that all share."""
 
@@ -170,16 +186,7 @@ class Vocabulary(Generic[S]):
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = lambda settings: settings.kinds
     """The kinds that its settings name."""
-    refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
-    """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
-    rights: RequiredRights | None = None
-    kind_rights: Mapping[Kind, KindRights] = field(default_factory=dict)
-    """Rights that replace the usual ones on copies, for kinds whose objects are not copies, such as Namespaces."""
-    namespaced_reach: tuple[Kind, ...] = ()
-    """Custom resources that reach no further than the tree of their own namespace.
-
-    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
-    """
+    rights: Rights = field(default_factory=Rights)
     check: Callable[[S], None] = lambda settings: None
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()

@@ -12,7 +12,7 @@ from samara.core.desired import Adopt
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, KindName
 from samara.core.source_type import Admission, Copyable, SourceType
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, CrossNamespace, KindRights, RequiredRights, Vocabulary
+from samara.core.vocabulary import BuildContext, CrossNamespace, KindRights, RequiredRights, Rights, Vocabulary
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.config import (
@@ -140,14 +140,16 @@ VOCABULARY = Vocabulary(
     convert=convert,
     original_lease="accurate",
     kinds=watched_kinds,
-    refused_kind=refused_kind,
-    rights=RequiredRights(VERBS, missing_rights_fault),
-    kind_rights={
-        NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
-            ("create", "patch", "delete"),
-            "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
-        )
-    },
-    namespaced_reach=(SUB_NAMESPACE,),
+    rights=Rights(
+        refused_kind,
+        RequiredRights(VERBS, missing_rights_fault),
+        of_kinds={
+            NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
+                ("create", "patch", "delete"),
+                "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
+            )
+        },
+        of_users=(SUB_NAMESPACE,),
+    ),
     check=check,
 )
