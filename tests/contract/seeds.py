@@ -1143,8 +1143,8 @@ DECISIONS = (
     Fault(
         "an annotated object is copied onto itself",
         "annotated",
-        "if namespace != source.namespace",
-        "if True",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_an_object_is_copied_to_the_namespaces_of_its_annotation_and_never_onto_itself",
     ),
     Fault(
@@ -1157,8 +1157,8 @@ DECISIONS = (
     Fault(
         "the namespace of a source triggers it",
         "annotated",
-        "source is None or source.ref.namespace == name",
-        "source is None",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_the_namespace_of_a_source_does_not_requeue_it",
     ),
     Fault(

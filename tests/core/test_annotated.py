@@ -221,6 +221,28 @@ def test_the_names_that_a_source_lists_are_those_of_its_selector(to: str, names:
     assert TOY.listed(Object(SOURCE, "u", 1)).total == 0
 
 
+def test_an_excluded_namespace_gets_no_copy_not_even_by_name() -> None:
+    assert filled(a_world("a,b", excluded=("b*",))) == {"a"}
+    assert filled(a_world("/.*/", excluded=("a", "b"))) == {"c"}
+
+
+def test_an_excluded_namespace_requeues_no_source() -> None:
+    world = a_world("a,b", excluded=("b",))
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("b")], world)) == []
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
+
+
+def test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason() -> None:
+    world = a_world("a,b", left_alone=lambda live: "it has a note" if "note" in live.annotations else "")
+    world.put(at("a", "x"), secret("other"), annotations={"note": "mine"}, by=FIELD_MANAGER)
+    settle(world, RULES)
+    assert world.objects[at("a", "x")].content == secret("other")
+    assert world.objects[at("b", "x")].content == secret()
+    assert [(blocked.ref, blocked.reason, blocked.message) for blocked in plan_of(KEY, world, RULES).blocked] == [
+        (at("a", "x"), "conflict", "it has a note")
+    ]
+
+
 # Mistakes, and the end of a source
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from samara.core.admission import Request
-from samara.core.desired import Copy, Desired, Fault, Template
+from samara.core.desired import BlockedTarget, Copy, Desired, Fault, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
+from samara.core.names import matches_any_glob
 from samara.core.ownership import ByMark
 from samara.core.selectors import NamespaceSelector
 from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
@@ -41,6 +42,10 @@ class AnnotatedObjects:
     """What the copies of a source hold, marks included."""
     request_in: Callable[[Object, str], CopyRequest] | None = None
     """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
+    excluded: tuple[str, ...] = ()
+    """Globs of namespaces that get no copy, whatever a source requests."""
+    left_alone: Callable[[Object], str] | None = None
+    """Why an object stays as it is although a source wants a copy at its address, or an empty text. None: none does."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
     keep_when_gone: bool = False
@@ -81,12 +86,26 @@ class AnnotatedObjects:
             return Desired(prune=not self.keep_when_gone)
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
-        copies = tuple(
+        wanted = tuple(
             Copy(Ref(source.kind, namespace, source.name), template, by_name)
             for namespace, by_name in targets.namespaces(view)
-            if namespace != source.namespace
+            if self._may_be_in(namespace, source)
         )
-        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
+        blocked = self._blocked(wanted, view)
+        occupied = {target.ref for target in blocked}
+        copies = tuple(copy for copy in wanted if copy.ref not in occupied) if occupied else wanted
+        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults, blocked=blocked)
+
+    def _may_be_in(self, namespace: str, source: Ref) -> bool:
+        is_excluded = bool(self.excluded) and matches_any_glob(self.excluded, namespace)
+        return namespace != source.namespace and not is_excluded
+
+    def _blocked(self, copies: Iterable[Copy], view: View) -> tuple[BlockedTarget, ...]:
+        why = self.left_alone
+        if why is None:
+            return ()
+        there = ((copy.ref, view.get(copy.ref)) for copy in copies)
+        return tuple(BlockedTarget(ref, "conflict", why(live)) for ref, live in there if live is not None and why(live))
 
     def listed(self, obj: Object) -> ListedNames:
         """The names in the annotations of a source. So many that they matter are in the longest annotation."""
@@ -105,7 +124,7 @@ class AnnotatedObjects:
 
     def _selects(self, source: Object | None, namespace: Object) -> bool:
         name = namespace.ref.name
-        if source is None or source.ref.namespace == name:
+        if source is None or not self._may_be_in(name, source.ref):
             return False
         return self._request(source, name).targets.selects(name, namespace.labels)
 
