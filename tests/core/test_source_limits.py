@@ -104,6 +104,19 @@ def test_names_of_another_namespace_do_not_count() -> None:
     assert len(plan(key("second", "other"), world, world.registry, ClusterPolicy()).writes) == 5
 
 
+def test_an_object_counts_whose_marks_are_not_proven() -> None:
+    """Whether such an object is a source depends on what its marks name, which depends on the limits."""
+    world = a_world("a", "b", "c", "d", "e", "f")
+    ask(world, "first", "a", "b")
+    forged = {FROM: "team/first", SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "b;c;d"}
+    world.put(at("a", "first"), secret("one"), annotations=forged, created="2026-01")
+    younger = {SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "c;d;e;f"}
+    world.put(at("a", "second"), secret("one"), annotations=younger, created="2026-02")
+    made = plan(key("second", "a"), world, world.registry, ClusterPolicy())
+    assert [fault.reason for fault in made.faults] == [LIMIT_EXCEEDED]
+    assert planned(world, "first").faults == ()
+
+
 def test_cluster_does_not_count_as_names() -> None:
     world = a_world(*(f"n{number}" for number in range(9)))
     ask(world, "first", "n1", "n2", "n3", "n4", "n5")

@@ -14,7 +14,7 @@ from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
 from samara.kube.cache import Cache
 from samara.kube.indexes import SizeIndex
-from samara.vocabularies.sync_to import NAME, SYNC_TO, SYNC_TO_NAMESPACES
+from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=3, listed_names_per_namespace=4, source_bytes_per_namespace=1000)
 
@@ -84,6 +84,16 @@ def test_a_source_that_is_being_deleted_does_not_count() -> None:
     cache.put(ending)
 
     assert not cache.excess(key("b"))
+
+
+def test_an_object_counts_whose_marks_are_not_proven() -> None:
+    cache = a_cache()
+    forged = {FROM: "team/a", SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "x;y;z"}
+    cache.put(a_source("a", "b"))
+    cache.put(an_object(at("b", "a"), annotations=forged, content=secret("one"), created="a"))
+    cache.put(a_source("b", "x;y", namespace="b"))
+
+    assert cache.excess(key("b", "b"))
 
 
 _SIZES = st.builds(SourceSize, st.sampled_from(["1", "2", "3"]), st.integers(0, 4), st.integers(0, 800))

@@ -158,7 +158,7 @@ class World:
             return ""
         near = {
             other: size_of(self.objects[other.source], self.registry[other.source_type].names.listed_by(obj).total)
-            for other in self.source_keys()
+            for other in self.possible_source_keys()
             if other.source.namespace == key.source.namespace
             and self.registry[other.source_type].policy.limits is not None
             and not (obj := self.objects[other.source]).deleting
