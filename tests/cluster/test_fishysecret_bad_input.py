@@ -217,7 +217,7 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
     settings = stage.folder / "settings.yaml"
     settings.write_text("vocabularies: {fishysecret: {}}")
     flags = (f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}")
-    status = samara("status", *flags, "-n", OWN, "-o", "json")
+    status = samara("status", *flags, "-o", "json")
     why = samara("why", "secret/db", *flags, "-n", TARGET)
     plan = samara("plan", *flags, "-n", OWN, "--diff")
     for done in (status, why, plan):

@@ -585,7 +585,7 @@ DECISIONS = (
         "plan",
         "prune = desired.prune and not",
         "prune = not",
-        by="core/test_laws.py::test_law_3_a_forged_mark_on_a_source_changes_none_of_its_copies",
+        by="vocabularies/test_sync_to.py::test_rule_4_without_admission_the_mistake_is_reported_and_existing_copies_stay",
     ),
     Fault(
         "withdrawn consent does not count while the source has a mistake",
@@ -998,7 +998,7 @@ DECISIONS = (
         "rules",
         " or target.occupant is not Occupant.OURS",
         "",
-        by="core/test_occupant.py::test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues",
+        by="core/test_occupant.py::test_a_foreign_object_is_adopted_overwritten_or_left_alone",
     ),
     Fault(
         "a copy that the next source does not recognise is handed over",
@@ -1242,11 +1242,11 @@ COUNTS_AND_STATUS = (
         by="vocabularies/accurate/test_sub.py::test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_released",
     ),
     Fault(
-        "an applied status keeps obsolete conditions",
+        "an applied status is compared as if it were patched",
         "status",
         "if status.field_manager:",
         "if False:",
-        by="vocabularies/accurate/test_sub.py::test_2_3_an_applied_status_loses_a_condition_that_it_does_not_repeat",
+        by="vocabularies/accurate/test_sub.py::test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write",
     ),
     Fault(
         "conditions of other controllers cause a write",
@@ -2003,9 +2003,9 @@ KUBE_AND_STORES = (
     Fault(
         "a configuration in a tenant's namespace names the Secrets of the cluster",
         "secretstores/registry",
-        "    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:\n",
+        "    if scheme.uses_own_identity(config) and context.config.namespace != context.own_namespace:\n",
         "    if False:\n",
-        by="secretstores/test_registry.py::test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace",
+        by="secretstores/test_registry.py::test_a_store_that_reads_as_the_operator_needs_a_configuration_in_the_operators_namespace",
     ),
     Fault(
         "a namespace that cannot be created is not reported",

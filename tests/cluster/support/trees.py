@@ -272,7 +272,7 @@ class Trees:
 
     def samara(self, *args: str) -> Done:
         """A command of the program, as an administrator would type it."""
-        where = ("-n", OWN) if args[0] in ("status", "release", "plan") else ()  # the operator's own namespace
+        where = ("-n", OWN) if args[0] in ("release", "plan") else ()  # the operator's own namespace
         return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *where)
 
     # requests of the operator

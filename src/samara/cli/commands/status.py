@@ -42,7 +42,8 @@ def command(
 ) -> None:
     """Show each source: how many copies are wanted, right and blocked, and why. Show held deletions.
 
-    With -n only the sources in that namespace.
+    With -n only the sources in that namespace. With the operator's own namespace, where its records of held deletions
+    are, all of them.
     """
     chosen = Filter(cluster.namespace, vocabularies, reasons)
 
@@ -69,6 +70,8 @@ async def _watch(
 
 async def _status(session: Session, chosen: Filter) -> Json:
     held = await session.held_deletions()
+    if chosen.namespace == session.operator_namespace and (held or session.installed is not None):
+        chosen = replace(chosen, namespace=None)
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
     sources = [
