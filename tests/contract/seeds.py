@@ -1717,6 +1717,27 @@ ENGINE = (
         by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
     ),
     Fault(
+        "an annotated object is copied to an excluded namespace",
+        "annotated",
+        "namespace != source.namespace and not is_excluded",
+        "namespace != source.namespace",
+        by="core/test_annotated.py::test_an_excluded_namespace_gets_no_copy_not_even_by_name",
+    ),
+    Fault(
+        "an object that a vocabulary leaves alone is updated",
+        "annotated",
+        "occupied = {target.ref for target in blocked}",
+        "occupied = set[Ref]()",
+        by="core/test_annotated.py::test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason",
+    ),
+    Fault(
+        "a namespace finds sources that do not list it",
+        "annotated",
+        "targets.is_open, field)",
+        "True, field)",
+        by="core/test_annotated.py::test_the_names_that_a_source_lists_are_those_of_its_selector",
+    ),
+    Fault(
         "a source that ends wakes none of those that the limits refused",
         "kube/cache",
         "waiting += self._sizes.discard(key)",
