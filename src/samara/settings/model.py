@@ -126,7 +126,8 @@ class Settings(Struct, frozen=True):
         NeverCopied, about("labels and annotations that are not copied, besides those above, and objects")
     ] = NeverCopied()
     copied_metadata: Annotated[
-        CopiedMetadata, about("of sources that tenants write, which copy none under tenancy strict; some never do")
+        CopiedMetadata,
+        about("of sources that tenants write, which copy none under tenancy strict; some vocabularies never do"),
     ] = CopiedMetadata()
     source_gone_after: Annotated[DurationOrZero, about("the copies of a deleted source stay this long")] = 3.0
     resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0
