@@ -1143,8 +1143,8 @@ DECISIONS = (
     Fault(
         "an annotated object is copied onto itself",
         "annotated",
-        "if namespace != source.namespace",
-        "if True",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_an_object_is_copied_to_the_namespaces_of_its_annotation_and_never_onto_itself",
     ),
     Fault(
@@ -1157,8 +1157,8 @@ DECISIONS = (
     Fault(
         "the namespace of a source triggers it",
         "annotated",
-        "source.ref.namespace == name or not",
-        "not",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_the_namespace_of_a_source_does_not_requeue_it",
     ),
     Fault(
@@ -1698,9 +1698,44 @@ ENGINE = (
     Fault(
         "a source that exceeds the limits deletes its copies",
         "source_limits",
-        "Desired(prune=False, faults=(Fault(LIMIT_EXCEEDED",
-        "Desired(prune=True, faults=(Fault(LIMIT_EXCEEDED",
+        "Desired(prune=False, faults=(fault or",
+        "Desired(prune=True, faults=(fault or",
         by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
+    ),
+    Fault(
+        "a source may list any number of names",
+        "source_limits",
+        "return names <= self.listed_names\n",
+        "return True\n",
+        by="contract/test_limits_of_tenants.py::test_a_source_that_lists_more_names_than_the_setting_allows_gets_no_copies",
+    ),
+    Fault(
+        "copies are deleted when the settings say that their source belongs to the cluster",
+        "policy",
+        "else Desired(prune=False, faults=(fault,))",
+        "else Desired(faults=(fault,))",
+        by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
+    ),
+    Fault(
+        "an annotated object is copied to an excluded namespace",
+        "annotated",
+        "namespace != source.namespace and not is_excluded",
+        "namespace != source.namespace",
+        by="core/test_annotated.py::test_an_excluded_namespace_gets_no_copy_not_even_by_name",
+    ),
+    Fault(
+        "an object that a vocabulary leaves alone is updated",
+        "annotated",
+        "occupied = {target.ref for target in blocked}",
+        "occupied = set[Ref]()",
+        by="core/test_annotated.py::test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason",
+    ),
+    Fault(
+        "a namespace finds sources that do not list it",
+        "annotated",
+        "targets.is_open, field)",
+        "True, field)",
+        by="core/test_annotated.py::test_the_names_that_a_source_lists_are_those_of_its_selector",
     ),
     Fault(
         "a source that ends wakes none of those that the limits refused",

@@ -23,6 +23,7 @@ from tests.support.samples import (
     create,
     numbered,
 )
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 
@@ -107,13 +108,7 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_sou
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
-    registry = Registry(
-        (
-            sync_to.source_type(
-                (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
-            ),
-        )
-    )
+    registry = Registry((a_sync_to(copyable=lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)

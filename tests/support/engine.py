@@ -250,4 +250,4 @@ def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller 
     if not (source_types := frozenset(names)):
         return None
     timings, count_call = PollTimings(engine.clock, lambda: "now", lambda: 1.0), engine.metrics.count_provider_call
-    return SecretPoller(Readings(engine.clock), source_types, timings, post=engine.post, count_call=count_call)
+    return SecretPoller(Readings(engine.clock, None), source_types, timings, post=engine.post, count_call=count_call)

@@ -111,7 +111,7 @@ class EventRecorder:
 
     def _where(self, key: Key, namespaces: AbstractSet[str]) -> Namespaces:
         """Separates the namespaces that the author of a source may see from those that are only counted."""
-        if self._cache.registry[key.source_type].named_targets is None:
+        if not self._cache.registry[key.source_type].names.is_discreet:
             return Namespaces(namespaces)
         listed, own = self._listed_by(key), key.source.namespace
         named = {namespace for namespace in namespaces if namespace == own or namespace in listed}
@@ -120,12 +120,12 @@ class EventRecorder:
     def _listed_by(self, key: Key) -> Collection[str]:
         """The namespaces that a source lists by name. The last answer is kept: a list may be long, and its copies are
         written one after the other."""
-        source, named_targets = self._cache.get(key.source), self._cache.registry[key.source_type].named_targets
-        if source is None or named_targets is None:
+        source = self._cache.get(key.source)
+        if source is None:
             return ()
         last_source, last_type, listed = self._last_listed
         if last_source is not source or last_type != key.source_type:
-            listed = named_targets(source)
+            listed = self._cache.registry[key.source_type].names.listed_by(source).names
             self._last_listed = source, key.source_type, listed
         return listed
 

@@ -308,7 +308,7 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     for vocabulary, own in named_vocabularies(settings):
         for name in vocabulary.kinds(own):
             kind = WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
-            if vocabulary.refused_kind(vocabulary.name, (kind,)) is None:
+            if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:
                 kinds[name] = kind
     return kinds
 

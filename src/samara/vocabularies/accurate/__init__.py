@@ -18,6 +18,7 @@ from samara.core.vocabulary import (
     KindRights,
     OriginalConfig,
     RequiredRights,
+    Rights,
     Vocabulary,
 )
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
@@ -160,14 +161,16 @@ VOCABULARY = Vocabulary(
     original_lease="accurate",
     original_config=ORIGINAL_CONFIG,
     kinds=watched_kinds,
-    refused_kind=refused_kind,
-    rights=RequiredRights(VERBS, missing_rights_fault),
-    kind_rights={
-        NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
-            ("create", "patch", "delete"),
-            "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
-        )
-    },
-    namespaced_reach=(SUB_NAMESPACE,),
+    rights=Rights(
+        refused_kind,
+        RequiredRights(VERBS, missing_rights_fault),
+        of_kinds={
+            NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
+                ("create", "patch", "delete"),
+                "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
+            )
+        },
+        of_users=(SUB_NAMESPACE,),
+    ),
     check=check,
 )

@@ -77,7 +77,6 @@ class SubNamespaces:
                 SUB_NAMESPACE,
                 FINALIZER,
                 gone_after=0.0,
-                tree=lambda source, view: root_of(source.namespace, view),
                 lint=self.lint,
             ),
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
@@ -86,7 +85,7 @@ class SubNamespaces:
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
             status=Status(self.report, CONDITIONS, field_manager=ACCURATE_MANAGER),
-            hierarchy=Hierarchy(frozenset({PARENT})),
+            hierarchy=Hierarchy(frozenset({PARENT}), tree=lambda source, view: root_of(source.namespace, view)),
             per_namespace=False,
         )
 
