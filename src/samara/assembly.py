@@ -131,6 +131,18 @@ def kinds_in(settings: Settings) -> tuple[KindName, ...]:
     return tuple(dict.fromkeys(kind for vocabulary, own in named for kind in vocabulary.kinds(own)))
 
 
+def kinds_in_trees(settings: Settings) -> tuple[KindName, ...]:
+    """The kinds that are copied down trees of namespaces, where a copy is the source of the next ones."""
+    source_types = served_source_types(settings)
+    in_trees = {source_type.vocabulary for source_type in source_types if source_type.hierarchy is not None}
+    named = named_vocabularies(settings)
+    return tuple(
+        dict.fromkeys(
+            kind for vocabulary, own in named if vocabulary.name in in_trees for kind in vocabulary.kinds(own)
+        )
+    )
+
+
 def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ...]:
     """The names that no Namespace made by Samara may have, as globs."""
     trusted = [name for vocabulary, own in named_vocabularies(settings) for name in vocabulary.reserved_namespaces(own)]

@@ -205,7 +205,7 @@ def test_a_takeover_from_the_original_writes_no_secret_and_later_changes_are_ser
     before = fishy.version("db")
     settings = stage.folder / "settings.yaml"
     settings.write_text(f"vocabularies: {{fishysecret: {{managers: [{MANAGER}]}}}}")
-    plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-n", OWN, "-o", "json")
+    plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-o", "json")
     assert {verb for verb, count in plan.json["summary"].items() if count} <= {"report"}
     fishy.serve(managers=[MANAGER])
     fishy.until("db")

@@ -961,7 +961,7 @@ DECISIONS = (
     Fault(
         "blocked targets are not reported",
         "plan",
-        'yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")',
+        "yield Step(ref, Blocked(ctx.key, ref, reason, message), BLOCKED)",
         'yield Step(ref, None, "blocked")',
         by="vocabularies/accurate/test_sub.py::test_2_4_any_other_namespace_is_a_conflict_and_never_adopted",
     ),

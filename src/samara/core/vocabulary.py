@@ -155,6 +155,17 @@ class SecretStore(NamedTuple):
     """The audience of the pod's token that a manager may get."""
 
 
+class OriginalConfig(NamedTuple):
+    """Where the original controller keeps its configuration: in a file of a ConfigMap that its Deployment mounts."""
+
+    deployment: Ref
+    """Where its own manifests install it."""
+    volume: str
+    file: str
+    kinds: Callable[[Mapping[str, object]], tuple[KindName, ...]]
+    """The kinds that this configuration names. Other keys are not checked. Raises SettingError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary(Generic[S]):
     """One way to request copies: annotations or custom resources, with their settings."""
@@ -175,6 +186,9 @@ class Vocabulary(Generic[S]):
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    original_config: OriginalConfig | None = None
+    """Where the original controller says which kinds it copies, for commands that run beside it. Its settings take the
+    keys of that configuration, too."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
     unserved_keys: Mapping[str, str] = field(default_factory=dict)

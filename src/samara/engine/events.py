@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from samara.core.copy_counts import CopyCounts, NotInSync
-from samara.core.desired import Desired, Fault
+from samara.core.desired import REASONS, Desired, Fault, in_camel_case
 from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.policy import control_faults, paused_at
 from samara.core.source_type import SourceType
@@ -22,14 +22,7 @@ _MAX_HOPS = 100
 """Hops of a chain that are followed to its first source. A chain may be a loop."""
 _MAX_MESSAGES = 3
 """Different messages that one Event shows."""
-_EVENT_REASONS = {
-    "conflict": "Conflict",
-    "refused": "Refused",
-    "not-accepted": "NotAccepted",
-    "invalid": "Invalid",
-    "held": "Held",
-    "fought": "Fought",
-}
+_EVENT_REASONS: dict[str, str] = {reason: in_camel_case(reason) for reason in REASONS if reason != "no-namespace"}
 """The Event's reason for each reason of `CopyCounts` that is reported."""
 _WRITE_EVENTS = {
     Create: ("Copied", "copied"),

@@ -1,4 +1,4 @@
-"""Replicator: the push mode of mittwald's kubernetes-replicator, for Secrets and ConfigMaps of any namespace."""
+"""Replicator: users annotate an object as for kubernetes-replicator; Samara pushes it to the namespaces that match."""
 
 from __future__ import annotations
 
