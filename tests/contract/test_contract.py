@@ -36,11 +36,13 @@ from samara.core.desired import UNAVAILABLE, Adopt, Mode
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import (
+    FIELD_MANAGER,
     NAMESPACE,
     Content,
     Key,
     Kind,
     Object,
+    OwnerReference,
     Ref,
     namespace_ref,
     vocabulary_of,
@@ -368,6 +370,31 @@ def test_lost_writes_and_late_events_only_delay_the_result(
     before, other = fresh_copy(world), fresh_copy(world)
     written = [*settle(world, rules), *settle(other, rules, order, fates, check=assert_lawful)]
     assert _state(other, before, written) == _state(world, before, written)
+
+
+def test_a_write_is_not_sent_if_a_late_event_shows_that_its_object_has_changed() -> None:
+    """The distribution no longer wants the Secret, which another source takes over. It sees that after its first write.
+
+    The operator drops such a write too, and plans again.
+    """
+    world = World(toys.full_registry())
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"key": "one"}}
+    spec = {"resource": body, "targets": {"allNamespaces": True}}
+    source = world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec))
+    kind = RESOURCE_DISTRIBUTION
+    owner = OwnerReference(kind.api_version, kind.name, "d", source.uid, controller=True, block_owner_deletion=True)
+    marks = {resource_distribution.FROM: "d", resource_distribution.HASHCODE: "0"}
+    world.put(at("b", "x"), secret("old"), by=FIELD_MANAGER, annotations=marks, owner_references=(owner,))
+    world.put(at("admin", "x"), secret(), annotations={TARGETS: "b"})
+
+    def distribution_last(keys: list[Key]) -> list[Key]:
+        return sorted(keys, key=lambda key: key.source == source.ref)
+
+    written = settle(world, order=distribution_last, fates=["unseen"], check=assert_lawful)
+    assert not any(isinstance(write, Delete) for write in written)
+    assert world.objects[at("b", "x")].content == secret()
 
 
 def _state(world: World, before: World, written: list[Write]) -> dict[Ref, tuple[object, ...]]:
