@@ -1945,6 +1945,20 @@ KUBE_AND_STORES = (
         by="web/test_listener.py::test_a_half_open_request_is_cut",
     ),
     Fault(
+        "requests in a row keep the event loop",
+        "web/listener",
+        "            await asyncio.sleep(0)\n",
+        "",
+        by="web/test_listener.py::test_requests_that_arrive_together_leave_other_tasks_a_turn_before_each_answer",
+    ),
+    Fault(
+        "every scrape computes the page",
+        "web/metrics",
+        "if started >= self._recent_until:",
+        "if True:",
+        by="web/test_web.py::test_scrapes_in_a_row_take_at_most_a_tenth_of_the_time",
+    ),
+    Fault(
         "a client with many connections displaces others",
         "web/listener",
         "if peer == crowded)",

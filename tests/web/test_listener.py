@@ -173,6 +173,31 @@ def test_half_open_requests_never_take_more_files_than_the_limit() -> None:
     on_port(scenario, PATIENT)
 
 
+@pytest.mark.parametrize("request_line", [b"HEAD /ok", b"GET /no", b"POST /ok"])
+def test_requests_that_arrive_together_leave_other_tasks_a_turn_before_each_answer(request_line: bytes) -> None:
+    """A handler that awaits nothing runs to its end at once. Without a turn in between, one connection could keep the
+    event loop for as long as it sends requests, and no deadline would ever be checked."""
+    number, turns = 500, 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def scenario(port: int) -> None:
+        counting = asyncio.create_task(count_turns())
+        last = request_line + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        reader, writer = await sent(port, last.replace(b"close", b"keep-alive") * (number - 1) + last)
+        answers = await until_cut(reader)
+        counting.cancel()
+        writer.close()
+        assert answers.count(b"HTTP/1.1 ") == number
+        assert turns >= number
+
+    on_port(scenario, PATIENT)
+
+
 @pytest.mark.parametrize(
     ("request_line", "status"),
     [(b"GET /ok", b"200"), (b"HEAD /ok", b"200"), (b"GET /no", b"404"), (b"POST /ok", b"405"), (b"GET", b"400")],

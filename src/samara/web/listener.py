@@ -170,6 +170,9 @@ class _Server(web.Server):
         async def answered(request: web.BaseRequest) -> web.StreamResponse:
             assert isinstance(request.protocol, _Connection)
             request.protocol.expect_within(limits.answer)
+            # aiohttp starts a handler at once. One that awaits nothing would keep the event loop, also from the
+            # deadlines, for as long as a client has sent the next request before the answer to the last one.
+            await asyncio.sleep(0)
             return await handler(request)
 
         super().__init__(answered)
