@@ -1092,6 +1092,27 @@ DECISIONS = (
         by="vocabularies/test_sync_to.py::test_rule_1_an_object_whose_mark_names_a_source_that_wants_it_there_is_no_source",
     ),
     Fault(
+        "a plan looks at every object that names its source",
+        "kube/indexes",
+        "islice(targets, most)",
+        "targets",
+        by="kube/test_cache.py::test_objects_that_name_a_source_and_are_never_removed_hide_no_copy_and_hardly_slow_its_plan",
+    ),
+    Fault(
+        "a copy is kept with the objects that are never removed",
+        "kube/indexes",
+        "(self._removable if is_removable else self._unremovable).add(source, ref)",
+        "self._unremovable.add(source, ref)",
+        by="kube/test_cache.py::test_an_object_that_becomes_a_proven_copy_is_found_among_those_that_are_none",
+    ),
+    Fault(
+        "each copy in a namespace costs a tuple of all others",
+        "kube/indexes",
+        "elif len(targets) < _MOST_SHARED:",
+        "elif True:",
+        by="kube/test_cache.py::test_the_memory_of_an_index_grows_with_the_number_of_copies_in_a_namespace_and_not_with_its_square",
+    ),
+    Fault(
         "an object with an unproven mark is no source in the cache",
         "kube/cache",
         "keys = list(self.registry.possible_sources(obj, self))",
