@@ -1966,6 +1966,13 @@ KUBE_AND_STORES = (
         by="web/test_listener.py::test_a_half_open_request_is_cut",
     ),
     Fault(
+        "half-open connections displace those that get answers",
+        "web/listener",
+        "candidates = unserved or self._open",
+        "candidates = self._open",
+        by="web/test_listener.py::test_clients_that_get_no_answer_displace_none_that_gets_answers_however_many_they_are",
+    ),
+    Fault(
         "requests in a row keep the event loop",
         "web/listener",
         "            await asyncio.sleep(0)\n",
@@ -1982,7 +1989,7 @@ KUBE_AND_STORES = (
     Fault(
         "a client with many connections displaces others",
         "web/listener",
-        "if peer == crowded)",
+        "if connection.peer == crowded)",
         "if True)",
         by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
     ),

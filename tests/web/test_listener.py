@@ -156,6 +156,30 @@ def test_a_client_with_many_connections_displaces_none_of_another_client() -> No
     on_port(scenario, PATIENT)
 
 
+@pytest.mark.parametrize("data", [b"", b"GET", GET.replace(b"ok", b"no")], ids=["nothing", "half a head", "not found"])
+def test_clients_that_get_no_answer_displace_none_that_gets_answers_however_many_they_are(data: bytes) -> None:
+    async def scenario(port: int) -> None:
+        served = [await sent(port, GET) for _ in range(PATIENT.connections - 1)]
+        for reader, _ in served:
+            await reader.readuntil(b"ok")
+        others = []
+        for number in range(2, 9):
+            address = f"127.0.0.{number}", 0
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=address)
+            others.append((reader, writer))
+            writer.write(data)
+            if data.endswith(b"\r\n\r\n"):
+                await reader.readuntil(b"404")
+        await until_cut(others[0][0])
+        for reader, writer in served:
+            writer.write(GET)
+            await reader.readuntil(b"ok")
+        for _, writer in (*served, *others):
+            writer.close()
+
+    on_port(scenario, PATIENT)
+
+
 def test_half_open_requests_never_take_more_files_than_the_limit() -> None:
     async def scenario(port: int) -> None:
         clients = [await sent(port, b"GET") for _ in range(200)]
