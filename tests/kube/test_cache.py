@@ -17,7 +17,7 @@ from tests.support.caches import a_plain_cache
 from tests.support.samples import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import World, at, secret
 
-from samara.core.metadata_keys import ADOPTED
+from samara.core.metadata_keys import ADOPTED, RELEASED
 from samara.core.model import (
     FIELD_MANAGER,
     NAMESPACE,
@@ -27,6 +27,7 @@ from samara.core.model import (
     Kind,
     ManagedKey,
     Object,
+    OwnerReference,
     Ref,
     namespace_ref,
 )
@@ -35,10 +36,12 @@ from samara.core.near_misses import NearMissRules
 from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
-from samara.core.source_type import Addresses
+from samara.core.source_type import Addresses, SourceType
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
-from samara.vocabularies import secret_copy
+from samara.kube.indexes import MOST_UNREMOVABLE, CopyIndex
+from samara.vocabularies import resource_distribution, secret_copy
+from samara.vocabularies.resource_distribution import HASHCODE, RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 from samara.vocabularies.sync_to import SYNC_TO
 
@@ -540,6 +543,75 @@ def test_forged_marks_never_count() -> None:
     cache.remove(at("a", "x"))
     cache.remove(at("b", "y"))
     assert (cache.count(a_key("x")), cache.count_in_namespace("admin")) == (1, 1)
+
+
+DISTRIBUTION = Key("resource-distribution", Ref(RESOURCE_DISTRIBUTION, "", "db"))
+
+
+def a_distributed(namespace: str, name: str, **more: Any) -> Object:
+    """An object with a reference to `DISTRIBUTION`. Its name may differ from that of the copies."""
+    owner = OwnerReference(RESOURCE_DISTRIBUTION.api_version, RESOURCE_DISTRIBUTION.name, "db", "u", controller=True)
+    return an_object(at(namespace, name), owner_references=(owner,), **more)
+
+
+def distributions() -> SourceType:
+    return resource_distribution.source_type((SECRET,), lambda where, words: dict(words), lambda namespace: False)
+
+
+OURS = frozenset({ManagedKey(FIELD_MANAGER, "annotations", HASHCODE)})
+UNREMOVABLE: dict[str, dict[str, Any]] = {
+    "without proof": {},
+    "released": {"managed_keys": OURS, "annotations": {RELEASED: "true"}},
+}
+
+
+@pytest.mark.parametrize("why", UNREMOVABLE)
+def test_objects_that_name_a_source_and_are_never_removed_hide_no_copy_and_hardly_slow_its_plan(why: str) -> None:
+    """Who may write in one namespace can name a source of others in as many objects there as the quota allows."""
+    forged = [a_distributed("a", f"f{number}", **UNREMOVABLE[why]) for number in range(100)]
+    copies = [a_distributed(namespace, "old", managed_keys=OURS) for namespace in ("a", "b")]
+    cache = a_plain_cache(Registry((distributions(),)))
+    for obj in (*forged[:50], *copies, *forged[50:]):
+        cache.put(obj)
+
+    assert len(list(cache.copies_of(DISTRIBUTION))) == 2 + MOST_UNREMOVABLE
+    assert len(list(cache.copies_of(DISTRIBUTION.in_namespace("a")))) == 1 + MOST_UNREMOVABLE
+    assert {obj.ref for obj in copies} <= {obj.ref for obj in cache.copies_of(DISTRIBUTION)}
+
+    for obj in forged[:95]:
+        cache.remove(obj.ref)
+    in_a = {obj.ref for obj in cache.copies_of(DISTRIBUTION.in_namespace("a"))}
+    assert in_a == {at("a", "old"), *(obj.ref for obj in forged[95:])}
+    for obj in (*forged[95:], *copies):
+        cache.remove(obj.ref)
+    assert list(cache.marked_sources()) == []
+
+
+def test_an_object_that_becomes_a_proven_copy_is_found_among_those_that_are_none() -> None:
+    cache = a_plain_cache(Registry((distributions(),)))
+    for number in range(100):
+        cache.put(a_distributed("a", f"f{number}"))
+    for number in (98, 99):
+        cache.put(replace(a_distributed("a", f"f{number}", managed_keys=OURS), resource_version=2))
+
+    assert {at("a", "f98"), at("a", "f99")} <= {obj.ref for obj in cache.copies_of(DISTRIBUTION)}
+
+
+def test_the_memory_of_an_index_grows_with_the_number_of_copies_in_a_namespace_and_not_with_its_square() -> None:
+    index, refs = CopyIndex(), [at("a", f"x{number}") for number in range(3000)]
+    tracemalloc.start()
+    try:
+        for number, ref in enumerate(refs):
+            index.add(a_key(), ref, is_removable=number % 2 == 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak / len(refs) < 500, f"{peak / len(refs):.0f} bytes per object"
+    assert len(list(index.of(a_key()))) == len(refs) // 2 + MOST_UNREMOVABLE
+    for number, ref in enumerate(refs):
+        index.discard(a_key(), ref, is_removable=number % 2 == 0)
+    assert a_key() not in index
 
 
 def test_a_fetched_object_stays_while_its_source_changes() -> None:

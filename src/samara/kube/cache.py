@@ -13,7 +13,7 @@ from samara.core.kinds import rules_for
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.near_misses import NearMiss, NearMissRules
-from samara.core.ownership import is_recorded
+from samara.core.ownership import is_recorded, is_removable
 from samara.core.policy import is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
@@ -396,7 +396,7 @@ class Cache:
             self._measure(key, obj)
         self._relations.add(obj, (key.source_type for key in keys))
         if owner is not None:
-            self._copies.add(owner, obj.ref)
+            self._copies.add(owner, obj.ref, is_removable=self._is_removable(obj, owner))
             self._count(owner, obj, 1)
 
     def _measure(self, key: Key, obj: Object) -> None:
@@ -425,10 +425,13 @@ class Cache:
             self._claims.discard(addresses, key)
         owner = self.registry.owner(old, self)
         if owner is not None and owner in self._copies:
-            self._copies.discard(owner, old.ref)
+            self._copies.discard(owner, old.ref, is_removable=self._is_removable(old, owner))
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
         return [addresses for _, addresses in released], waiting
+
+    def _is_removable(self, obj: Object, owner: Key) -> bool:
+        return is_removable(obj, self.registry[owner.source_type].ownership)
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         source_type = self.registry[owner.source_type]
