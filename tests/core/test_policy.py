@@ -170,7 +170,7 @@ def test_values_of_control_keys_other_than_true_and_false_are_faults(where: str)
     namespace = world.namespace("a", **{where: {PAUSED: "yes", IGNORE: "no"}})
     assert [fault.message for fault in control_faults(namespace)] == [
         "samara.dev/paused is 'yes', expected 'true' or 'false'; it pauses until then",
-        "samara.dev/ignore is 'no', expected 'true' or 'false'; it does not count",
+        "samara.dev/ignore is 'no', expected 'true' or 'false'; it has no effect",
     ]
     known = world.namespace("b", **{where: {PAUSED: "true", IGNORE: "false"}})
     assert control_faults(known) == ()

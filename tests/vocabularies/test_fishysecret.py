@@ -444,7 +444,7 @@ def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_tak
     assert live is not None
     assert (taken.uid, taken.labels[OWNER_NAME]) == (live.uid, "second")
     (blocked,) = planned(world).blocked
-    assert blocked.message == "fishysecret/FishySecret/default/second has this place"
+    assert blocked.message == "fishysecret/FishySecret/default/second has this address"
 
 
 def test_defect_5_when_the_older_is_deleted_the_other_takes_the_secret_over() -> None:

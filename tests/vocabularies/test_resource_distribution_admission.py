@@ -191,7 +191,7 @@ def test_every_kind_is_dry_run_and_a_refusal_by_the_server_is_a_fault(what: Json
     world = World(a_registry())
     kind = QUEUE if what["kind"] == "Queue" else a_registry()[NAME].kinds[0]
     world.values[the_trial(what, kind)] = Rejected("422: it is invalid")
-    assert answered(stored(what), None, world) == ("spec.resource: the server would not take it: 422: it is invalid",)
+    assert answered(stored(what), None, world) == ("spec.resource: the API server refuses it: 422: it is invalid",)
 
 
 def test_a_dry_run_without_an_answer_is_no_fault() -> None:

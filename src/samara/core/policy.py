@@ -107,7 +107,7 @@ def is_ignored(namespace: Object) -> bool:
 
 def control_faults(obj: Object) -> tuple[Fault, ...]:
     """The values of control keys that are neither `true` nor `false`, and what follows from them."""
-    keys = {PAUSED: "it pauses until then", **({IGNORE: "it does not count"} if obj.ref.kind == NAMESPACE else {})}
+    keys = {PAUSED: "it pauses until then", **({IGNORE: "it has no effect"} if obj.ref.kind == NAMESPACE else {})}
     return tuple(
         Fault("Invalid", f"{key} is {quoted(value)}, expected 'true' or 'false'; {effect}", key)
         for key, effect in keys.items()
@@ -122,12 +122,15 @@ def _values(obj: Object, key: str) -> tuple[str, ...]:
 
 
 def _excluded(why: str) -> Refusal:
-    return Refusal("refused", f"{why}: no target but by its name", excludes=True)
+    return Refusal("refused", f"{why}: a target only if the source lists it by name", excludes=True)
 
 
 def _reserved(ref: Ref, cluster: ClusterPolicy) -> Refusal | None:
     if ref.kind != NAMESPACE:
-        return Refusal("refused", f"{ref.kind} is cluster-scoped, and only Namespaces are made there")
+        return Refusal(
+            "refused",
+            f"{ref.kind} is cluster-scoped, and Namespaces are the only cluster-scoped objects that Samara creates",
+        )
     return Refusal("refused", f"the name {ref.name} is reserved") if is_reserved(ref.name, cluster) else None
 
 
@@ -148,7 +151,7 @@ def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
     if copy.by_name or not is_ignored(namespace):
         return None
-    return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
+    return _excluded(f"namespace {namespace.ref.name} has {IGNORE}")
 
 
 def _kind(copy: Copy, policy: Policy) -> Refusal | None:
@@ -164,13 +167,13 @@ def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
 
 
 def kept_by_cluster_message(ref: Ref) -> str:
-    return f"the {ref.kind.name} {ref.name} is the cluster's own in every namespace and is never copied"
+    return f"the {ref.kind.name} {ref.name} is kept in every namespace by the cluster itself, so it is never copied"
 
 
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
     if policy.protected is not Protected.REFUSE or copy.ref not in cluster.operators_own:
         return None
-    why = "the object of this name there is the operator's own"
+    why = "the object of this name there belongs to the operator"
     return Refusal("refused", why) if copy.by_name else _excluded(why)
 
 

@@ -534,7 +534,7 @@ def test_5_3_a_new_namespace_below_a_drifted_copy_waits_and_the_message_names_th
     sub(world, "b", "a")
     settled(world)
     assert values(world) == {"r": "one", "a": "drift"}
-    message = "a/x is not as its own source is: it is put right first, and passed on then"
+    message = "a/x differs from its own source: Samara repairs it first and then propagates it"
     assert [(target.ref, target.reason, target.message) for target in blocked(world, key("a"))] == [
         (at("b", "x"), "conflict", message)
     ]

@@ -20,12 +20,12 @@ _SKEW = 60
 """Seconds by which the clocks of two replicas may differ."""
 _REASONS = {
     "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
-    "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
-    "refused": ("Refused", "choose another target or ask an administrator; it is tried again now and then"),
-    "not-accepted": ("NotAccepted", "ask whoever may edit that namespace, or choose another target"),
+    "no-namespace": ("NoNamespace", "Samara creates the Secret once the namespace exists"),
+    "refused": ("Refused", "choose another target or ask an administrator; Samara tries again from time to time"),
+    "not-accepted": ("NotAccepted", "ask an editor of that namespace, or choose another target"),
     "invalid": ("Invalid", "correct what the spec says"),
-    "held": ("Held", "it goes on when the hold ends"),
-    "fought": ("Fought", "find out who else writes this Secret"),
+    "held": ("Held", "Samara continues when the hold ends"),
+    "fought": ("Fought", "find out which other client writes this Secret"),
 }
 ADVICE = {reason: advice for reason, (_, advice) in _REASONS.items()}
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")

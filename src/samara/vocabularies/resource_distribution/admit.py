@@ -54,4 +54,4 @@ def _dry_run_faults(new: ParsedSpec, answer: Answer) -> Iterator[str]:
     """None if the dry run has no answer yet: the webhook performs it and asks again."""
     stored = answer(new.embedded.dry_run) if new.embedded is not None else None
     if isinstance(stored, Rejected):
-        yield f"{RESOURCE}: the server would not take it: {stored.message}"
+        yield f"{RESOURCE}: the API server refuses it: {stored.message}"
