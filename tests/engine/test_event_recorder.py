@@ -368,9 +368,8 @@ def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
         await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
-        assert event["message"].startswith(
-            "8 removals are held by the brake; `samara release secret-copy/Secret/admin/db` lets them go on in 8"
-        )
+        release = "`samara release secret-copy/Secret/admin/db` lets them continue"
+        assert event["message"].startswith(f"8 deletions are held by the limit on mass deletion ({release}) in 8 ")
         assert event["involvedObject"]["name"] == "admin"
         assert event["metadata"]["namespace"] == "default"
 
@@ -416,7 +415,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.summaries()
-        assert message.startswith("it is paused; 8 removals are held by the brake; ")
+        assert message.startswith("it is paused; 8 deletions are held by the limit on mass deletion ")
         assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
 
     on_stage(scenario)
@@ -428,7 +427,7 @@ def test_a_reverted_edit_is_reported_on_the_copy() -> None:
         stage.recorder.report_reverted(create("a"), "kubectl-edit")
         await stage.flush()
         (event,) = stage.events()
-        assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
+        assert event["message"] == "restored to match Secret admin/db after kubectl-edit changed it"
         assert event["metadata"]["namespace"] == "a"
 
     on_stage(scenario)
@@ -503,8 +502,8 @@ def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
         )
         await stage.flush()
         assert sorted(stage.summaries()) == [
-            ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
-            ("Updated", "put right in 1 namespace: a", 1),
+            ("Updated", "restored to match Secret admin/db after kubectl-edit changed it", 1),
+            ("Updated", "updated in 1 namespace: a", 1),
         ]
 
     on_stage(scenario)
@@ -562,7 +561,7 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
 
 def test_a_copy_without_values_is_explained_by_the_fault_of_the_read() -> None:
     async def scenario(stage: Stage) -> None:
-        tally = blocked(["a"], "invalid", "what should be here is not known")
+        tally = blocked(["a"], "invalid", "the content is not known yet")
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
         stage.recorder.record_plan(a_key(), want, tally, None)
         await stage.flush()

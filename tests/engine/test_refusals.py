@@ -154,7 +154,7 @@ def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_th
     assert [record.levelname for record in records] == ["INFO"] * 5
     assert engine.queue.next_due() == 600.0
     topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
-    assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
+    assert topic.message.startswith("kubectl-label keeps changing the inherited labels and annotations")
 
 
 def obstacle(engine: EngineHarness) -> str:

@@ -37,7 +37,7 @@ EVENT_REASONS = {
     ),
     "NotAccepted": EventReason(
         "Warning",
-        "the target namespace does not accept copies from the source's namespace; not with Secret copy",
+        "the target namespace does not accept copies from the source's namespace",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
     "Held": EventReason("Warning", "deletions are held, or the source or a namespace is paused"),

@@ -107,7 +107,7 @@ class Planner:
             self.requeue(key, delay)
 
     def resync(self) -> None:
-        """Plans everything again, and reports what lasts."""
+        """Plans everything again, and reports lasting problems."""
         for namespace in self.cache.objects_of(NAMESPACE):
             self.events.report_controls(namespace)
         for key in tuple(self.keys()):
