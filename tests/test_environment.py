@@ -111,7 +111,7 @@ def test_of_several_leases_one_that_is_proven_makes_the_vocabulary_wait() -> Non
 )
 def test_without_the_right_to_ask_a_held_lease_makes_the_vocabulary_wait(answers: tuple[Answer, ...]) -> None:
     environment, _ = discovered(DISTRIBUTE, says(lease(age=3)), *answers)
-    assert "whether the original holds it is not known" in environment.waiting["resource-distribution"]
+    assert "it is not known whether the original holds it" in environment.waiting["resource-distribution"]
 
 
 @pytest.mark.parametrize(

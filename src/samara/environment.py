@@ -164,12 +164,12 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     except (Forbidden, NotFound):
         return None  # without the original, this right need not be granted
     except SamaraError as fault:
-        return f"whether the original is running is not known: {fault}"
+        return f"it is not known whether the original is running: {fault}"
     held = [item["metadata"]["namespace"] for item in decode(raw).get("items") or () if leases.is_held(item)]
     try:
         running = [namespace for namespace in held if await _may_run_in(client, namespace, vocabulary)]
     except SamaraError as fault:
-        return f"Lease {lease} is held, and whether the original holds it is not known: {fault}"
+        return f"Lease {lease} is held, and it is not known whether the original holds it: {fault}"
     for namespace in set(held) - set(running):
         log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
     return f"original running (Lease {lease}); it must stop first, or set takeover: true" if running else None

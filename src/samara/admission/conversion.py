@@ -20,8 +20,8 @@ from samara.kube.codec import MALFORMED, decode, encode
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 MAX_OBJECTS = 10_000
 MAX_COMMAS = 1_000_000
-"""There are no more values in a review than commas. Counting these bytes is quick, and decoding `{}` a million times is
-not."""
+"""Upper bound of the values in a review, counted as commas. Counting bytes is quick, and decoding `{}` a million times
+is not."""
 MAX_OBJECT_BYTES = 3 * 2**20
 """The API server accepts no larger request."""
 _SLICE = 0.01
