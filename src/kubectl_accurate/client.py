@@ -112,7 +112,7 @@ class ApiClient:
         """The namespace as it is now. Raises if it was created anew, or if its place in the trees has changed."""
         now = await self.get_namespace(before.name)
         if (now.uid, _relations(now)) != (before.uid, _relations(before)):
-            raise SamaraError(f"somebody else has changed the namespace {before.name} meanwhile; look again")
+            raise SamaraError(f"another client changed namespace {before.name}; run the command again")
         return now
 
     async def find_sub_namespace(self, namespace: str, name: str) -> SubNamespace | None:
