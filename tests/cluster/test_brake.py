@@ -130,7 +130,7 @@ def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage
     assert not [event for event in stage.audit.writes() if event.verb == "delete"]
 
 
-def test_a_release_executes_the_held_removals(stage: Stage) -> None:
+def test_a_release_executes_the_held_deletions(stage: Stage) -> None:
     filled(stage)
     shrink(stage)
     stage.expect.kept = set()

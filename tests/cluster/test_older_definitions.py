@@ -185,7 +185,7 @@ def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage
     assert {entry["kind"].rpartition("/")[2] for entry in shown.json["waiting"]} == kinds
     for done in (shown, samara("status", *config), samara("plan", *config)):
         assert done.code == 0
-        assert "not served until its definition is installed: " in done.err
+        assert "not served until the CRD is installed: " in done.err
         assert all(f"no {kind}" in done.err for kind in kinds)
     settings.write_text(json.dumps({"vocabularies": {"secret-copy": {}}}))
     assert "definition" not in samara("status", *config).err

@@ -19,13 +19,13 @@ def fault_reason(reason: str) -> str:
 
 ADVICE = {
     "conflict": "remove or rename the object that is there, or remove this target from the source",
-    "no-namespace": "create the namespace, or take its name off the source; the copy follows by itself",
+    "no-namespace": "create the namespace, or take its name off the source; Samara then creates the copy",
     "refused": "correct the source, or ask an administrator: the settings, the API server or the secret manager refuse"
     " it; Samara tries again from time to time",
     "not-accepted": f"an editor of that namespace can add the source's namespace to its annotation {ACCEPT}",
     "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
-    "held": f"remove {PAUSED} where something is paused; what the brake holds goes on by `samara release KEY`",
-    "fought": "find out who else changes the object, and stop one of the two",
+    "held": f"remove {PAUSED} where something is paused; to let held deletions continue: `samara release KEY`",
+    "fought": "find out which other client changes the object, and stop one of the two",
     **{fault_reason(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
 }
 """By reason, as plans and `samara status` show it."""

@@ -1,4 +1,4 @@
-"""`samara orphans`: marked copies that no source wants, and their removal under the brake."""
+"""`samara orphans`: lists marked copies that no source wants, and deletes them within the limit on mass deletion."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
 
-    It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
+    It also lists objects that Samara wrote and whose marks another client removed; those are never deleted.
     It reads all kinds, also those that the settings do not name any more. --delete deletes those of the listed
     copies whose marks Samara set, by uid and version. Adopted objects only lose the marks.
     """
@@ -84,7 +84,10 @@ async def _orphans(
 
 
 def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orphan]:
-    """The marked objects that no source wants, keeps or asks for by themselves, in namespaces that stay."""
+    """The marked objects that no source wants or keeps, and that are no sources themselves.
+
+    Those in terminating namespaces are left out.
+    """
     protected = _refused_in_protected_namespaces(cluster, policy)
     wanted = {ref for plan in cluster.plans.values() for ref in plan.desired} - protected
     cache = cluster.snapshot.cache
@@ -101,7 +104,7 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
 
 
 def _was_copy(live: Object, policy: ClusterPolicy) -> bool:
-    """True for an unmarked object that we wrote, unless it is the operator's own or was given back."""
+    """True for an unmarked object that we wrote, unless it is the operator's own or was released."""
     return not (is_released(live) or is_operators_own(live) or live.ref in policy.operators_own)
 
 
@@ -114,7 +117,7 @@ def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orpha
 
     def describe(count: int, kinds: str) -> str:
         copies = plural(count, "copy", "copies")
-        return f"{copies} passed over: whether a source wants them is not known, as {kinds} cannot be listed"
+        return f"{copies} left out: {kinds} cannot be listed, so it is not known whether a source wants them"
 
     return _without(session, orphans, unread, describe)
 
@@ -124,8 +127,8 @@ def _without_missing_definitions(session: Session, cluster: ClusterPlans, orphan
 
     def describe(count: int, kinds: str) -> str:
         return (
-            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and deleting a definition is"
-            " no wish to delete copies; to remove them give --config with settings that do not name their vocabulary"
+            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and deleting a CRD is not"
+            " a request to delete copies; to remove them give --config with settings that do not name their vocabulary"
         )
 
     missing = [_missing_kinds(session, cluster, orphan) for orphan in orphans]

@@ -1,4 +1,4 @@
-"""`samara status`: every source with the state of its copies, and the deletions that the brake holds."""
+"""`samara status`: every source with the state of its copies, and the deletions that the operator holds."""
 
 from __future__ import annotations
 
@@ -124,10 +124,11 @@ def _show(answer: Json, show_all: bool) -> None:
 
 def _show_held(held: list[Json], show_all: bool) -> None:
     groups = [[entry] for entry in held] if show_all else folded(held, id, _by_namespace_and_end, _by_namespace)
-    table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
+    table(("HELD", "DELETIONS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
     note_folding(len(held), len(groups), "held sets")
-    sets = plural(len(held), "set")
-    click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+    sets = plural(len(held), "set of deletions", "sets of deletions")
+    release = "`samara release KEY` lets one continue, with --discard its copies stay"
+    click.echo(f"The limit on mass deletion holds {sets}; {release}.")
 
 
 def _by_namespace(held: Json) -> Hashable:
@@ -141,10 +142,10 @@ def _by_namespace_and_end(held: Json) -> Hashable:
 
 
 def _held_row(group: Sequence[Json]) -> tuple[object, ...]:
-    removals = f"{sum(held['count'] for held in group):,}"
+    deletions = f"{sum(held['count'] for held in group):,}"
     since, until = ([held[name] for held in group] for name in ("since", "until"))
     ends = " to ".join(dict.fromkeys((min(until), max(until))))
-    return sample(held["key"] for held in group), removals, min(since), ends
+    return sample(held["key"] for held in group), deletions, min(since), ends
 
 
 def _by_reasons(source: Json) -> Hashable:

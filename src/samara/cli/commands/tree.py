@@ -1,4 +1,4 @@
-"""`samara tree`: namespace trees and templates, with the labels, annotations and objects that are passed on."""
+"""`samara tree`: namespace trees and templates, with the labels, annotations and objects that are propagated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(cluster: Cluster, root: str | None, show_all: bool, config: str | No
     shortened, with problems first.
     """
     with progress() as show_progress:
-        show_progress("reading namespaces, and what flows along them")
+        show_progress("reading namespaces and the objects that are propagated")
         forest = wait_for(_read_forest(cluster, root, config))
     emit(lambda: {"trees": forest.as_json(root)}, output, lambda: show(forest, root, show_all))
 
@@ -129,13 +129,13 @@ def _details(node: Node, most: int) -> Iterator[list[StyledText]]:
 
 
 def _describe(propagation: Propagation) -> list[StyledText]:
-    mode = printable(propagation.mode) or "not passed on"
+    mode = printable(propagation.mode) or "not propagated"
     origin = f", from {printable(propagation.origin)}" if propagation.origin else ""
     parts = [(f"{propagation.kind.name} {propagation.name}: {mode}{origin}", _PLAIN)]
     if propagation.is_stale:
         parts.append((", which is neither its parent nor its template", _FAULT))
     if propagation.mode and not propagation.is_passed_on:
-        parts.append(("; this mode means nothing, expected create or update", _FAULT))
+        parts.append(("; unknown mode, expected create or update", _FAULT))
     missing, occupied = propagation.missing, propagation.occupied
     desired = propagation.present + len(missing) + len(occupied)
     if propagation.is_passed_on and desired:

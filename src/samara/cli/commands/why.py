@@ -113,7 +113,7 @@ def parse_ref(text: str, namespace: str, registry: Registry) -> Ref:
     kind = next((kind for kind in registry.kinds if kind_name.lower() in _names(kind)), None)
     if kind is None:
         kinds = ", ".join(kind.name.lower() for kind in registry.kinds)
-        raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {kind_name!r}")
+        raise click.UsageError(f"expected a kind that a vocabulary uses ({kinds}), found {kind_name!r}")
     return Ref(kind, namespace if kind.namespaced else "", name)
 
 
@@ -271,7 +271,7 @@ def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str,
 def _show(answer: dict[str, Any]) -> None:
     ref = answer["object"]
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
-    wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
+    wanted = {True: "it is wanted", False: "no source wants it", None: "its sources could not be read"}
     if answer.get("makes"):
         wanted = {True: "it is wanted, and is itself a source", False: "it is a source", None: wanted[None]}
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""

@@ -66,7 +66,7 @@ async def watched_by_samara(cluster: Cluster, config: str | None = None) -> tupl
         if config is not None:
             raise
         # The settings may name a file that only the operator's pods have.
-        note(f"which kinds are propagated is not known: {error}")
+        note(f"expected to learn which kinds are propagated, found: {error}")
         return ()
     accurate = settings.vocabularies.get("accurate")
     return watched_kinds(accurate) if isinstance(accurate, AccurateSettings) else ()

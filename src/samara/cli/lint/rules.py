@@ -128,7 +128,7 @@ class Linter:
             expected = "a label: an annotation of this key does nothing"
             yield manifest.finding(entry.line, entry.key, "an annotation", expected)
         elif entry.key not in self._known_keys and (expected := self._correction(entry.key)):
-            yield manifest.finding(entry.line, entry.key, "a key that means nothing", expected)
+            yield manifest.finding(entry.line, entry.key, "an unknown key", expected)
 
     def _correction(self, key: str) -> str:
         """What to write in place of an unknown key. Empty if the key may belong to another program."""
@@ -137,8 +137,8 @@ class Linter:
         candidates = (*keys, *(known for known in self._unserved_keys if _prefix(known) == prefix))
         similar = get_close_matches(name, [known.rpartition("/")[2] for known in candidates], 1)
         if similar:
-            meant = f"{prefix}/{similar[0]}"
-            return self._unserved_keys.get(meant, meant)
+            intended = f"{prefix}/{similar[0]}"
+            return self._unserved_keys.get(intended, intended)
         if prefix not in self._our_prefixes - self._shared_prefixes:
             return ""
         return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
@@ -155,7 +155,7 @@ class Linter:
             found = f"on a {quoted(manifest.kind)[1:-1]}"
             yield manifest.finding(entry.line, entry.key, found, "a Namespace: on anything else it does nothing")
         elif entry.key in (IGNORE, PAUSED) and entry.value not in ("true", "false", None):
-            effect = "it pauses" if entry.key == PAUSED else "it is as if it were absent"
+            effect = "it pauses" if entry.key == PAUSED else "it has no effect"
             expected = f'"true" or "false": with any other value {effect}'
             yield manifest.finding(entry.line, entry.key, entry.description, expected)
 
