@@ -85,7 +85,7 @@ def on_stage(scenario: Scenario) -> None:
     asyncio.run(run())
 
 
-def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "somebody's") -> CopyCounts:
+def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "another client's object") -> CopyCounts:
     tally = CopyCounts()
     for name in namespaces:
         ref = at(name, "db")
@@ -189,7 +189,7 @@ def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_repo
         stage.cache.put(a_namespace("admin", 3))
         stage.recorder.record_plan(a_key(), Desired(), blocked(["b"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: b", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: b", 1)]
 
     on_stage(scenario)
 
@@ -221,11 +221,11 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
             stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
 
     on_stage(scenario)
@@ -252,7 +252,7 @@ def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
         tally.mark_in_sync(at("a", "db"))
         stage.clock.now += AGAIN
         await stage.flush()
-        assert stage.summaries() == [("Refused", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Refused", "another client's object in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -273,7 +273,7 @@ def test_a_problem_that_returns_is_reported_again() -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -294,7 +294,7 @@ def test_a_changed_problem_is_reported_at_once() -> None:
         for names in (["a"], ["a"], ["a", "b"]):
             stage.recorder.record_plan(a_key(), Desired(), blocked(names), None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 2)]
 
     on_stage(scenario)
 
@@ -330,7 +330,7 @@ def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
         stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
         stage.recorder.recheck(a_key(), blocked(["a", "b"]))
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b; rename it", 1)]
 
     on_stage(scenario)
 
@@ -554,7 +554,7 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
         stage.store.objects.clear()
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -589,11 +589,11 @@ def mixed(*tallies: CopyCounts) -> CopyCounts:
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:
     async def scenario(stage: Stage) -> None:
-        one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
+        one, other = blocked(["a", "c"], message="another client's object"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
             stage.recorder.record_plan(a_key(), Desired(), both, None)
             await stage.flush()
-        text = "somebody's; that of another; together in 3 namespaces: a, b, c"
+        text = "another client's object; that of another; together in 3 namespaces: a, b, c"
         assert stage.summaries() == [("Conflict", text, 1)]
 
     on_stage(scenario)
@@ -704,7 +704,7 @@ def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_re
             stage.recorder.record_plan(OTHER, Desired(), theirs, None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
-        text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
+        text = "another client's object; secret-copy has it; together in 3 namespaces: f3, f4, f5"
         assert stage.summaries() == [("Conflict", text, 2)], "once for the first alone, and once for both"
 
     on_stage(scenario)
@@ -717,12 +717,14 @@ def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() ->
             stage.recorder.record_plan(a_key(), Desired(), mine, None)
             stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 1)], (
+            "the other has it still"
+        )
         stage.recorder.record_plan(OTHER, Desired(), CopyCounts(), None)
         await stage.flush()
         stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -735,7 +737,9 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
         stage.recorder.recheck(OTHER, blocked(["b"]))
         stage.recorder.recheck(a_key(), blocked(["a"]))
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
+        assert stage.summaries() == [
+            ("Conflict", "another client's object in 2 namespaces: a, b; rename it; ask them", 1)
+        ]
 
     on_stage(scenario)
 
@@ -768,7 +772,7 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
                 stage.cache.remove(a_key().source)
             stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
