@@ -150,7 +150,7 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
     assert event_message(stage, "Removed").startswith("removed in ")
     assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
     assert {event["type"] for event in stage.events("root", about="db")} == {"Normal"}
-    assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
+    assert stage.events("web", about="db") == [], "a tree is reported once, at its root"
 
 
 def event_message(stage: Stage, reason: str) -> str:

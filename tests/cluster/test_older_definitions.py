@@ -129,7 +129,7 @@ def needs(operator: Operator, kind: str, have: str, version: str) -> None:
     eventually(lambda: message in operator.waiting()[kind])  # first the error of the server, then its explanation
     assert "samara crds" in operator.waiting()[kind]
     eventually(lambda: message in operator.log)
-    assert operator.log.count("watch.failed") == 1, "told once"
+    assert operator.log.count("watch.failed") == 1, "logged once"
 
 
 def test_sub_namespaces_of_the_first_version_wait_untouched_until_the_second_is_served(

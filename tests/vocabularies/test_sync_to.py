@@ -89,7 +89,7 @@ def copy(world: World, namespace: str = "a") -> Object:
 
 
 @pytest.mark.parametrize("is_discreet", [True, False])
-def test_under_strict_tenancy_a_source_is_not_told_which_source_of_another_namespace_has_its_place(
+def test_under_strict_tenancy_no_message_names_the_source_of_another_namespace_that_has_the_address(
     is_discreet: bool,
 ) -> None:
     world = a_world(to("a"), a_registry(is_discreet=is_discreet))
