@@ -167,7 +167,7 @@ async def _create(api: ApiClient, parent: str, name: str, spec: Spec) -> NewSub:
         if not is_uncertain(error):
             raise SamaraError(f"SubNamespace {parent}/{name} could not be created: {error}; {UNCHANGED}") from error
         raise SamaraError(
-            f"whether SubNamespace {parent}/{name} was created is not known: {error}; "
+            f"it is not known whether SubNamespace {parent}/{name} was created: {error}; "
             f"namespace {name} was not changed; run the command again"
         ) from error
 
@@ -213,7 +213,7 @@ async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: Sa
 def _unknown_outcome(name: str, new_sub: NewSub, error: SamaraError) -> SamaraError:
     """The SubNamespace stays: if the write still arrives, a SubNamespace under deletion would delete the namespace."""
     return SamaraError(
-        f"whether the parent of {name} was changed is not known: {error}; not undone: SubNamespace {new_sub.sub} "
+        f"it is not known whether the parent of {name} was changed: {error}; not undone: SubNamespace {new_sub.sub} "
         "stays, because deleting it could delete the namespace too; run the command again"
     )
 

@@ -549,7 +549,7 @@ def test_a_secret_that_cannot_be_deleted_because_its_namespace_is_paused_is_repo
     assert status.raw is not None
     (condition,) = json.loads(status.raw)["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "Held")
-    assert "should go and does not" in condition["message"]
+    assert "should be deleted, but is not" in condition["message"]
 
 
 def test_a_new_spec_reports_an_optional_path_that_is_not_found() -> None:

@@ -245,7 +245,7 @@ def _content(answer: Mapping[str, object], document: str) -> bytes:
 
 
 def _error(error: Exception, document: str, region: str) -> StoreError:
-    """Our error for one of AWS or of its library. Their messages may quote anything and are never passed on."""
+    """Our error for one of AWS or of its library. Their messages may quote anything and are never shown."""
     if isinstance(error, ClientError):
         return _client_error(error, document, region)
     if isinstance(error, NoCredentialsError):

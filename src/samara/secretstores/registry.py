@@ -31,10 +31,10 @@ class Scheme(NamedTuple):
     """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because packages that the module
     needs may not be installed."""
     needs_own_namespace: bool = False
-    """True if the store reads with the operator's own rights, and not with credentials of the configuration. Whoever
-    writes the configuration has these rights, so it must be in the operator's own namespace."""
+    """True if the store reads with the operator's own rights, and not with credentials of the configuration. A client
+    that can write the configuration has these rights, so it must be in the operator's own namespace."""
     is_plain_text: bool = False
-    """True if values travel unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
+    """True if values are sent unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
     required_key: str = ""
     """A key that the configuration must have. A store with several ways to log in checks its keys itself."""
     extra: str = ""
@@ -143,5 +143,5 @@ def refuse_plain_text(url: SplitResult, host: str) -> None:
     if not is_loopback(host) and dict(parse_qsl(url.query)).get(INSECURE) != "true":
         raise bad_url(
             "values would travel to another machine in plain text; choose the scheme with TLS, "
-            f"or add {INSECURE}=true behind a ? where the way there is safe"
+            f"or add {INSECURE}=true after a ? if the connection is protected otherwise"
         )

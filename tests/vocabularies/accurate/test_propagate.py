@@ -1031,7 +1031,7 @@ def test_5_6_an_owner_that_cannot_be_read_is_reported_and_the_copies_stay() -> N
     world.outside[query] = world.values[query] = Rejected("no right to get deployments")
     assert settled(world) == []
     (fault,) = faults(world)
-    assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")
+    assert fault == Fault("Refused", "the annotations of its owner cannot be read: no right to get deployments")
     assert values(world) == {"r": "one", "a": "one"}
 
 

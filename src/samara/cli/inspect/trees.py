@@ -1,4 +1,4 @@
-"""Builds trees and templates of namespaces with what is passed on in them, finds faults, and draws them. No I/O."""
+"""Builds trees and templates of namespaces with the objects that are propagated in them. Finds faults. No I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_INHERITED = frozenset({PARENT, CREATED_BY})
 
 
 class Propagation(NamedTuple):
-    """One object in one namespace that is a copy, or is passed on, or both."""
+    """One object in one namespace that is a copy, or is propagated, or both."""
 
     kind: Kind
     name: str
@@ -196,7 +196,7 @@ def _upstream_faults(relation: str, above: Namespace | None, name: str, type_: s
 
 
 def add_propagations(forest: Forest, kind: Kind, objects: Iterable[Object]) -> None:
-    """Adds to every namespace its objects of a kind that are copies or are passed on, and the state of their copies."""
+    """Adds to every namespace its objects of a kind that are copies or are propagated, and how many copies exist."""
     by_namespace: dict[str, dict[str, Object]] = {}
     for obj in objects:
         if obj.namespace in forest.nodes:

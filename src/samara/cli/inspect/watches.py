@@ -1,4 +1,4 @@
-"""Reads which kinds are passed on along trees, from the original's configuration or from Samara's settings."""
+"""Reads which kinds are propagated along trees, from the original's configuration or from Samara's settings."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class Linter:
         return Object(ref, "", 1, labels=texts["label"], annotations=texts["annotation"])
 
     def _not_copied_findings(self, manifest: Manifest) -> Iterator[Finding]:
-        """Labels, annotations and types of Secrets that are never copied. Nobody expects copies of our own keys."""
+        """Labels, annotations and types of Secrets that are never copied. Our own keys are not reported."""
         for entry in manifest.metadata:
             if entry.key not in self._known_keys and matches_any_glob(self._not_copied[entry.where], entry.key):
                 mistake = not_copied(_FIELDS[entry.where], entry.key)

@@ -140,7 +140,7 @@ class Propagation:
         # The mode of a generated object is an annotation of its controller, which may be unreadable.
         mode = None if obj is None else self._mode_of(obj, view)
         if isinstance(mode, Rejected):
-            message = f"what its owner says cannot be read: {mode.message}"
+            message = f"the annotations of its owner cannot be read: {mode.message}"
             return Desired(prune=False, faults=(Fault("Refused", message),), reads=reads)
 
         # Without a source its copies are deleted, unless the source is a copy itself and will be created again.
@@ -156,7 +156,7 @@ class Propagation:
         below = (Ref(source.kind, child.ref.name, source.name) for child in downstream_of(source.namespace, view))
         copies = tuple(self._copies(obj, below, view))
 
-        # A copy that differs from its own source is repaired before it is passed on.
+        # A copy that differs from its own source is repaired before it is propagated.
         if self._is_out_of_sync(obj, view):
             return Desired(tuple(_waiting(copy, obj) for copy in copies), reads=reads)
 

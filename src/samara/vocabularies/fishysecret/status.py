@@ -23,7 +23,7 @@ _REASONS = {
     "no-namespace": ("NoNamespace", "Samara creates the Secret once the namespace exists"),
     "refused": ("Refused", "choose another target or ask an administrator; Samara tries again from time to time"),
     "not-accepted": ("NotAccepted", "ask an editor of that namespace, or choose another target"),
-    "invalid": ("Invalid", "correct what the spec says"),
+    "invalid": ("Invalid", "correct the spec"),
     "held": ("Held", "Samara continues when the hold ends"),
     "fought": ("Fought", "find out which other client writes this Secret"),
 }
@@ -39,7 +39,7 @@ class Condition(NamedTuple):
     message: str
 
 
-SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read or written, and what is there stays")
+SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read or written, and the Secret stays")
 IS_SYNCED = Condition(True, "SecretSynced", "Secret successfully synced")
 
 
@@ -62,7 +62,7 @@ def _blocked(counts: CopyCounts) -> Condition | None:
 def removal_condition(counts: CopyCounts) -> Condition | None:
     """The condition for a Secret that cannot be deleted: that of an earlier target, or of a terminating FishySecret."""
     for ref, problem in counts.removals.items():
-        return _not_ready(problem.reason, f"{ref} should go and does not: {problem.shown(ref)}")
+        return _not_ready(problem.reason, f"{ref} should be deleted, but is not: {problem.shown(ref)}")
     return None
 
 
