@@ -344,7 +344,7 @@ def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell:
         done = shell("orphans", "--as=reader")
     assert done.code == 0
     assert "admin/db" in done.out
-    notes = [line for line in done.err.splitlines() if "not looked at" in line]
+    notes = [line for line in done.err.splitlines() if "not searched" in line]
     assert len(notes) == 1
     assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in notes[0]
 
