@@ -345,7 +345,7 @@ def _secret_poller(
     if not vocabularies:
         return None
     timings = PollTimings(clock, utc_now)
-    readings = Readings(clock, store.paths_per_namespace)
+    readings = Readings(clock, store.path_limit)
     return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 

@@ -87,9 +87,9 @@ async def discover_at_start(client: Client, settings: Settings) -> Environment:
     """Raises ConfigError if a required right is missing, instead of failing later on single objects."""
     environment = await discover_environment(client, settings)
     for vocabulary, own in named_vocabularies(settings):
-        if vocabulary.rights is not None:
+        if vocabulary.rights.required is not None:
             kinds = [environment.kinds[name] for name in vocabulary.kinds(own) if name in environment.kinds]
-            await _require(client, vocabulary.rights, kinds)
+            await _require(client, vocabulary.rights.required, kinds)
     await warn_of_outdated_crds(client, settings)
     return environment
 
@@ -128,7 +128,7 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
     discovered = await discover(client, kinds_in(settings), WELL_KNOWN)
     for vocabulary, own in named_vocabularies(settings):
         kinds = [discovered.kinds[name] for name in vocabulary.kinds(own) if name in discovered.kinds]
-        fault = vocabulary.refused_kind(vocabulary.name, kinds)
+        fault = vocabulary.rights.refused_kind(vocabulary.name, kinds)
         if fault is not None:
             raise ConfigError(fault)
     missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in discovered.missing.items()}

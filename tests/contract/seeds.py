@@ -585,7 +585,7 @@ DECISIONS = (
         "plan",
         "prune = desired.prune and not",
         "prune = not",
-        by="core/test_laws.py::test_law_3_a_forged_mark_on_a_source_changes_none_of_its_copies",
+        by="vocabularies/test_sync_to.py::test_rule_4_without_admission_the_mistake_is_reported_and_existing_copies_stay",
     ),
     Fault(
         "withdrawn consent does not count while the source has a mistake",
@@ -961,7 +961,7 @@ DECISIONS = (
     Fault(
         "blocked targets are not reported",
         "plan",
-        'yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")',
+        "yield Step(ref, Blocked(ctx.key, ref, reason, message), BLOCKED)",
         'yield Step(ref, None, "blocked")',
         by="vocabularies/accurate/test_sub.py::test_2_4_any_other_namespace_is_a_conflict_and_never_adopted",
     ),
@@ -998,7 +998,7 @@ DECISIONS = (
         "rules",
         " or target.occupant is not Occupant.OURS",
         "",
-        by="core/test_occupant.py::test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues",
+        by="core/test_occupant.py::test_a_foreign_object_is_adopted_overwritten_or_left_alone",
     ),
     Fault(
         "a copy that the next source does not recognise is handed over",
@@ -1143,8 +1143,8 @@ DECISIONS = (
     Fault(
         "an annotated object is copied onto itself",
         "annotated",
-        "if namespace != source.namespace",
-        "if True",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_an_object_is_copied_to_the_namespaces_of_its_annotation_and_never_onto_itself",
     ),
     Fault(
@@ -1157,8 +1157,8 @@ DECISIONS = (
     Fault(
         "the namespace of a source triggers it",
         "annotated",
-        "source.ref.namespace == name or not",
-        "not",
+        "namespace != source.namespace and not is_excluded",
+        "not is_excluded",
         by="core/test_annotated.py::test_the_namespace_of_a_source_does_not_requeue_it",
     ),
     Fault(
@@ -1242,11 +1242,11 @@ COUNTS_AND_STATUS = (
         by="vocabularies/accurate/test_sub.py::test_row_25_more_than_three_namespaces_in_ten_minutes_are_held_until_released",
     ),
     Fault(
-        "an applied status keeps obsolete conditions",
+        "an applied status is compared as if it were patched",
         "status",
         "if status.field_manager:",
         "if False:",
-        by="vocabularies/accurate/test_sub.py::test_2_3_an_applied_status_loses_a_condition_that_it_does_not_repeat",
+        by="vocabularies/accurate/test_sub.py::test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write",
     ),
     Fault(
         "conditions of other controllers cause a write",
@@ -1698,9 +1698,44 @@ ENGINE = (
     Fault(
         "a source that exceeds the limits deletes its copies",
         "source_limits",
-        "Desired(prune=False, faults=(Fault(LIMIT_EXCEEDED",
-        "Desired(prune=True, faults=(Fault(LIMIT_EXCEEDED",
+        "Desired(prune=False, faults=(fault or",
+        "Desired(prune=True, faults=(fault or",
         by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
+    ),
+    Fault(
+        "a source may list any number of names",
+        "source_limits",
+        "return names <= self.listed_names\n",
+        "return True\n",
+        by="contract/test_limits_of_tenants.py::test_a_source_that_lists_more_names_than_the_setting_allows_gets_no_copies",
+    ),
+    Fault(
+        "copies are deleted when the settings say that their source belongs to the cluster",
+        "policy",
+        "else Desired(prune=False, faults=(fault,))",
+        "else Desired(faults=(fault,))",
+        by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
+    ),
+    Fault(
+        "an annotated object is copied to an excluded namespace",
+        "annotated",
+        "namespace != source.namespace and not is_excluded",
+        "namespace != source.namespace",
+        by="core/test_annotated.py::test_an_excluded_namespace_gets_no_copy_not_even_by_name",
+    ),
+    Fault(
+        "an object that a vocabulary leaves alone is updated",
+        "annotated",
+        "occupied = {target.ref for target in blocked}",
+        "occupied = set[Ref]()",
+        by="core/test_annotated.py::test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason",
+    ),
+    Fault(
+        "a namespace finds sources that do not list it",
+        "annotated",
+        "targets.is_open, field)",
+        "True, field)",
+        by="core/test_annotated.py::test_the_names_that_a_source_lists_are_those_of_its_selector",
     ),
     Fault(
         "a source that ends wakes none of those that the limits refused",
@@ -1989,9 +2024,9 @@ KUBE_AND_STORES = (
     Fault(
         "a configuration in a tenant's namespace names the Secrets of the cluster",
         "secretstores/registry",
-        "    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:\n",
+        "    if scheme.uses_own_identity(config) and context.config.namespace != context.own_namespace:\n",
         "    if False:\n",
-        by="secretstores/test_registry.py::test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace",
+        by="secretstores/test_registry.py::test_a_store_that_reads_as_the_operator_needs_a_configuration_in_the_operators_namespace",
     ),
     Fault(
         "a namespace that cannot be created is not reported",

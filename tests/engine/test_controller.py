@@ -23,6 +23,7 @@ from tests.support.samples import (
     create,
     numbered,
 )
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 
@@ -108,13 +109,7 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_sou
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
-    registry = Registry(
-        (
-            sync_to.source_type(
-                (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
-            ),
-        )
-    )
+    registry = Registry((a_sync_to(copyable=lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
     harness = ControllerHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
@@ -427,7 +422,7 @@ def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
 
 
 def harness_with_hold() -> ControllerHarness:
-    """Ten copies of a source that is gone: the brake holds their removal."""
+    """Ten copies of a source that is gone: the limit on mass deletion holds their deletion."""
     names = numbered(0, 10)
     harness = ControllerHarness(
         *map(a_copy, names),

@@ -232,7 +232,7 @@ def overlaid(have: Object, team: str = "red") -> Apply:
 
 
 def relabel(limiter: DriftLimiter, team: str | None) -> Apply:
-    """Somebody changes a label that the overlay has set; returns the write that puts it back."""
+    """Another client changes a label that the overlay has set; returns the write that puts it back."""
     now = a_child(team, 2, EDITOR)
     limiter.observe_edit(Change(now.ref, a_child(), now), owner, VIEW)
     return overlaid(now)

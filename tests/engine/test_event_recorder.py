@@ -27,6 +27,7 @@ from tests.support.samples import (
     deletes,
     numbered,
 )
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -620,12 +621,6 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
         assert stage.summaries() == [("Refused", text, 1)]
 
     on_stage(scenario)
-
-
-def a_sync_to(**options: Any) -> SourceType:
-    return sync_to.source_type(
-        (SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False, **options
-    )
 
 
 # Under `tenancy: strict`

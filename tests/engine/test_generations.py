@@ -125,7 +125,7 @@ def test_the_answer_to_a_status_write_causes_no_plan() -> None:
 
 
 def test_a_status_change_from_the_watch_is_checked_without_a_plan() -> None:
-    """Somebody else may have written it."""
+    """Another client may have written it."""
     harness = planned_harness("a", "a")
     harness.forget_statuses()
     harness.observe(with_status(harness))

@@ -245,4 +245,4 @@ def _secret_poller(names: Iterable[str], harness: ControllerHarness) -> SecretPo
     if not (source_types := frozenset(names)):
         return None
     timings, count_call = PollTimings(harness.clock, lambda: "now", lambda: 1.0), harness.metrics.count_provider_call
-    return SecretPoller(Readings(harness.clock), source_types, timings, post=harness.post, count_call=count_call)
+    return SecretPoller(Readings(harness.clock, None), source_types, timings, post=harness.post, count_call=count_call)

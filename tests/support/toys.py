@@ -195,6 +195,12 @@ def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
     return alone.source_type
 
 
+def a_sync_to(kinds: tuple[Kind, ...] = (SECRET,), copyable: Copyable = COPYABLE.of_source, **more: Any) -> SourceType:
+    """Sync-to without protected namespaces, under tenancy open, unless a test says otherwise."""
+    wiring: dict[str, Any] = {"is_protected": lambda name: False, "withheld": lambda where, metadata: {}}
+    return sync_to.source_type(kinds, copyable, **{**wiring, **more})
+
+
 def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Registry:
     """All real vocabularies and the three toys, in order of rank: several can want any address.
 

@@ -18,6 +18,9 @@ from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import NamespaceView, View, has_copies
 from samara.core.writes import Blocked, Plan, SetFinalizer, Step
 
+BLOCKED, FINALIZER = "blocked", "finalizer"
+"""What steps show in place of a rule, if the source type blocks a target, or if they add or remove a finalizer."""
+
 
 def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
     """All steps for a source, or for its part in one namespace, at once. Commands and tests call this; the operator
@@ -121,7 +124,7 @@ def _steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy]) -> Iterat
         addresses.add(copy.ref)
         yield Step(copy.ref, outcome, rule, rule != "excluded")
     for ref, reason, message in desired.blocked:
-        yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")
+        yield Step(ref, Blocked(ctx.key, ref, reason, message), BLOCKED)
     for overlay in desired.overlays:
         yield Step(overlay.ref, *decide_overlay(ctx, overlay), desired=False)
     prune = desired.prune and not (desired.prune_last and changing)
@@ -145,4 +148,4 @@ def _copies_left(ctx: PlanContext, desired: Desired) -> bool:
 def _set_finalizer(ctx: PlanContext, desired: Desired, source: Object, why: str) -> Step:
     assert desired.finalizer is not None
     write = SetFinalizer(ctx.key, source.ref, source, desired.finalizer, not source.deleting, why)
-    return Step(source.ref, write, "finalizer", desired=False)
+    return Step(source.ref, write, FINALIZER, desired=False)

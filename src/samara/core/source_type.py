@@ -40,6 +40,31 @@ def same_kind_and_name(source: Ref, view: View) -> Addresses:
     return Addresses(source.kind, source.name)
 
 
+class ListedNames(NamedTuple):
+    """The names of namespaces that a source lists."""
+
+    names: Collection[str] = frozenset()
+    """Those that a namespace can have."""
+    total: int = 0
+    """How many these are together with the others."""
+    elsewhere: bool = False
+    """True if the source may want copies in namespaces that it does not list, too."""
+    field: str = ""
+    """The label, annotation or field that lists them."""
+
+
+NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
+
+
+class Names(NamedTuple):
+    """The names of namespaces that sources list, and who may read others."""
+
+    listed_by: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    """The namespaces that a source concerns, and what counts against the limits."""
+    is_discreet: bool = False
+    """True: messages to the author of a source name only namespaces that the source lists."""
+
+
 class Protected(Enum):
     """What a source may do in a protected namespace."""
 
@@ -49,13 +74,15 @@ class Protected(Enum):
 
 
 class Policy(NamedTuple):
-    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults."""
+    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults of the first two."""
 
     protected: Protected = Protected.REFUSE
     any_kind: bool = False
     """True if the administrator lists the kinds, and may list those that are refused otherwise."""
     needs_consent: bool = False
     """True if a target namespace must accept the source's namespace."""
+    limits: SourceLimits | None = None
+    """How much the sources of one namespace may ask for. None if only administrators write them."""
 
 
 Lint = Callable[[Object], Iterable[Mistake]]
@@ -91,8 +118,6 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
     say."""
-    tree: Callable[[Ref, View], str] = lambda source, view: ""
-    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -133,6 +158,8 @@ class Hierarchy:
     labels: frozenset[str]
     """The namespace labels that name another namespace. The cache indexes them."""
     parent: Callable[[Object], str] | None = None
+    tree: Callable[[Ref, View], str] | None = None
+    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +181,9 @@ class SourceType:
     status: Status | None = None
     admission: Admission | None = None
     hierarchy: Hierarchy | None = None
-    named_targets: Callable[[Object], Collection[str]] | None = None
-    """The namespaces that a source lists by name. If set, messages to its author name no other ones. None: they name
-    all."""
+    names: Names = field(default_factory=Names)
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
-    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
-    """The names that a source lists, if it wants copies in no other namespace. None if it may want one anywhere."""
-    limits: SourceLimits | None = None
-    """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True
     """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
 
@@ -193,7 +214,8 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
 
 def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
     """The tree that a source belongs to. Empty if its copies are no Namespaces."""
-    return source_type.source.tree(source, view) if isinstance(source_type.source, CustomResource) else ""
+    tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
+    return "" if tree is None else tree(source, view)
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:

@@ -32,12 +32,12 @@ EVENT_REASONS = {
     "Conflict": EventReason("Warning", "an object of that name exists, or another source comes first"),
     "Refused": EventReason(
         "Warning",
-        "a kind, a Secret type or a namespace is not allowed; a SubNamespace cannot be served or deleted at present; "
+        "a kind, a Secret type or a namespace is not allowed; a namespace cannot be created or deleted at present; "
         "the API server refused a write, or failed at it three times in a row",
     ),
     "NotAccepted": EventReason(
         "Warning",
-        "the target namespace does not accept copies from the source's namespace",
+        "the target namespace does not accept copies from the source's namespace; only for sources that tenants write",
     ),
     "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
     "Held": EventReason("Warning", "deletions are held, or the source or a namespace is paused"),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from samara.core.copy_counts import CopyCounts, NotInSync
-from samara.core.desired import Desired, Fault
+from samara.core.desired import REASONS, Desired, Fault, in_camel_case
 from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.policy import control_faults, paused_at
 from samara.core.source_type import SourceType
@@ -22,14 +22,7 @@ _MAX_HOPS = 100
 """Hops of a chain that are followed to its first source. A chain may be a loop."""
 _MAX_MESSAGES = 3
 """Different messages that one Event shows."""
-_EVENT_REASONS = {
-    "conflict": "Conflict",
-    "refused": "Refused",
-    "not-accepted": "NotAccepted",
-    "invalid": "Invalid",
-    "held": "Held",
-    "fought": "Fought",
-}
+_EVENT_REASONS: dict[str, str] = {reason: in_camel_case(reason) for reason in REASONS if reason != "no-namespace"}
 """The Event's reason for each reason of `CopyCounts` that is reported."""
 _WRITE_EVENTS = {
     Create: ("Copied", "copied"),
@@ -100,7 +93,7 @@ class EventRecorder:
 
     def _where(self, key: Key, namespaces: set[str]) -> Namespaces:
         """Separates the namespaces that the author of a source may see from those that are only counted."""
-        if self._cache.registry[key.source_type].named_targets is None:
+        if not self._cache.registry[key.source_type].names.is_discreet:
             return Namespaces(namespaces)
         listed, own = self._listed_by(key), key.source.namespace
         named = {namespace for namespace in namespaces if namespace == own or namespace in listed}
@@ -109,12 +102,12 @@ class EventRecorder:
     def _listed_by(self, key: Key) -> Collection[str]:
         """The namespaces that a source lists by name. The last answer is kept: a list may be long, and its copies are
         written one after the other."""
-        source, named_targets = self._cache.get(key.source), self._cache.registry[key.source_type].named_targets
-        if source is None or named_targets is None:
+        source = self._cache.get(key.source)
+        if source is None:
             return ()
         last_source, last_type, listed = self._last_listed
         if last_source is not source or last_type != key.source_type:
-            listed = named_targets(source)
+            listed = self._cache.registry[key.source_type].names.listed_by(source).names
             self._last_listed = source, key.source_type, listed
         return listed
 

@@ -354,10 +354,11 @@ class Cache:
     def _measure(self, key: Key, obj: Object) -> None:
         """Indexes the names that a source lists, and counts it against the limits of its namespace."""
         source_type = self.registry[key.source_type]
-        limits = source_type.limits
-        number = self._listed.add(key, source_type.listed(obj), None if limits is None else limits.listed_names)
+        limits, listed = source_type.policy.limits, source_type.names.listed_by(obj)
+        if limits is None or limits.allow_source(listed.total):
+            self._listed.add(key, listed)
         if limits is not None and not obj.deleting:
-            self._sizes.add(key, size_of(obj, number), limits)
+            self._sizes.add(key, size_of(obj, listed.total), limits)
 
     def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
         """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within

@@ -13,7 +13,7 @@ from typing import TypeVar
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess
-from samara.core.source_type import Addresses
+from samara.core.source_type import Addresses, ListedNames
 
 T = TypeVar("T")
 Target = tuple[Kind, str]
@@ -188,18 +188,11 @@ class ListedNameIndex:
         """By source type and source: the sorted hashes of the names."""
         self._anywhere: dict[str, dict[Ref, None]] = {}
 
-    def add(self, key: Key, names: Iterable[str] | None, most: int | None) -> int:
-        """Takes the names that a source lists, and returns how many these are. None: it may want a copy anywhere.
-
-        If there are more than `most`, none is kept, because such a source is not served.
-        """
-        if names is None:
+    def add(self, key: Key, listed: ListedNames) -> None:
+        if listed.elsewhere:
             self._anywhere.setdefault(key.source_type, {})[key.source] = None
-            return 0
-        hashes = array("q", sorted(map(hash, names)))
-        kept = hashes if most is None or len(hashes) <= most else array("q")
-        self._hashes.setdefault(key.source_type, {})[key.source] = kept
-        return len(hashes)
+        else:
+            self._hashes.setdefault(key.source_type, {})[key.source] = array("q", sorted(map(hash, listed.names)))
 
     def discard(self, key: Key) -> None:
         self._hashes.get(key.source_type, {}).pop(key.source, None)
@@ -229,13 +222,13 @@ class SizeIndex:
         """By namespace: the sources that tenants may write, and that are served on their own."""
         self._limits: dict[str, SourceLimits] = {}
         self._sums: dict[str, tuple[int, int]] = {}
-        """By namespace: the names and the bytes of these sources."""
+        """By namespace: the names and the bytes of these sources, without those that list too many themselves."""
+        self._too_long: Counter[str] = Counter()
+        """By namespace: how many sources list too many names themselves."""
         self._excess: dict[str, dict[Key, str]] = {}
         """By namespace: what `excess` said since the last change."""
 
     def add(self, key: Key, size: SourceSize, limits: SourceLimits) -> None:
-        if size.names > limits.listed_names:
-            return
         namespace = key.source.namespace
         self._sizes.setdefault(namespace, {})[key] = size
         self._limits[namespace] = limits
@@ -255,14 +248,18 @@ class SizeIndex:
 
     def _count(self, namespace: str, size: SourceSize, by: int) -> None:
         names, total = self._sums.get(namespace, (0, 0))
-        self._sums[namespace] = names + by * size.names, total + by * size.size
+        if self._limits[namespace].allow_source(size.names):
+            names, total = names + by * size.names, total + by * size.size
+        else:
+            _count(self._too_long, namespace, by)
+        self._sums[namespace] = names, total
         self._excess.pop(namespace, None)
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
         namespace = key.source.namespace
         limits = self._limits.get(namespace)
-        if limits is None or limits.allow(*self._sums[namespace]):
+        if limits is None or (limits.allow(*self._sums[namespace]) and namespace not in self._too_long):
             return ""
         if namespace not in self._excess:
             self._excess[namespace] = excess(self._sizes[namespace], limits)

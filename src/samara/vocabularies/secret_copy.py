@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template
-from samara.core.kinds import KEPT_BY_CLUSTER
-from samara.core.model import SECRET, KindName, Object, ObjectName, Ref
+from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
@@ -34,8 +33,7 @@ class SecretCopySettings(Struct, frozen=True):
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
-    own = settings.home, settings.on_source_gone, context.adopt, context.managers
-    return (source_type(*own, kept_by_cluster=context.kept_by_cluster),)
+    return (source_type(settings.home, settings.on_source_gone, context.adopt, context.managers),)
 
 
 def source_type(
@@ -43,7 +41,6 @@ def source_type(
     on_source_gone: str = "keep",
     adopt: Adopt = Adopt.IDENTICAL,
     managers: frozenset[str] = frozenset(),
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return obj.ref.namespace == home and TARGETS in obj.annotations
@@ -78,20 +75,14 @@ def source_type(
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
-        may_target=lambda secret, namespace: _may_list(secret.annotations[TARGETS], namespace),
         template=template,
         managers=managers,
         policy=Policy(Protected.ALLOW),  # only administrators write to the home namespace
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
-        kept_by_cluster=kept_by_cluster,
         lint=lint,
     ).source_type()
-
-
-def _may_list(value: str, namespace: str) -> bool:
-    return namespace in value or not value.strip()
 
 
 @lru_cache(maxsize=1024)

@@ -398,7 +398,7 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
-    assert lint_files((str(Path(__file__).parents[3] / "examples"),), Settings()) == []
+    assert lint_files((str(Path(__file__).parents[3] / "examples"),), Settings()).findings == []
 
 
 def test_a_version_that_the_kind_does_not_have_is_another_kind(tmp_path: Path) -> None:

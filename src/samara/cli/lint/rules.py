@@ -9,10 +9,11 @@ from samara.assembly import WELL_KNOWN, named_vocabularies, registry_of
 from samara.cli.lint.definitions import embedded, misfits, served_versions
 from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_type, locate, manifest_of
+from samara.cli.lint.observed import FIELDS, hides_managers, written_by_people
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NAMED, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Field, Kind, KindName, Object, Ref
+from samara.core.model import NAMESPACE, Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
     LABEL_VALUE_FORM,
@@ -27,6 +28,7 @@ from samara.core.source_type import Annotated, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
+from samara.kube.client import PRESERVED_WRITES
 from samara.kube.codec import Codec
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
@@ -38,8 +40,6 @@ _NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"
 _SIMILARITY = 0.9
 """At least this for a key that is probably misspelt, as `difflib` measures it."""
-_FIELDS = {"label": LABELS, "annotation": ANNOTATIONS}
-"""The field of the metadata for each `Entry.where`."""
 
 
 class Linter:
@@ -54,7 +54,7 @@ class Linter:
             for vocabulary, own in named_vocabularies(settings)
         }
         """By vocabulary."""
-        self._codec = Codec(registry.managers)
+        self._codec = Codec(registry.managers | {PRESERVED_WRITES["fieldManager"]})
         self._served = [source_type for source_type in registry.source_types if source_type.enabled]
         request_keys = frozenset().union(*(source_type.source.metadata_keys for source_type in registry.source_types))
         marks = frozenset().union(*(source_type.ownership.marks for source_type in registry.source_types))
@@ -81,7 +81,8 @@ class Linter:
         """Patterns of the keys that copies do not get."""
 
     def check(self, manifest: Manifest) -> Iterator[Finding]:
-        """Everything that is wrong with a manifest."""
+        """Everything that is wrong with a manifest, apart from what a server or an operator has added to it."""
+        manifest = written_by_people(manifest, self._codec)
         for entry in manifest.metadata:
             yield from list(self._illegal_key(manifest, entry)) or list(self._metadata_findings(manifest, entry))
         yield from faulty_keys(manifest, self._settings)
@@ -92,6 +93,10 @@ class Linter:
                 yield from self._annotated_findings(manifest, kind, source_type, source)
             elif source.kind == kind:
                 yield from self._custom_resource_findings(manifest, source_type, source)
+
+    def has_unproven_marks(self, manifest: Manifest) -> bool:
+        """True for an object of a cluster with marks, if managedFields do not show who wrote these."""
+        return hides_managers(manifest) and any(entry.key in self._marks for entry in manifest.metadata)
 
     def _kind(self, manifest: Manifest) -> Kind:
         """The kind under which the operator watches the object.
@@ -120,6 +125,8 @@ class Linter:
     def _metadata_findings(self, manifest: Manifest, entry: Entry) -> Iterator[Finding]:
         yield from self._value_findings(manifest, entry)
         if entry.key in self._marks:
+            if hides_managers(manifest):
+                return  # nearly always Samara wrote it: `has_unproven_marks` counts these objects
             expected = "no such key: Samara writes this mark on the copies it makes"
             yield manifest.finding(entry.line, entry.key, "a mark written by hand", expected)
         elif entry.key in self._annotation_keys - self._label_keys and entry.where == "label":
@@ -224,7 +231,7 @@ class Linter:
                 for entry in manifest.metadata
                 if entry.where == where and entry.value is not None
             }
-            for where in _FIELDS
+            for where in FIELDS
         }
         for key, entry in entries.items():
             texts["label" if key in source.labels else "annotation"][key] = entry.value or ""
@@ -235,7 +242,7 @@ class Linter:
         """Labels, annotations and types of Secrets that are never copied. Our own keys are not reported."""
         for entry in manifest.metadata:
             if entry.key not in self._known_keys and matches_any_glob(self._not_copied[entry.where], entry.key):
-                mistake = not_copied(_FIELDS[entry.where], entry.key)
+                mistake = not_copied(FIELDS[entry.where], entry.key)
                 yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
         type_ = manifest.type
         if type_ is not None and type_.value in NEVER_COPIED_TYPES:
@@ -319,7 +326,7 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     for vocabulary, own in named_vocabularies(settings):
         for name in vocabulary.kinds(own):
             kind = WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
-            if vocabulary.refused_kind(vocabulary.name, (kind,)) is None:
+            if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:
                 kinds[name] = kind
     return kinds
 

@@ -13,7 +13,7 @@ from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key
 from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_adopted, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
-from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
+from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Names, Policy, Protected, SourceType
 from samara.core.view import View, has_copies
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.globs import Globs
@@ -85,7 +85,7 @@ class Propagation:
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
-            named_targets=(lambda obj: ()) if self.is_discreet else None,
+            names=Names(is_discreet=self.is_discreet),
         )
 
     def lint(self, obj: Object) -> Iterator[Mistake]:

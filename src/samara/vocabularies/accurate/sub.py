@@ -47,6 +47,7 @@ from samara.vocabularies.accurate.tree import CIRCULAR
 
 SUB = f"{NAME}:sub"
 READY, STALLED = "Ready", "Stalled"
+CONDITIONS = frozenset({READY, STALLED})
 NamingRefusal = Callable[[str, str], tuple[str, str] | None]
 """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
 CONFLICT = "Conflicting namespace already exists"
@@ -76,7 +77,6 @@ class SubNamespaces:
                 SUB_NAMESPACE,
                 FINALIZER,
                 gone_after=0.0,
-                tree=lambda source, view: root_of(source.namespace, view),
                 lint=self.lint,
             ),
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
@@ -84,8 +84,8 @@ class SubNamespaces:
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
-            status=Status(self.report, frozenset({READY, STALLED}), field_manager=ACCURATE_MANAGER),
-            hierarchy=Hierarchy(frozenset({PARENT})),
+            status=Status(self.report, CONDITIONS, field_manager=ACCURATE_MANAGER),
+            hierarchy=Hierarchy(frozenset({PARENT}), tree=lambda source, view: root_of(source.namespace, view)),
             per_namespace=False,
         )
 
@@ -212,6 +212,8 @@ class SubNamespaces:
         if namespace is None and fault is None and not self.is_reserved(name):
             return _status_without_namespace(obj, counts)
         if namespace is not None and _is_child(namespace, obj.ref):
+            if not namespace.deleting and _is_reported_by_original(obj):
+                return {}
             return {"observedGeneration": obj.generation, "conditions": [_ready(obj, namespace)]}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
@@ -263,6 +265,16 @@ def _is_child(namespace: Object, source: Ref) -> bool:
 
 def _is_new(obj: Object) -> bool:
     return "observedGeneration" not in status_of(obj)
+
+
+def _is_reported_by_original(obj: Object) -> bool:
+    """True if the status says that all is well in the words of the original controller: by the generation alone.
+
+    It stays as it is, so that taking over writes nothing.
+    """
+    status = status_of(obj)
+    reported = {stored.get("type") for stored in status.get("conditions") or ()}
+    return status.get("observedGeneration") == obj.generation and reported.isdisjoint(CONDITIONS)
 
 
 def _reserved(name: str) -> str:

@@ -58,16 +58,16 @@ class ResourceDistributionSettings(Struct, frozen=True):
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(context.kinds, context.copyable_as_written, context.managers, context.is_protected),)
+    return (source_type(context.kinds, context.copyable_as_written, context.is_protected, context.managers),)
 
 
 def source_type(
     kinds: tuple[Kind, ...],
     copyable: Copyable,
+    is_protected: Callable[[str], bool],
     managers: frozenset[str] = frozenset(),
-    is_protected: Callable[[str], bool] = lambda namespace: False,
 ) -> SourceType:
-    return ResourceDistributions(kinds, SpecCache(kinds, copyable), managers, is_protected).source_type()
+    return ResourceDistributions(kinds, SpecCache(kinds, copyable), is_protected, managers).source_type()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class ResourceDistributions:
 
     kinds: tuple[Kind, ...]
     specs: SpecCache
-    managers: frozenset[str] = frozenset()
-    is_protected: Callable[[str], bool] = lambda namespace: False
+    is_protected: Callable[[str], bool]
     """True for namespaces that a distribution reaches only by listing them."""
+    managers: frozenset[str] = frozenset()
 
     def source_type(self) -> SourceType:
         return SourceType(
