@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the hash-pinned requirement files anew from the ranges in pyproject.toml. Needs `uv` on the PATH.
+# Rewrites the hash-pinned requirement files from the ranges in pyproject.toml. Needs `uv` on the PATH.
 # run.txt is the bare program, all.txt has every secret manager, dev.txt what tests and tools need besides.
 set -eu
 cd "$(dirname "$0")/.."

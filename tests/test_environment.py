@@ -160,7 +160,7 @@ def test_a_server_that_keeps_failing_makes_the_vocabulary_wait(monkeypatch: pyte
 )
 def test_without_the_right_to_ask_a_held_lease_makes_the_vocabulary_wait(answers: tuple[Answer, ...]) -> None:
     environment, _ = discovered(DISTRIBUTE, says(lease(age=3)), *answers)
-    assert "whether the original holds it is not known" in environment.waiting["resource-distribution"]
+    assert "it is not known whether the original holds it" in environment.waiting["resource-distribution"]
 
 
 @pytest.mark.parametrize(

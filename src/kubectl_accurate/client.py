@@ -109,10 +109,10 @@ class ApiClient:
         raise SamaraError(f"other clients keep changing namespace {namespace.name}; try again")
 
     async def _read_again(self, before: Namespace) -> Namespace:
-        """The namespace as it is now. Raises if it was created anew, or if its place in the trees has changed."""
+        """The namespace as it is now. Raises if it was recreated, or if its place in the trees has changed."""
         now = await self.get_namespace(before.name)
         if (now.uid, _relations(now)) != (before.uid, _relations(before)):
-            raise SamaraError(f"somebody else has changed the namespace {before.name} meanwhile; look again")
+            raise SamaraError(f"another client changed namespace {before.name}; run the command again")
         return now
 
     async def find_sub_namespace(self, namespace: str, name: str) -> SubNamespace | None:
@@ -202,5 +202,5 @@ def _raise_if_kind_is_missing(error: NotFound) -> None:
     if '"' not in error.message:
         raise SamaraError(
             f"the cluster does not know the kind {SUB_NAMESPACE.name} ({SUB_NAMESPACE.api_version}); "
-            "install its definition first: `samara crds` prints it"
+            "install its CRD first: `samara crds` prints it"
         ) from error

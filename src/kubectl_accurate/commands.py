@@ -92,7 +92,7 @@ async def _unset_template(cluster: Cluster, ns: str) -> bool:
 @config_flag
 @kubectl_flags
 def describe(cluster: Cluster, ns: str, accurate_namespace: str, config: str | None) -> None:
-    """Show the namespace NS, and the objects in it that are copies or are passed on."""
+    """Show the namespace NS, and the objects in it that are copies or are propagated."""
     for line in wait_for(_describe(cluster, ns, accurate_namespace, config)):
         click.echo(line)
 

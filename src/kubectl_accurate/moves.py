@@ -118,7 +118,7 @@ async def _check_parent(api: ApiClient, name: str, parent: str) -> None:
     visited = {parent}
     while True:
         if above.name == name:
-            raise SamaraError(f"circular reference is not permitted: {parent} lies in the tree of {name}; {UNCHANGED}")
+            raise SamaraError(f"circular reference is not permitted: {parent} is in the tree of {name}; {UNCHANGED}")
         higher = above.labels.get(PARENT)
         if not higher or higher in visited:
             return
@@ -167,7 +167,7 @@ async def _create(api: ApiClient, parent: str, name: str, spec: Spec) -> NewSub:
         if not is_uncertain(error):
             raise SamaraError(f"SubNamespace {parent}/{name} could not be created: {error}; {UNCHANGED}") from error
         raise SamaraError(
-            f"whether SubNamespace {parent}/{name} was created is not known: {error}; "
+            f"it is not known whether SubNamespace {parent}/{name} was created: {error}; "
             f"namespace {name} was not changed; run the command again"
         ) from error
 
@@ -194,9 +194,7 @@ async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: Sa
     if now is not None and now.labels.get(PARENT) == parent:
         if now.uid == namespace.uid:
             return  # the write succeeded, and only its answer was lost
-        raise SamaraError(
-            f"namespace {name} was deleted meanwhile; SubNamespace {new_sub.sub} stays, and has made it anew"
-        )
+        raise SamaraError(f"namespace {name} was deleted meanwhile; SubNamespace {new_sub.sub} stays, and recreated it")
     if is_uncertain(error):
         raise _unknown_outcome(name, new_sub, error) from error
     failed = f"the parent of {name} could not be changed: {error}"
@@ -215,8 +213,8 @@ async def _undo(api: ApiClient, namespace: Namespace, new_sub: NewSub, error: Sa
 def _unknown_outcome(name: str, new_sub: NewSub, error: SamaraError) -> SamaraError:
     """The SubNamespace stays: if the write still arrives, a SubNamespace under deletion would delete the namespace."""
     return SamaraError(
-        f"whether the parent of {name} was changed is not known: {error}; not undone: SubNamespace {new_sub.sub} "
-        "stays, for deleting it could take the namespace along; run the command again"
+        f"it is not known whether the parent of {name} was changed: {error}; not undone: SubNamespace {new_sub.sub} "
+        "stays, because deleting it could delete the namespace too; run the command again"
     )
 
 

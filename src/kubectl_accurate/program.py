@@ -134,7 +134,7 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
 
 namespace = Group(
     {
-        "describe": Entry("commands", "describe", "Show a namespace and what it gets and passes on."),
+        "describe": Entry("commands", "describe", "Show a namespace, what it inherits and what it propagates."),
         "set-type": Entry("commands", "set_type", "Make a namespace a root, a template, or neither."),
     },
     name="namespace",

@@ -145,7 +145,7 @@ def finish_on_interrupt() -> Iterator[None]:
 
     def on_first(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, handler)
-        note("one moment: stopping now would leave the change half done; Ctrl-C again stops anyway")
+        note("finishing the change, because stopping now would leave it half done; Ctrl-C again stops anyway")
 
     signal.signal(signal.SIGINT, on_first)
     try:

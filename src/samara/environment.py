@@ -169,7 +169,7 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     except (Forbidden, NotFound):
         return None  # without the original, this right need not be granted
     except SamaraError as fault:
-        return f"whether the original is running is not known: {fault}"
+        return f"it is not known whether the original is running: {fault}"
     held = sorted(
         (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"])
         for item in decode(raw).get("items") or ()
@@ -184,7 +184,7 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
             log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
     if True in answers:
         return f"original running (Lease {lease}); it must stop first, or set takeover: true"
-    reason = f"Lease {lease} is held, and whether the original holds it is not known"
+    reason = f"Lease {lease} is held, and it is not known whether the original holds it"
     return next((f"{reason}: {answer}" for answer in answers if isinstance(answer, SamaraError)), None)
 
 

@@ -27,7 +27,7 @@ from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
-NEVER_COPIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
+NEVER_COPIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
 
 PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
 """Matches text that needs no quotes in YAML, unless it is one of `_SPECIAL`."""

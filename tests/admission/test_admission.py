@@ -588,13 +588,13 @@ def test_an_operator_outside_the_cluster_leaves_the_configurations_of_an_install
         a_crd(scene, conversion=webhook_conversion(Endpoint("elsewhere").client_config(CONVERT, b"theirs")))
         before = json.loads(json.dumps(scene.cluster.objects))
         running = await scene.server(crds=(CRD_NAME,))
-        await scene.until(lambda: logged(caplog).count("leads to a Service") == 2)
+        await scene.until(lambda: logged(caplog).count("calls a Service") == 2)
         await scene.turns(10)
         await running.admission.close()
         assert {path: scene.cluster.objects[path] for path in before} == before
 
     on_scene(scenario)
-    assert logged(caplog).count("leads to a Service") == 2
+    assert logged(caplog).count("calls a Service") == 2
 
 
 def test_a_patch_of_a_crd_has_only_the_conversion_and_the_resource_version() -> None:

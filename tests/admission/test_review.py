@@ -90,7 +90,7 @@ def test_a_long_generated_name_is_cut_as_the_api_server_cuts_it() -> None:
 
 
 def test_an_object_that_the_api_server_would_never_store_is_not_decoded() -> None:
-    """Decoding takes many times the memory of the bytes, and anybody who reaches the port can send a review."""
+    """Decoding takes many times the memory of the bytes, and any client that reaches the port can send a review."""
     too_much: list[Any] = [
         {**an_object(), **{f"field-{number}": 1 for number in range(101)}},
         an_object(note="x" * 2**21),

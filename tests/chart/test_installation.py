@@ -426,7 +426,7 @@ def test_after_uninstall_every_namespace_can_be_written_and_deleted(stage: Stage
         assert len(guarded(stage)) == 2
         output = uninstall(stage, running)
         assert f"Stops the Deployment {NAMESPACE}/samara." in output
-        assert "Takes our finalizer off 2 SubNamespaces." in output
+        assert "Removes Samara's finalizer from 2 SubNamespaces." in output
         assert output.index("Validating") < output.index("by webhook") < output.index("finalizer")
         for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             assert stage.api.items(f"{HOOKS}/{plural}") == []

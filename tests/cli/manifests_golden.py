@@ -1,6 +1,6 @@
 """What `samara manifests` prints for 32 combinations of flags and settings.
 
-`python -m tests.cli.manifests_golden` writes the file anew after a change that users should see. Most objects are the
+`python -m tests.cli.manifests_golden` rewrites the file after a change that users should see. Most objects are the
 same in many combinations, so the file keeps each of them once.
 """
 

@@ -186,7 +186,7 @@ def test_status_begins_with_counts_and_with_the_sources_that_have_a_problem(caps
     shown = lines(capsys)
     counts, problems = shown[0].split("; ", 1)
     assert counts == "4 sources, 12 copies wanted: 9 right, 1 pending, 2 blocked"
-    assert problems == "2 sources with a problem; 1 set of removals held."
+    assert problems == "2 sources with a problem; 1 set of deletions held."
     assert [line.split()[2] for line in shown[2:6]] == ["a/blocked", "a/paused", "a/waits", "a/right"]
 
 

@@ -119,13 +119,13 @@ def test_invalid_address_is_refused() -> None:
 def test_defaults_are_used_if_a_named_server_does_not_answer(args: tuple[str, ...], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
     done = samara_inside(*args, "--kubeconfig", file)
-    assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
+    assert (done.code, "settings: the defaults (no cluster could be reached" in done.err) == (0, True), done.err
 
 
 @pytest.mark.parametrize("args", WITHOUT_A_CLUSTER)
 def test_defaults_are_used_if_no_cluster_is_named(args: tuple[str, ...], tmp_path: Path) -> None:
     done = samara_inside(*args, env={"KUBECONFIG": str(tmp_path / "none")})
-    assert (done.code, "settings: the defaults (no cluster could be asked" in done.err) == (0, True), done.err
+    assert (done.code, "settings: the defaults (no cluster could be reached" in done.err) == (0, True), done.err
 
 
 def test_wrong_settings_are_reported_line_by_line(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_operator_5_delete_obeys_the_brake_over_all_sources_of_one_namespace(
         stage.api.delete(stage.path("admin", name))
     done = shell("orphans", "--delete", "--yes", braked(tmp_path))
     assert done.code == 1
-    assert "5 orphans to remove, 5 held by the brake" in done.err
+    assert "5 orphans to remove, 5 held by the limit on mass deletion" in done.err
     assert sum(stage.secret("a", name) is not None for name in names) == 5
 
 
@@ -241,7 +241,7 @@ def test_operator_5_what_the_operator_holds_is_not_deleted_without_a_release(
     for flags in (("-n", "n1", braked(tmp_path)), (braked(tmp_path, most=1000),)):
         done = shell("orphans", "--delete", "--yes", *flags)
         assert done.code == 1
-        assert "the operator holds their removal" in done.err.splitlines()[-1]
+        assert "the operator holds their deletion" in done.err.splitlines()[-1]
         assert "`samara release secret-copy/Secret/admin/db`" in done.err.splitlines()[-1]
     assert all(stage.secret(name, "db") is not None for name in names)
 
@@ -288,7 +288,7 @@ def test_nothing_is_deleted_while_the_held_deletions_cannot_be_read(
         eventually(lambda: shell("orphans", "--as=blind").code == 0)
         done = shell("orphans", "--delete", "--yes", "--as=blind")
     assert done.code == 1
-    assert "expected to read first what the brake holds" in done.err.splitlines()[-1]
+    assert "expected to read first which deletions the operator holds" in done.err.splitlines()[-1]
     assert stage.secret("a", "db") is not None
 
 
@@ -344,7 +344,7 @@ def test_kinds_that_may_not_be_listed_are_noted_in_one_line(stage: Stage, shell:
         done = shell("orphans", "--as=reader")
     assert done.code == 0
     assert "admin/db" in done.out
-    notes = [line for line in done.err.splitlines() if "not looked at" in line]
+    notes = [line for line in done.err.splitlines() if "not searched" in line]
     assert len(notes) == 1
     assert "apps/v1/ControllerRevision, apps/v1/DaemonSet, apps/v1/Deployment and " in notes[0]
 

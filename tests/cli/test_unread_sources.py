@@ -83,11 +83,11 @@ def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_no_orphans(
 ) -> None:
     done = shell("orphans", "-o", "json", config, f"--as={READER}")
     assert done.json == {"orphans": []}
-    (line,) = [line for line in done.err.splitlines() if "passed over" in line]
-    assert line.startswith("samara: 2 copies passed over")
+    (line,) = [line for line in done.err.splitlines() if "whether a source wants them" in line]
+    assert line.startswith("samara: 2 copies left out: ")
     assert KIND in line
-    assert "passed over" not in shell("orphans", config).err
-    assert "passed over" not in shell("orphans", config, f"--as={READER}", "-n", "default").err
+    assert "whether a source wants them" not in shell("orphans", config).err
+    assert "whether a source wants them" not in shell("orphans", config, f"--as={READER}", "-n", "default").err
 
 
 def test_operator_4_6_copies_whose_sources_could_not_be_listed_are_not_deleted(
@@ -138,11 +138,11 @@ def test_operator_1_why_answers_from_marks_if_the_source_may_not_be_read(
     assert (answer_json["present"], answer_json["wanted"]) == (True, None)
     (answer,) = answer_json["answers"]
     assert (answer["vocabulary"], answer["source"], answer["wanted"]) == ("resource-distribution", "ca", None)
-    assert "its marks name ResourceDistribution ca as its source; we set them" in answer["rule"]
+    assert "its marks name ResourceDistribution ca as its source; Samara set them" in answer["rule"]
     assert "events" in answer_json
     assert "resourcedistributions" in answer_json["unread"][0]
     done = shell("why", "cm/ca", "-n", "a", f"--as={READER}", config)
-    assert "who wants it could not be read" in done.out
+    assert "its sources could not be read" in done.out
     assert "gone" not in done.out
     assert "could not be read: the sources" in done.err
 

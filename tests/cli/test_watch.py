@@ -58,7 +58,7 @@ def test_watch_shows_only_changes() -> None:
 def test_watch_waits_for_an_unreachable_server_and_notes_it_once(capsys: pytest.CaptureFixture[str]) -> None:
     away = Unreachable("no answer")
     assert Script("a", away, away, "a", "b").run().shown == ["a", "b"]
-    assert capsys.readouterr().err == "samara: no answer; it is tried again\n"
+    assert capsys.readouterr().err == "samara: no answer; trying again\n"
 
 
 def test_error_in_the_first_round_ends_the_watch() -> None:

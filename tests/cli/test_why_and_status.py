@@ -76,7 +76,7 @@ def test_why_says_that_a_namespace_is_excluded_from_all(stage: Stage, shell: She
     stage.source("db", "")
     response = why(shell, "a")
     assert (response["present"], response["wanted"]) == (False, False)
-    assert "selects among all, and namespace a says samara.dev/ignore" in the_answer(response)["rule"]
+    assert "selects among all, and namespace a has samara.dev/ignore" in the_answer(response)["rule"]
 
 
 def test_why_says_what_blocks_a_copy(stage: Stage, shell: Shell) -> None:
@@ -255,7 +255,7 @@ def test_status_without_sources_says_so(stage: Stage, shell: Shell) -> None:
 
 
 def hold(stage: Stage, shell: Shell) -> list[str]:
-    """Makes the operator hold seven removals."""
+    """Makes the operator hold seven deletions."""
     names = [f"n{number}" for number in range(8)]
     stage.namespace(*names)
     stage.source("db", ",".join(names))
@@ -276,7 +276,7 @@ def test_held_deletions_are_listed_and_released(stage: Stage, shell: Shell) -> N
     for where in ((), ("-n", "n1")):  # the hold of the operator counts, whatever flags the command has
         assert shell("plan", "-o", "json", *where).json["summary"]["delete"] == 0
     done = shell("release", "secret-copy/Secret/admin/db")
-    assert (done.code, "7 held removals" in done.out) == (0, True)
+    assert (done.code, "7 held deletions" in done.out) == (0, True)
     for name in names[1:]:
         stage.until_gone(name, "db")
     eventually(lambda: shell("status", "-o", "json").json["held"] == [])

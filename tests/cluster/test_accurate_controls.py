@@ -143,14 +143,14 @@ def test_row_15_the_first_source_of_a_chain_gets_the_events_about_copied_updated
     eventually(lambda: stage.until_event("Copied", "root", "db")["count"] == 3)
     assert event_message(stage, "Copied").startswith("copied in ")
     trees.edit("root", "db", {"data": encoded({"k": "2"})})
-    assert event_message(stage, "Updated").startswith("put right in ")
+    assert event_message(stage, "Updated").startswith("updated in ")
     trees.until_copied("db", "root", "web", "deep")
     trees.mode("root", "db", None)
     trees.until_gone("db", "web", "deep", "api")
     assert event_message(stage, "Removed").startswith("removed in ")
     assert len(stage.events("root", about="db")) == 3, "one of each, with a count"
     assert {event["type"] for event in stage.events("root", about="db")} == {"Normal"}
-    assert stage.events("web", about="db") == [], "a tree is told of once, at its top"
+    assert stage.events("web", about="db") == [], "a tree is reported once, at its root"
 
 
 def event_message(stage: Stage, reason: str) -> str:
@@ -178,7 +178,7 @@ def test_a_repaired_copy_gets_an_event_in_its_own_namespace(trees: Trees, stage:
     trees.until_copied("db", "root", "web", "deep")
     trees.edit("deep", "db", {"data": encoded({"k": "mine"})})
     message = stage.until_event("Updated", "deep", "db")["message"]
-    assert message.startswith("put back to what Secret web/db says")
+    assert message.startswith("restored to match Secret web/db")
 
 
 # Rights

@@ -86,8 +86,8 @@ def test_a_label_that_another_tool_keeps_reverting_is_given_up_and_reported_with
     mark = trees.stage.audit.mark()
     with Tool(trees, child, wanted) as tool:
         event = trees.stage.until_event("Fought", "default", about="child")
-        who = "other-tool" if wanted else "somebody"  # managedFields do not record who removed a field
-        assert f"{who} changes what is inherited here again and again" in event["message"]
+        who = "other-tool" if wanted else "another client"  # managedFields do not record who removed a field
+        assert f"{who} keeps changing the inherited labels and annotations" in event["message"]
         assert event["involvedObject"]["kind"] == "Namespace"
         assert event["type"] == "Warning"
         assert len(overlays(trees, child, mark)) >= REVERSALS
@@ -108,6 +108,6 @@ def test_a_label_changed_once_is_restored_and_reported_with_an_event(trees: Tree
     trees.label(child, {"team": "blue"})
     eventually(lambda: trees.labels(child).get("team") == "red")
     event = trees.stage.until_event("Updated", "default", about=child)
-    assert "put back to what is inherited here" in event["message"]
+    assert "the inherited labels and annotations were restored" in event["message"]
     assert len(overlays(trees, child, mark)) == 1
     assert not trees.stage.events("default", "Fought")

@@ -760,7 +760,7 @@ def test_a_foreign_object_of_the_same_name_is_left_alone_and_reported_in_update_
     trees.serve()
     trees.until_copied("db", "root", "other")
     if mode == "update":
-        assert "that is not ours" in stage.until_event("Conflict", "root", "db")["message"]
+        assert "that is not a copy of this source" in stage.until_event("Conflict", "root", "db")["message"]
     live = trees.get("secrets", "web", "db") or {}
     assert live["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     trees.api.delete(trees.path("secrets", "root", "db"))

@@ -123,7 +123,7 @@ def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage
     stage.api.delete(stage.path("admin", "db"))
     eventually(lambda: held(stage).get(KEY, {}).get("count") == 8)
     event = stage.until_event("Held", namespace="default", about="admin")
-    assert event["involvedObject"]["kind"] == "Namespace", "the source is gone, so its namespace is told"
+    assert event["involvedObject"]["kind"] == "Namespace", "the source is gone, so its namespace gets the Event"
     assert everything_is_there(stage)
     stage.source("db", ",".join(EIGHT))
     stage.until_copied("db", *EIGHT)
@@ -131,7 +131,7 @@ def test_restoring_a_deleted_source_ends_the_hold_with_nothing_lost(stage: Stage
     assert not [event for event in stage.audit.writes() if event.verb == "delete"]
 
 
-def test_a_release_executes_the_held_removals(stage: Stage) -> None:
+def test_a_release_executes_the_held_deletions(stage: Stage) -> None:
     filled(stage)
     shrink(stage)
     stage.expect.kept = set()

@@ -171,7 +171,7 @@ def test_fault_11_a_kind_created_after_the_start_is_served_then_and_the_others_a
     scene.until(LATE, "w", "spec", {"size": 1})
     until_served(operator, f"{LATE}/v1/Widget")
     until_recorded(scene.writes, 4)
-    assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "beginning anew writes nothing twice"
+    assert scene.wrote() == {"a": ["create"] * 2, "b": ["create"] * 2}, "starting again writes nothing twice"
     never(lambda: not operator.running, STANDSTILL * LASTS + 1.0)  # the restart closed the earlier listeners
 
 

@@ -130,7 +130,9 @@ def test_fault_14_a_429_stops_all_writes_for_retry_after_while_the_lease_is_rene
             "sent before its second was over"
         )
     early = [seen for seen in rained if seen.at - first < 1.0]
-    assert len(early) <= 4 + 1, "what two are told holds for all: four were on their way, and one came after the first"
+    assert len(early) <= 4 + 1, (
+        "what two answers say holds for all: four were on their way, and one came after the first"
+    )
     renewed = len(proxy.requests(is_renewal))
     eventually(lambda: len(proxy.requests(is_renewal)) >= renewed + 2)  # during the burst of errors
     assert operator.leads

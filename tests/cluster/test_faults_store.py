@@ -97,7 +97,7 @@ def test_fault_19_while_the_store_is_full_writes_pause_and_are_made_up_later(sta
         assert operator.answer("/healthz")[0] == 200, "a restart would not help"
         assert operator.copies("pending") == 40, "what waits is not called right, and not refused either"
         assert operator.metrics()['samara_writes_total{result="failed",verb="create",vocabulary="secret-copy"}'] > 0
-        assert operator.log.count("database space exceeded") == 1, "told once, however many writes meet it"
+        assert operator.log.count("database space exceeded") == 1, "logged once, however many writes fail"
     stage.until_copied("db", *names, deadline=30)
     eventually(lambda: "writes" not in waiting(operator))
     assert "writes.resumed" in operator.log
@@ -117,7 +117,7 @@ def test_fault_19_a_leader_that_cannot_renew_ends_and_the_next_leads_once_the_st
         mark = stage.audit.mark()
         following = stage.operator("--leader-elect", config=SHORT, wait="ready")
         never(lambda: following.leads or not following.running, LASTS + 1.0)
-        assert following.log.count("lease.failed") == 1, "told once, and tried again all the time"
+        assert following.log.count("lease.failed") == 1, "logged once, and retried all the time"
         assert not stage.audit.writes(mark)
     eventually(lambda: following.leads)
     stage.until_copied("db", "a")

@@ -318,7 +318,7 @@ def test_fault_05_an_object_created_and_deleted_between_two_lists_has_no_effect(
 # 6
 
 
-@pytest.mark.parametrize("then", [gone, None], ids=["listed anew", "resumed"])
+@pytest.mark.parametrize("then", [gone, None], ids=["listed again", "resumed"])
 def test_fault_06_a_new_object_of_the_same_name_inherits_nothing_from_the_old_one(
     stage: Stage, then: Fault | None
 ) -> None:

@@ -283,6 +283,6 @@ def test_promise_9_a_secret_that_cannot_be_deleted_is_reported_and_its_fishysecr
     fishy.served({"A": "a"}, refreshInterval=SELDOM, through=proxy)
     fishy.let_go("db")
     fishy.until("db", "Refused")
-    assert fishy.ready("db")["message"].startswith(f"Secret {TARGET}/db should go and does not: ")
+    assert fishy.ready("db")["message"].startswith(f"Secret {TARGET}/db should be deleted, but is not: ")
     stage.api.delete(stage.path(TARGET, "db"))
     fishy.until_gone("db")

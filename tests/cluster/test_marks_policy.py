@@ -112,7 +112,7 @@ def test_a_tenant_cannot_forge_a_mark_in_its_own_namespace(installed: Stage) -> 
     assert not tenant_is_refused(installed, "plain", {"note": "1"})
 
 
-def test_samara_and_those_who_may_write_the_kind_everywhere_write_marks(installed: Stage) -> None:
+def test_accounts_that_may_write_the_kind_in_every_namespace_may_write_marks(installed: Stage) -> None:
     installed.source("db", "mine", {"password": "1"})
     installed.operator()
     installed.until_copied("db", "mine")

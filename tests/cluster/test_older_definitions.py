@@ -129,7 +129,7 @@ def needs(operator: Operator, kind: str, have: str, version: str) -> None:
     eventually(lambda: message in operator.waiting()[kind])  # first the error of the server, then its explanation
     assert "samara crds" in operator.waiting()[kind]
     eventually(lambda: message in operator.log)
-    assert operator.log.count("watch.failed") == 1, "told once"
+    assert operator.log.count("watch.failed") == 1, "logged once"
 
 
 def test_sub_namespaces_of_the_first_version_wait_untouched_until_the_second_is_served(
@@ -185,7 +185,7 @@ def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage
     assert {entry["kind"].rpartition("/")[2] for entry in shown.json["waiting"]} == kinds
     for done in (shown, samara("status", *config), samara("plan", *config)):
         assert done.code == 0
-        assert "not served until its definition is installed: " in done.err
+        assert "not served until the CRD is installed: " in done.err
         assert all(f"no {kind}" in done.err for kind in kinds)
     settings.write_text(json.dumps({"vocabularies": {"secret-copy": {}}}))
     assert "definition" not in samara("status", *config).err

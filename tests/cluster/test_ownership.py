@@ -78,5 +78,5 @@ def test_an_identical_object_is_a_conflict_under_strict_tenancy(stage: Stage) ->
     theirs = stage.foreign("a", "db", {"k": "v"})
     sync(stage, k="v")
     stage.operator(config={**SERVED, "tenancy": "strict"})
-    assert "that is not ours" in stage.until_event("Conflict", "team", "db")["message"]
+    assert "that is not a copy of this source" in stage.until_event("Conflict", "team", "db")["message"]
     assert stage.secret("a", "db") == theirs

@@ -130,7 +130,7 @@ def test_one_answer_lists_all_faults(stage: Stage, version: str) -> None:
 @pytest.mark.parametrize(
     ("resource", "words"),
     [
-        (a_secret(data={"key": "not base64!"}), "the server would not take it"),
+        (a_secret(data={"key": "not base64!"}), "the API server refuses it"),
         (a_secret(type="kubernetes.io/tls"), "data[tls.crt]"),
         (a_secret(metadata={"labels": {"not good": "1"}}), "metadata.labels"),
         (a_map("db", data={"not/good": "1"}), "data[not/good]"),

@@ -387,7 +387,7 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
     secrets.until_copied(*eight)
     _accept(secrets, None, *eight)
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 3)  # the brake allows five of eight
-    assert "3 removals are held" in secrets.until_reported("Held")
+    assert "3 deletions are held" in secrets.until_reported("Held")
     _accept(secrets, "*", *eight)
     secrets.until_copied(*eight)
     eventually(lambda: operator.metrics()["samara_mass_delete_held"] == 0)
@@ -826,7 +826,7 @@ def test_many_removals_at_once_are_held_and_reported_on_the_source(scene: Scene)
     scene.operator()
     scene.until_copied(*names)
     scene.ask(to("n-0"))
-    assert "held by the brake" in scene.until_reported("Held")
+    assert "held by the limit on mass deletion" in scene.until_reported("Held")
     assert sum(scene.get(name) is not None for name in names) >= len(names) - 5
     scene.ask(to(*names))
     scene.until_copied(*names)

@@ -79,7 +79,7 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
     answer = view.answer(
         DryRunCreate(SECRET, json.dumps({"apiVersion": "v1", "kind": "Secret", "data": data["data"]}).encode())
     )
-    return (f"the server would not take it: {answer.message}",) if isinstance(answer, Rejected) else ()
+    return (f"the API server refuses it: {answer.message}",) if isinstance(answer, Rejected) else ()
 
 
 def a_registry() -> Registry:
@@ -335,7 +335,7 @@ def test_an_empty_cache_refuses_no_object(stage: Stage, hooks: Webhooks) -> None
 
 def test_a_dry_run_asks_the_server_and_stores_nothing(stage: Stage, hooks: Webhooks) -> None:
     refusal = refused(stage, lambda: a_thing(stage, data={"a b": "aHVudGVyMg=="}))
-    assert "the server would not take it" in refusal
+    assert "the API server refuses it" in refusal
     assert "aHVudGVyMg" not in refusal
     a_thing(stage, data={"ab": "aHVudGVyMg=="})
     names = [secret["metadata"]["name"] for secret in stage.api.items(f"/api/v1/namespaces/{OWN}/secrets")]

@@ -40,7 +40,7 @@ def test_a_fault_of_a_nested_value_has_the_complete_path() -> None:
 
 def test_a_key_that_is_not_copied_is_reported_with_its_field_path() -> None:
     assert not_copied("labels", "example.com/a").at == "metadata.labels.example.com/a"
-    assert not_copied("annotations", "a").found == "an annotation that does not travel"
+    assert not_copied("annotations", "a").found == "an annotation that is not copied"
 
 
 @pytest.mark.parametrize(("shown", "command"), [("NoNamespace", "no-namespace"), ("FetchError", "fetch-error")])

@@ -73,7 +73,7 @@ def test_the_winner_replaces_the_copy_of_the_loser_and_the_loser_deletes_nothing
     settle(world)
     distribute(world, "b")
     assert plan_of(SYNC, world, RULES).writes == ()
-    assert blocked(world, SYNC) == [("conflict", f"{DISTRIBUTED} has this place")]
+    assert blocked(world, SYNC) == [("conflict", f"{DISTRIBUTED} has this address")]
     (write,) = plan_of(DISTRIBUTED, world, RULES).writes
     assert isinstance(write, Recreate)
     assert str(SYNC) in write.why
@@ -418,7 +418,7 @@ def test_a_later_source_does_not_take_over_a_copy_that_an_earlier_one_keeps(adop
     world = a_mistyped_world(adopt)
     ask(world, "c", "2026")
     assert settle(world) == []
-    assert blocked(world, LATER) == [("conflict", f"{SYNC} has this place")]
+    assert blocked(world, LATER) == [("conflict", f"{SYNC} has this address")]
 
 
 def test_an_earlier_source_takes_over_a_copy_that_a_later_one_keeps() -> None:

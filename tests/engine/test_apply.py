@@ -416,7 +416,7 @@ def test_content_that_admission_changes_is_dry_run_for_every_copy() -> None:
     assert sent.requests == [DRY, DRY]
 
 
-@pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "somebody"}], ids=["edited", "made"])
+@pytest.mark.parametrize("who", [{"last": "kubectl-edit"}, {"by": "other-tool"}], ids=["edited", "made"])
 def test_a_copy_that_another_client_wrote_last_is_written_without_a_dry_run(who: Json) -> None:
     sent = updated([stored(MUTATED, **who)], answers(SENT, 41))
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from tests.kube.scripted import access, refuses, serving
 from tests.support import toys
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import (
     HOME,
     Clock,
@@ -48,57 +48,57 @@ _COPIED = secret_copy.source_type(HOME, "delete")
 CONSENT = Registry((replace(_COPIED, policy=_COPIED.policy._replace(needs_consent=True)),))
 
 
-def deleted(engine: EngineHarness) -> list[str]:
-    return [write.ref.namespace for write in engine.sent() if isinstance(write, Delete)]
+def deleted(harness: ControllerHarness) -> list[str]:
+    return [write.ref.namespace for write in harness.sent() if isinstance(write, Delete)]
 
 
 def plan_in_chunks(
-    engine: EngineHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None
+    harness: ControllerHarness, meanwhile: Callable[[], object], after: int = 1, key: Key | None = None
 ) -> None:
     """Plans a large source, and calls `meanwhile` after this number of chunks."""
     key = key or a_key()
-    engine.plan(key)
-    assert engine.is_chunked(key)
+    harness.plan(key)
+    assert harness.is_chunked(key)
     for _ in range(after):
-        engine.continue_chunked()
-    assert engine.is_chunked(key)
+        harness.continue_chunked()
+    assert harness.is_chunked(key)
     meanwhile()
-    engine.finish_chunked()
+    harness.finish_chunked()
 
 
 # large plans
 
 
 def test_a_copy_created_during_a_large_plan_is_not_deleted() -> None:
-    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
+    harness = ControllerHarness(a_source(), namespaces=numbered(0, MANY))
 
     def create_namespace() -> None:
-        engine.cache.put(a_namespace("newborn"))
-        engine.plan(a_key().in_namespace("newborn"))
-        engine.cache.put(a_copy("newborn"))
+        harness.cache.put(a_namespace("newborn"))
+        harness.plan(a_key().in_namespace("newborn"))
+        harness.cache.put(a_copy("newborn"))
 
-    plan_in_chunks(engine, create_namespace)
+    plan_in_chunks(harness, create_namespace)
 
-    writes = engine.sent()
+    writes = harness.sent()
     assert {write.ref.namespace for write in writes} == {*numbered(0, MANY), "newborn"}
     assert all(isinstance(write, Create) for write in writes)
-    assert engine.counts[a_key()].wanted == MANY + 1
+    assert harness.counts[a_key()].wanted == MANY + 1
 
 
 def test_an_unwanted_copy_is_deleted_at_the_end_of_a_large_plan() -> None:
     listed = numbered(0, MANY)
-    engine = EngineHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
-    plan_in_chunks(engine, lambda: None)
+    harness = ControllerHarness(a_source(targets=",".join(listed)), a_copy("other"), namespaces=[*listed, "other"])
+    plan_in_chunks(harness, lambda: None)
 
-    assert deleted(engine) == ["other"]
+    assert deleted(harness) == ["other"]
 
 
 def test_a_copy_without_consent_is_deleted_at_the_end_of_a_large_plan() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
-    engine = EngineHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
-    plan_in_chunks(engine, lambda: None)
+    harness = ControllerHarness(a_source(), *accepting, a_copy("other"), namespaces=["other"], registry=CONSENT)
+    plan_in_chunks(harness, lambda: None)
 
-    assert deleted(engine) == ["other"]
+    assert deleted(harness) == ["other"]
 
 
 def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_source_is_invalid() -> None:
@@ -111,78 +111,78 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_sou
     registry = Registry((a_sync_to(copyable=lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
-    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
+    harness = ControllerHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
     again = a_namespace("other", 2, annotations={ACCEPT: "team"})
-    plan_in_chunks(engine, lambda: engine.cache.put(again), 2, key)
-    assert deleted(engine) == []
-    engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
-    plan_in_chunks(engine, lambda: None, 2, key)
-    assert deleted(engine) == ["other"]
+    plan_in_chunks(harness, lambda: harness.cache.put(again), 2, key)
+    assert deleted(harness) == []
+    harness = ControllerHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
+    plan_in_chunks(harness, lambda: None, 2, key)
+    assert deleted(harness) == ["other"]
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])
 def test_a_source_that_changes_faster_than_it_is_copied_reaches_every_namespace(withdrawn: bool) -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     refusing = (a_namespace("a"), a_copy("a")) if withdrawn else ()  # a removal that waits for the end of the plan
-    engine = EngineHarness(a_source(), *refusing, *accepting, registry=CONSENT)
+    harness = ControllerHarness(a_source(), *refusing, *accepting, registry=CONSENT)
     written: set[str] = set()
     for version in range(2, 6):
-        engine.cache.put(a_source(version=version))
-        engine.enqueue(a_key())
-        engine.plan(a_key())
-        engine.finish_chunked()
+        harness.cache.put(a_source(version=version))
+        harness.enqueue(a_key())
+        harness.plan(a_key())
+        harness.finish_chunked()
         for _ in range(MANY // 3):
-            write = engine.outbox.take()
+            write = harness.outbox.take()
             assert write is not None
-            engine.outbox.done(write)
-            engine.finish(write)
+            harness.outbox.done(write)
+            harness.finish(write)
             written.add(write.ref.namespace)
-        engine.outbox.clear(a_key())
+        harness.outbox.clear(a_key())
     assert written >= set(numbered(0, MANY))
 
 
 def test_a_copy_whose_consent_returns_during_a_large_plan_stays() -> None:
     accepting = [a_namespace(name, annotations={ACCEPT: HOME}) for name in numbered(0, MANY)]
     copy = a_copy("other")
-    engine = EngineHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
-    plan_in_chunks(engine, lambda: engine.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
+    harness = ControllerHarness(a_source(), copy, *accepting, namespaces=["other"], registry=CONSENT)
+    plan_in_chunks(harness, lambda: harness.cache.put(a_namespace("other", 2, annotations={ACCEPT: HOME})))
 
-    assert deleted(engine) == []
+    assert deleted(harness) == []
 
 
 def test_a_copy_paused_during_a_large_plan_is_not_removed() -> None:
     listed, others = numbered(0, 2 * CHUNK), numbered(2 * CHUNK, 3 * CHUNK + 10)
     source = a_source(targets=",".join(listed))
-    engine = EngineHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
+    harness = ControllerHarness(source, *map(a_copy, others), namespaces=[*listed, *others])
     paused = a_namespace(others[0], 2, annotations={PAUSED: "true"})
-    plan_in_chunks(engine, lambda: engine.cache.put(paused), after=3)
+    plan_in_chunks(harness, lambda: harness.cache.put(paused), after=3)
 
-    assert sorted(deleted(engine)) == others[1:]
+    assert sorted(deleted(harness)) == others[1:]
 
 
 def test_namespaces_deleted_during_a_large_plan_are_not_counted() -> None:
-    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
+    harness = ControllerHarness(a_source(), namespaces=numbered(0, MANY))
 
     def go() -> None:
         for name in (numbered(0, MANY)[0], numbered(0, MANY)[-1]):
-            engine.cache.remove(namespace_ref(name))
+            harness.cache.remove(namespace_ref(name))
 
-    plan_in_chunks(engine, go)
+    plan_in_chunks(harness, go)
 
-    counts = engine.counts[a_key()]
+    counts = harness.counts[a_key()]
     assert (counts.wanted, counts.pending, counts.blocked) == (MANY - 2, MANY - 2, 0)
 
 
 def test_the_counts_of_a_large_source_do_not_drop_while_it_is_planned_again() -> None:
-    engine = EngineHarness(a_source(), namespaces=numbered(0, MANY))
-    plan_in_chunks(engine, lambda: None)
+    harness = ControllerHarness(a_source(), namespaces=numbered(0, MANY))
+    plan_in_chunks(harness, lambda: None)
     for name in numbered(0, MANY):
-        engine.counts[a_key()].mark_in_sync(at(name, "db"))
-    engine.plan(a_key())
-    engine.continue_chunked()
+        harness.counts[a_key()].mark_in_sync(at(name, "db"))
+    harness.plan(a_key())
+    harness.continue_chunked()
 
-    assert engine.counts[a_key()].wanted == MANY
-    assert engine.counts[a_key()].in_sync == MANY - CHUNK
+    assert harness.counts[a_key()].wanted == MANY
+    assert harness.counts[a_key()].in_sync == MANY - CHUNK
 
 
 TREES = Registry((toys.propagation(SECRET),))
@@ -193,63 +193,63 @@ def child(name: str, version: int = 1, of: str = "top") -> Object:
     return a_namespace(name, version, labels={PARENT: of})
 
 
-def a_large_tree() -> EngineHarness:
+def a_large_tree() -> ControllerHarness:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
     spaces = [a_namespace("top"), a_namespace("elsewhere"), *map(child, numbered(0, MANY))]
-    return EngineHarness(*spaces, source, registry=TREES)
+    return ControllerHarness(*spaces, source, registry=TREES)
 
 
 def test_a_slice_overrides_the_large_plan_for_its_namespace() -> None:
-    engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
+    harness, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
         for name in (first, last):
-            engine.cache.put(child(name, 2, of="elsewhere"))
-            engine.plan(IN_TREE.in_namespace(name))
+            harness.cache.put(child(name, 2, of="elsewhere"))
+            harness.plan(IN_TREE.in_namespace(name))
 
-    plan_in_chunks(engine, move, key=IN_TREE)
+    plan_in_chunks(harness, move, key=IN_TREE)
 
-    assert {write.ref.namespace for write in engine.sent()} == {*numbered(1, MANY - 1)}
-    assert engine.counts[IN_TREE].wanted == MANY - 2
+    assert {write.ref.namespace for write in harness.sent()} == {*numbered(1, MANY - 1)}
+    assert harness.counts[IN_TREE].wanted == MANY - 2
 
 
 def test_a_removal_planned_by_a_slice_also_counts_for_the_large_plan() -> None:
     names, others = numbered(0, MANY), numbered(MANY, MANY + 3)
     source = a_source(targets=",".join(names))
-    engine = EngineHarness(
+    harness = ControllerHarness(
         source,
         *map(a_copy, others),
         namespaces=[*names, *others],
         holds=MassDeleteGuard(MassDeleteLimit(2, 0.1), 600.0, Clock()),
     )
-    plan_in_chunks(engine, lambda: engine.plan(a_key().in_namespace(others[0])))
+    plan_in_chunks(harness, lambda: harness.plan(a_key().in_namespace(others[0])))
 
-    assert engine.holds.held[a_key()].count == 3
+    assert harness.holds.held[a_key()].count == 3
 
 
 def test_namespaces_dropped_during_a_large_plan_are_planned_again() -> None:
-    engine, (first, *_, last) = a_large_tree(), numbered(0, MANY)
+    harness, (first, *_, last) = a_large_tree(), numbered(0, MANY)
 
     def move() -> None:
         for name in (first, last):
-            engine.cache.put(child(name, 2, of="elsewhere"))
+            harness.cache.put(child(name, 2, of="elsewhere"))
 
-    plan_in_chunks(engine, move, key=IN_TREE)
+    plan_in_chunks(harness, move, key=IN_TREE)
 
-    assert set(engine.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
+    assert set(harness.requeued()) == {IN_TREE.in_namespace(first), IN_TREE.in_namespace(last)}
 
 
 def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> None:
     source = an_object(at("top", "db"), annotations={PROPAGATE: UPDATE}, content=secret("one"))
-    engine = EngineHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, registry=TREES)
-    engine.plan(IN_TREE)
-    write = engine.outbox.take()
+    harness = ControllerHarness(a_namespace("top"), a_namespace("elsewhere"), child("a"), source, registry=TREES)
+    harness.plan(IN_TREE)
+    write = harness.outbox.take()
     assert isinstance(write, Create)
-    engine.observe(child("a", 2, of="elsewhere"))
-    engine.work()
-    engine.finish(write)
+    harness.observe(child("a", 2, of="elsewhere"))
+    harness.work()
+    harness.finish(write)
 
-    assert engine.requeued() == [IN_TREE.in_namespace("a")]
+    assert harness.requeued() == [IN_TREE.in_namespace("a")]
 
 
 # messages
@@ -257,304 +257,304 @@ def test_a_namespace_dropped_while_its_copy_is_in_flight_is_planned_again() -> N
 
 @pytest.mark.parametrize("came", [True, False])
 def test_a_created_changed_or_deleted_quota_releases_its_namespace(came: bool) -> None:
-    engine = EngineHarness(a_source(), namespaces=["a", "b"])
+    harness = ControllerHarness(a_source(), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.retry.note(create(namespace), Result(Ending.REFUSED, "quota"))
+        harness.retry.note(create(namespace), Result(Ending.REFUSED, "quota"))
     quota = Ref(QUOTA, "a", "compute")
     if came:
-        engine.quota_changed(quota)
+        harness.quota_changed(quota)
     else:
-        engine.deliver(Change(quota, None, None))
+        harness.deliver(Change(quota, None, None))
 
-    assert engine.requeued() == [a_key().in_namespace("a")]
-    freed, waiting = (engine.retry.state_of(create(name)) for name in ("a", "b"))
+    assert harness.requeued() == [a_key().in_namespace("a")]
+    freed, waiting = (harness.retry.state_of(create(name)) for name in ("a", "b"))
     assert freed is not None
     assert waiting is not None
-    assert freed.until <= engine.clock() < waiting.until
+    assert freed.until <= harness.clock() < waiting.until
 
 
 def test_many_quota_changes_cause_one_retry_per_second() -> None:
-    engine = EngineHarness(a_source(), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Ending.REFUSED, "quota"))
-    engine.quota_changed(Ref(QUOTA, "a", "compute"))
-    assert engine.requeued() == [a_key().in_namespace("a")]
+    harness = ControllerHarness(a_source(), namespaces=["a"])
+    harness.retry.note(create("a"), Result(Ending.REFUSED, "quota"))
+    harness.quota_changed(Ref(QUOTA, "a", "compute"))
+    assert harness.requeued() == [a_key().in_namespace("a")]
     for _ in range(50):
-        engine.quota_changed(Ref(QUOTA, "a", "compute"))
+        harness.quota_changed(Ref(QUOTA, "a", "compute"))
 
-    assert engine.requeued() == []
-    assert engine.queue.next_due() == 1.0
+    assert harness.requeued() == []
+    assert harness.queue.next_due() == 1.0
 
 
 def test_while_observing_copies_are_counted_and_not_written() -> None:
-    engine = EngineHarness(a_source(), namespaces=["a", "b"], observing=True)
-    engine.resync()
-    engine.work()
+    harness = ControllerHarness(a_source(), namespaces=["a", "b"], observing=True)
+    harness.resync()
+    harness.work()
 
-    assert len(engine.outbox) == 0
-    assert (engine.counts[a_key()].wanted, engine.counts[a_key()].pending) == (2, 2)
-    assert engine.synced
+    assert len(harness.outbox) == 0
+    assert (harness.counts[a_key()].wanted, harness.counts[a_key()].pending) == (2, 2)
+    assert harness.synced
 
 
 def test_a_pause_does_not_end_a_hold() -> None:
     places = numbered(0, 8)
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-    engine = EngineHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
-    engine.plan(a_key())
+    harness = ControllerHarness(a_source(targets="x"), *map(a_copy, places), namespaces=places, holds=holds)
+    harness.plan(a_key())
     assert holds.held[a_key()].count == 8
     for version, word in ((2, "true"), (3, "false")):
         for name in places:
-            engine.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
-            engine.plan(a_key().in_namespace(name))
-        engine.plan(a_key())
+            harness.cache.put(a_namespace(name, version, annotations={PAUSED: word}))
+            harness.plan(a_key().in_namespace(name))
+        harness.plan(a_key())
         assert holds.held[a_key()].count == 8
-    assert deleted(engine) == []
+    assert deleted(harness) == []
 
 
-def a_braked_engine(*objects: Object, namespaces: list[str]) -> EngineHarness:
+def a_braked_harness(*objects: Object, namespaces: list[str]) -> ControllerHarness:
     """An engine that holds more than five deletions, and that has planned its only source."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
-    engine = EngineHarness(*objects, namespaces=namespaces, holds=holds, gone_after=0.0)
-    engine.plan(a_key())
-    engine.sent()
-    return engine
+    harness = ControllerHarness(*objects, namespaces=namespaces, holds=holds, gone_after=0.0)
+    harness.plan(a_key())
+    harness.sent()
+    return harness
 
 
 def test_copies_that_others_forge_neither_count_nor_are_held() -> None:
     """A tenant calls itself `samara` and forges copies of sources that never were, in a namespace of its own."""
     places = numbered(0, 8)
-    engine = a_braked_engine(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, "mine"])
+    harness = a_braked_harness(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, "mine"])
     for number in range(20):
-        engine.observe(a_copy("mine", f"forged-{number}"))
-    engine.work()
-    writes = engine.sent()
+        harness.observe(a_copy("mine", f"forged-{number}"))
+    harness.work()
+    writes = harness.sent()
 
     assert [(type(write), write.ref.namespace) for write in writes] == [(Delete, "mine")] * 20
-    assert not engine.holds.held
+    assert not harness.holds.held
     for write in writes:
-        gone = engine.cache.remove(write.ref)
+        gone = harness.cache.remove(write.ref)
         assert gone is not None
-        engine.finish(write, Result(Ending.DONE, changes=(gone,)))
-    assert engine.controller._planner.deletions.appeared.number_from(HOME) == 0
-    engine.observe(a_source(targets=",".join(places[4:]), version=2))
-    engine.work()
+        harness.finish(write, Result(Ending.DONE, changes=(gone,)))
+    assert harness.controller._planner.deletions.appeared.number_from(HOME) == 0
+    harness.observe(a_source(targets=",".join(places[4:]), version=2))
+    harness.work()
 
-    assert deleted(engine) == places[:4]
+    assert deleted(harness) == places[:4]
 
 
 def test_forged_copies_of_a_source_neither_hold_its_deletions_nor_let_them_pass() -> None:
     places, mine = numbered(0, 8), [f"mine-{number}" for number in range(30)]
-    engine = a_braked_engine(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, *mine])
+    harness = a_braked_harness(a_source(targets=",".join(places)), *map(a_copy, places), namespaces=[*places, *mine])
     for name in mine:
-        engine.observe(a_copy(name, finalizers=("mine/stay",)))
-    engine.work()
+        harness.observe(a_copy(name, finalizers=("mine/stay",)))
+    harness.work()
 
-    assert sorted(deleted(engine)) == sorted(mine)
+    assert sorted(deleted(harness)) == sorted(mine)
     for name in mine:
-        engine.observe(a_copy(name, version=2, finalizers=("mine/stay",), deleting=True))
-    engine.observe(a_source(targets=",".join(places[6:]), version=2))
-    engine.work()
+        harness.observe(a_copy(name, version=2, finalizers=("mine/stay",), deleting=True))
+    harness.observe(a_source(targets=",".join(places[6:]), version=2))
+    harness.work()
 
-    assert deleted(engine) == []
-    assert engine.holds.held[a_key()].refs == {at(name, "db") for name in places[:6]}
+    assert deleted(harness) == []
+    assert harness.holds.held[a_key()].refs == {at(name, "db") for name in places[:6]}
 
 
 def test_a_copy_that_appears_where_its_source_wants_it_counts() -> None:
     """The answer to our create was lost, or another operator made the copies."""
     places = numbered(0, 8)
-    engine = a_braked_engine(a_source(targets=",".join(places)), namespaces=places)
+    harness = a_braked_harness(a_source(targets=",".join(places)), namespaces=places)
     for name in places:
-        engine.observe(a_copy(name, content=secret("one")))
-    engine.work()
-    engine.sent()
-    engine.observe(a_source(targets=places[0], version=2))
-    engine.work()
+        harness.observe(a_copy(name, content=secret("one")))
+    harness.work()
+    harness.sent()
+    harness.observe(a_source(targets=places[0], version=2))
+    harness.work()
 
-    assert deleted(engine) == []
-    assert engine.holds.held[a_key()].count == 7
+    assert deleted(harness) == []
+    assert harness.holds.held[a_key()].count == 7
 
 
 def test_copies_in_the_first_list_count() -> None:
     """Their source was deleted while no operator ran."""
     places = numbered(0, 8)
-    engine = a_braked_engine(namespaces=places)
-    engine.post(Observed([engine.put(a_copy(name)) for name in places], first_list=True))
-    engine.work()
+    harness = a_braked_harness(namespaces=places)
+    harness.post(Observed([harness.put(a_copy(name)) for name in places], first_list=True))
+    harness.work()
 
-    assert len(deleted(engine)) == 5
-    assert engine.holds.held[a_key()].count == 3
+    assert len(deleted(harness)) == 5
+    assert harness.holds.held[a_key()].count == 3
 
 
 def test_a_hold_from_before_a_restart_lasts_until_its_key_can_be_planned() -> None:
     """Its plan needed a read, and the API server failed."""
     holds = MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock())
     holds.restore({str(a_key()), str(a_key("gone"))}, {})
-    engine = EngineHarness(a_source(), namespaces=["a"], holds=holds)
+    harness = ControllerHarness(a_source(), namespaces=["a"], holds=holds)
 
-    assert engine.synced
+    assert harness.synced
     assert holds.remembered == {str(a_key())}
 
 
 def test_a_waiting_retry_delays_synced() -> None:
-    engine = EngineHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
-    engine.retry.note(create("a"), Result(Ending.FAILED, "out of reach"))
-    assert not engine.synced
-    engine.retry.forget(a_key(), at("a", "db"))
-    assert engine.synced
+    harness = ControllerHarness(a_source(), a_copy("a", content=secret("one")), namespaces=["a"])
+    harness.retry.note(create("a"), Result(Ending.FAILED, "out of reach"))
+    assert not harness.synced
+    harness.retry.forget(a_key(), at("a", "db"))
+    assert harness.synced
 
 
 def test_a_copy_is_created_with_its_new_namespace_without_a_throttle() -> None:
     """The copy is deleted while its Namespace still looks active. Then the Namespace is deleted and created again."""
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
-    drift, copy = engine.drift, a_copy("a")
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"])
+    drift, copy = harness.drift, a_copy("a")
     for _ in range(10):
-        drift.observe_edit(Change(copy.ref, copy, None), engine.registry.owner, engine.cache)
-        engine.cache.remove(namespace_ref("a"))
-        engine.plan(a_key())
-        assert engine.counts[a_key()].blocked == 1
-        engine.cache.put(a_namespace("a"))
-        engine.plan(a_key())
-        (write,) = engine.sent()
+        drift.observe_edit(Change(copy.ref, copy, None), harness.registry.owner, harness.cache)
+        harness.cache.remove(namespace_ref("a"))
+        harness.plan(a_key())
+        assert harness.counts[a_key()].blocked == 1
+        harness.cache.put(a_namespace("a"))
+        harness.plan(a_key())
+        (write,) = harness.sent()
         assert drift.record_repair(write) is None
 
 
 # state that is dropped
 
 
-def engine_with_hold() -> EngineHarness:
-    """Ten copies of a source that is gone: the brake holds their removal."""
+def harness_with_hold() -> ControllerHarness:
+    """Ten copies of a source that is gone: the limit on mass deletion holds their deletion."""
     names = numbered(0, 10)
-    engine = EngineHarness(
+    harness = ControllerHarness(
         *map(a_copy, names),
         namespaces=names,
         holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock()),
         gone_after=0.0,
     )
-    engine.plan(a_key())
-    assert engine.holds.held[a_key()].count == 10
-    return engine
+    harness.plan(a_key())
+    assert harness.holds.held[a_key()].count == 10
+    return harness
 
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_removed_or_disguised_copy_does_not_end_the_hold_of_the_others(forged: bool) -> None:
-    engine = engine_with_hold()
+    harness = harness_with_hold()
     name = numbered(0, 1)[0]
     if forged:
-        engine.cache.put(replace(a_copy(name, version=2), managed_keys=frozenset()))
+        harness.cache.put(replace(a_copy(name, version=2), managed_keys=frozenset()))
     else:
-        engine.cache.remove(at(name, "db"))
-    engine.plan(a_key().in_namespace(name))
+        harness.cache.remove(at(name, "db"))
+    harness.plan(a_key().in_namespace(name))
 
-    assert engine.holds.held[a_key()].refs == {at(other, "db") for other in numbered(1, 10)}
-    assert engine.sent() == []
+    assert harness.holds.held[a_key()].refs == {at(other, "db") for other in numbered(1, 10)}
+    assert harness.sent() == []
 
 
 def test_the_state_of_a_source_is_dropped_with_its_last_copy() -> None:
     names = numbered(0, 3)
-    engine = EngineHarness(
+    harness = ControllerHarness(
         *map(a_copy, names),
         namespaces=names,
         holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, Clock()),
         gone_after=0,
     )
-    engine.plan(a_key())
+    harness.plan(a_key())
     queued = []
-    for write in engine.sent():
+    for write in harness.sent():
         assert isinstance(write, Delete)
-        engine.cache.remove_deleted(write.live)
-        engine.finish(write)
-        queued.append(engine.requeued())
+        harness.cache.remove_deleted(write.live)
+        harness.finish(write)
+        queued.append(harness.requeued())
 
     assert queued == [[], [], [a_key()]]
-    assert engine.counts
-    assert engine.grace_periods
-    assert engine.holds._by_source
-    engine.plan(a_key())
-    assert (engine.counts, engine.grace_periods, engine.holds._by_source) == ({}, set(), {})
+    assert harness.counts
+    assert harness.grace_periods
+    assert harness.holds._by_source
+    harness.plan(a_key())
+    assert (harness.counts, harness.grace_periods, harness.holds._by_source) == ({}, set(), {})
 
 
 REFUSED = Result(Ending.REFUSED, "quota")
 
 
-def waiting(engine: EngineHarness) -> set[str]:
+def waiting(harness: ControllerHarness) -> set[str]:
     """The namespaces in which something waits to be tried again."""
-    return set(engine.retry._by_namespace)
+    return set(harness.retry._by_namespace)
 
 
 def test_backoffs_end_with_their_namespace_and_their_keys_are_planned_again() -> None:
-    engine = EngineHarness(a_source(targets="b"), namespaces=["a", "b"])
+    harness = ControllerHarness(a_source(targets="b"), namespaces=["a", "b"])
     for namespace in ("a", "b"):
-        engine.retry.note(create(namespace), REFUSED)
-    engine.deliver(engine.cache.remove(namespace_ref("a")))
+        harness.retry.note(create(namespace), REFUSED)
+    harness.deliver(harness.cache.remove(namespace_ref("a")))
 
-    assert waiting(engine) == {"b"}
-    assert engine.requeued() == [a_key().in_namespace("a")]
+    assert waiting(harness) == {"b"}
+    assert harness.requeued() == [a_key().in_namespace("a")]
 
 
 def test_a_changed_namespace_keeps_its_backoffs() -> None:
-    engine = EngineHarness(a_source(), namespaces=["a"])
-    engine.retry.note(create("a"), REFUSED)
-    engine.observe(a_namespace("a", 2, labels={"team": "red"}))
+    harness = ControllerHarness(a_source(), namespaces=["a"])
+    harness.retry.note(create("a"), REFUSED)
+    harness.observe(a_namespace("a", 2, labels={"team": "red"}))
 
-    assert waiting(engine) == {"a"}
+    assert waiting(harness) == {"a"}
 
 
 def test_a_plan_that_finds_no_namespace_drops_the_backoffs_and_waits_there() -> None:
     """An answer may arrive after the watch reported the deletion of its namespace."""
-    engine = EngineHarness(a_source(targets="a"))
-    engine.retry.note(create("a"), REFUSED)
+    harness = ControllerHarness(a_source(targets="a"))
+    harness.retry.note(create("a"), REFUSED)
     for _ in range(2):
-        engine.flaps.record_removal(at("a", "db"), a_source(targets="a"))
-    engine.flaps.note_unwanted(at("a", "db"), a_source(targets="a"))
-    engine.plan(a_key())
+        harness.flaps.record_removal(at("a", "db"), a_source(targets="a"))
+    harness.flaps.note_unwanted(at("a", "db"), a_source(targets="a"))
+    harness.plan(a_key())
 
-    assert (waiting(engine), engine.flaps._due) == (set(), {})
+    assert (waiting(harness), harness.flaps._due) == (set(), {})
 
 
 def test_a_refusal_in_a_deleted_namespace_leaves_no_backoff() -> None:
-    engine = EngineHarness(a_source(targets="b"), namespaces=["b"])
+    harness = ControllerHarness(a_source(targets="b"), namespaces=["b"])
     for namespace in ("a", "b"):
-        engine.finish(create(namespace), REFUSED)
+        harness.finish(create(namespace), REFUSED)
 
-    assert waiting(engine) == {"b"}
+    assert waiting(harness) == {"b"}
 
 
 def test_a_refused_write_to_a_cluster_scoped_object_has_a_backoff() -> None:
-    engine = EngineHarness(a_source())
+    harness = ControllerHarness(a_source())
     kind = Kind("example.com", "v1", "Wide", "wides", namespaced=False)
     wide = an_object(Ref(kind, "", "all"))
-    engine.finish(SetFinalizer(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED)
+    harness.finish(SetFinalizer(a_key(), wide.ref, wide, "finalizer", add=True, why=""), REFUSED)
 
-    assert waiting(engine) == {"all"}
+    assert waiting(harness) == {"all"}
 
 
 def test_the_backoffs_of_a_deleted_source_without_copies_are_dropped() -> None:
-    engine = EngineHarness(namespaces=["a"])
-    engine.retry.note(create("a"), REFUSED)
-    engine.retry.note(create("a", a_key("other")), REFUSED)
-    engine.plan(a_key())
+    harness = ControllerHarness(namespaces=["a"])
+    harness.retry.note(create("a"), REFUSED)
+    harness.retry.note(create("a", a_key("other")), REFUSED)
+    harness.plan(a_key())
 
-    assert engine.retry._by_source.keys() == {a_key("other").source}
+    assert harness.retry._by_source.keys() == {a_key("other").source}
 
 
 def test_writing_a_copy_restarts_the_wait_before_its_deletion() -> None:
     source = a_source(targets="a")
-    engine = EngineHarness(source, namespaces=["a"])
-    flaps, write = engine.flaps, create("a")
+    harness = ControllerHarness(source, namespaces=["a"])
+    flaps, write = harness.flaps, create("a")
     for _ in range(2):
         flaps.record_removal(write.ref, source)
     flaps.note_unwanted(write.ref, source)
-    engine.finish(write)
+    harness.finish(write)
 
     flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == FLAP_DELAY
-    engine.clock.now += FLAP_DELAY + 1
-    engine.finish(write)
+    harness.clock.now += FLAP_DELAY + 1
+    harness.finish(write)
     flaps.note_unwanted(write.ref, source)
     assert flaps.remaining(write.ref, source) == FLAP_DELAY
 
 
-def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
-    samples = (sample for family in engine.metrics.registry.collect() for sample in family.samples)
+def writes_counted(harness: ControllerHarness) -> dict[tuple[str, str, str], float]:
+    samples = (sample for family in harness.metrics.registry.collect() for sample in family.samples)
     return {
         (sample.labels["vocabulary"], sample.labels["verb"], sample.labels["result"]): sample.value
         for sample in samples
@@ -563,17 +563,17 @@ def writes_counted(engine: EngineHarness) -> dict[tuple[str, str, str], float]:
 
 
 def test_a_copy_that_a_dry_run_confirms_does_not_count_as_a_write() -> None:
-    engine = EngineHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
-    engine.plan(a_key())
-    (write,) = engine.sent()
-    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
-    counts = engine.counts[a_key()]
+    harness = ControllerHarness(a_source(targets="a"), a_copy("a", content=secret("old")), namespaces=["a"])
+    harness.plan(a_key())
+    (write,) = harness.sent()
+    harness.finish(write, Result(Ending.DONE, version=1, already_right=True))
+    counts = harness.counts[a_key()]
     assert (counts.in_sync, counts.last_written) == (1, "")
-    assert writes_counted(engine) == {}
+    assert writes_counted(harness) == {}
 
-    engine.finish(write, Result(Ending.DONE, version=2))
+    harness.finish(write, Result(Ending.DONE, version=2))
     assert counts.last_written
-    assert writes_counted(engine) == {("secret-copy", "update", "done"): 1}
+    assert writes_counted(harness) == {("secret-copy", "update", "done"): 1}
 
 
 def test_a_copy_confirmed_at_its_new_address_plans_the_removal_of_the_old_one() -> None:
@@ -582,23 +582,23 @@ def test_a_copy_confirmed_at_its_new_address_plans_the_removal_of_the_old_one() 
     ours = frozenset(ManagedKey(FIELD_MANAGER, "labels", mark) for mark in marks)
     made = [an_object(at(name, "db"), labels=marks, managed_keys=ours, known_copy=True) for name in ("old", "new")]
     registry = Registry((fishysecret.source_type(toys.options()),))
-    engine = EngineHarness(ask, *made, namespaces=["team", "old", "new"], registry=registry)
+    harness = ControllerHarness(ask, *made, namespaces=["team", "old", "new"], registry=registry)
     key = Key(fishysecret.NAME, ask.ref)
-    assert engine.cache.count(key) == 2
+    assert harness.cache.count(key) == 2
     write = Update(key, made[1].ref, Copy(made[1].ref, Template(secret("one"))), made[1], "")
-    engine.finish(write, Result(Ending.DONE, version=1, already_right=True))
-    assert engine.requeued() == [key]
+    harness.finish(write, Result(Ending.DONE, version=1, already_right=True))
+    assert harness.requeued() == [key]
 
 
 def test_an_existing_source_is_not_planned_again_after_a_removal() -> None:
-    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a"])
-    engine.plan(a_key())
-    (write,) = engine.sent()
+    harness = ControllerHarness(a_source(targets="b"), a_copy("a"), namespaces=["a"])
+    harness.plan(a_key())
+    (write,) = harness.sent()
     assert isinstance(write, Delete)
-    engine.cache.remove_deleted(write.live)
-    engine.finish(write)
+    harness.cache.remove_deleted(write.live)
+    harness.finish(write)
 
-    assert engine.requeued() == []
+    assert harness.requeued() == []
 
 
 # with a server
@@ -619,10 +619,10 @@ def test_a_namespace_that_always_fails_does_not_delay_synced() -> None:
                 refuses(500),
                 refuses(404, "NotFound"),
             ] * 50  # every write fails, and every read finds no object
-            engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Real(), client=client)
-            running = asyncio.create_task(engine.run())
-            await script.until(lambda: engine.synced or running.done())
-            assert engine.synced
+            harness = ControllerHarness(a_source(targets="a"), namespaces=["a"], clock=Real(), client=client)
+            running = asyncio.create_task(harness.run())
+            await script.until(lambda: harness.synced or running.done())
+            assert harness.synced
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
@@ -633,11 +633,11 @@ def test_the_copies_of_these_tests_are_in_sync() -> None:
     """If the copies were never in sync, other tests could not notice a wrong deletion."""
     content = secret("one").pick("type", "data")
     copy = replace(a_copy("a", content=content), labels={secret_copy.FROM: "admin-db"})
-    engine = EngineHarness(a_source(), copy, namespaces=["a"], registry=a_registry())
-    engine.plan(a_key())
+    harness = ControllerHarness(a_source(), copy, namespaces=["a"], registry=a_registry())
+    harness.plan(a_key())
 
-    assert engine.sent() == []
-    assert engine.counts[a_key()].in_sync == 1
+    assert harness.sent() == []
+    assert harness.counts[a_key()].in_sync == 1
 
 
 # chains
@@ -661,23 +661,23 @@ def a_chain() -> tuple[list[Object], Object, Object]:
 
 def test_copies_of_a_copy_that_we_deleted_are_deleted_even_if_the_echo_comes_first() -> None:
     spaces, first, second = a_chain()
-    engine = EngineHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
-    engine.plan(IN_TREE)
+    harness = ControllerHarness(*spaces, first, second, registry=TREES, clock=(clock := Clock()))
+    harness.plan(IN_TREE)
     clock.now += 3.0
-    engine.plan(IN_TREE)
-    assert isinstance(engine.outbox.take(), Delete)
-    engine.deliver(engine.cache.remove(first.ref))
-    engine.work()
-    assert deleted(engine) == ["leaf"]
+    harness.plan(IN_TREE)
+    assert isinstance(harness.outbox.take(), Delete)
+    harness.deliver(harness.cache.remove(first.ref))
+    harness.work()
+    assert deleted(harness) == ["leaf"]
 
 
 def test_copies_of_a_released_copy_are_deleted_with_the_answer() -> None:
     """The echo changes nothing, and the released copy is not a source of any copy."""
     spaces, first, second = a_chain()
-    engine = EngineHarness(*spaces, first, second, registry=TREES)
-    engine.answered(engine.cache.put(replace(first, resource_version=2, annotations={RELEASED: "true"})))
-    engine.work()
-    assert deleted(engine) == ["leaf"]
+    harness = ControllerHarness(*spaces, first, second, registry=TREES)
+    harness.answered(harness.cache.put(replace(first, resource_version=2, annotations={RELEASED: "true"})))
+    harness.work()
+    assert deleted(harness) == ["leaf"]
 
 
 # namespace trees
@@ -699,78 +699,78 @@ def in_a_tree(namespace: str, version: int, value: str, above: str = "") -> Obje
     )
 
 
-def planned(engine: EngineHarness) -> list[Write]:
+def planned(harness: ControllerHarness) -> list[Write]:
     """Plans everything in the queue, and returns the writes."""
-    engine.work()
-    return engine.sent()
+    harness.work()
+    return harness.sent()
 
 
-def refuse_repeatedly(engine: EngineHarness, key: Key) -> None:
+def refuse_repeatedly(harness: ControllerHarness, key: Key) -> None:
     """Refuses the write of this key until its backoff is minutes long."""
     for _ in range(8):
-        engine.clock.now += 1000.0
-        engine.plan(key)
-        (write,) = engine.sent()
-        engine.retry.note(write, Result(Ending.REFUSED, "denied"))
+        harness.clock.now += 1000.0
+        harness.plan(key)
+        (write,) = harness.sent()
+        harness.retry.note(write, Result(Ending.REFUSED, "denied"))
 
 
-def a_tree(*more: Object, team: str = "one") -> EngineHarness:
+def a_tree(*more: Object, team: str = "one") -> ControllerHarness:
     """r ─ n ─ c"""
     spaces = (
         a_namespace("r", labels={TYPE: ROOT, "team": team}),
         a_namespace("n", labels={PARENT: "r"}),
         a_namespace("c", labels={PARENT: "n"}),
     )
-    return EngineHarness(*spaces, *more, registry=trees())
+    return ControllerHarness(*spaces, *more, registry=trees())
 
 
 def test_a_write_refused_deep_in_a_tree_is_retried_when_its_source_changes() -> None:
-    engine = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
-    refuse_repeatedly(engine, Key("accurate", at("n", "s")))
-    engine.observe(in_a_tree("r", 10, "good"))
-    (hop,) = planned(engine)
+    harness = a_tree(in_a_tree("r", 1, "bad"), in_a_tree("n", 2, "bad", "r"))
+    refuse_repeatedly(harness, Key("accurate", at("n", "s")))
+    harness.observe(in_a_tree("r", 10, "good"))
+    (hop,) = planned(harness)
     assert hop.ref == at("n", "s")
 
-    engine.answered(engine.cache.put(in_a_tree("n", 11, "good", "r")))
-    assert [write.ref for write in planned(engine)] == [at("c", "s")]
+    harness.answered(harness.cache.put(in_a_tree("n", 11, "good", "r")))
+    assert [write.ref for write in planned(harness)] == [at("c", "s")]
 
 
 def test_a_refused_overlay_is_retried_when_the_parent_namespace_changes() -> None:
-    engine = a_tree(team="bad")
-    refuse_repeatedly(engine, Key("accurate:tree", namespace_ref("n")))
-    engine.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
-    assert namespace_ref("n") in [write.ref for write in planned(engine)]
+    harness = a_tree(team="bad")
+    refuse_repeatedly(harness, Key("accurate:tree", namespace_ref("n")))
+    harness.observe(a_namespace("r", 9, labels={TYPE: ROOT, "team": "good"}))
+    assert namespace_ref("n") in [write.ref for write in planned(harness)]
 
 
 def test_a_read_ahead_of_the_watch_queues_all_keys_of_its_change() -> None:
     """The namespace was moved while our own write to it was on its way; the watch has no news of it after that."""
-    engine = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
-    engine.cache.put(a_namespace("q", labels={TYPE: ROOT}))
-    engine.fetched(engine.cache.put(a_namespace("n", 9, labels={PARENT: "q"})), 0.1)
-    assert engine.requeued() == []
-    engine.clock.now += 0.2
-    queued = set(engine.requeued())
+    harness = a_tree(in_a_tree("r", 1, "one"), in_a_tree("n", 2, "one", "r"))
+    harness.cache.put(a_namespace("q", labels={TYPE: ROOT}))
+    harness.fetched(harness.cache.put(a_namespace("n", 9, labels={PARENT: "q"})), 0.1)
+    assert harness.requeued() == []
+    harness.clock.now += 0.2
+    queued = set(harness.requeued())
     assert Key("accurate", at("r", "s"), "n") in queued
     assert Key("accurate:tree", namespace_ref("n")) in queued
 
 
 def test_a_delete_of_ours_without_an_answer_does_not_count_as_an_edit() -> None:
-    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
-    engine.fetched(engine.cache.remove_deleted(a_copy("a")), 0.0)
-    assert engine.drift.record_repair(create("a")) is None
+    harness = ControllerHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    harness.fetched(harness.cache.remove_deleted(a_copy("a")), 0.0)
+    assert harness.drift.record_repair(create("a")) is None
 
 
 @pytest.mark.parametrize("key", [PAUSED, IGNORE])
 def test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported(key: str) -> None:
-    engine = EngineHarness(namespaces=["a", "b"])
-    engine.resync()
-    engine.observe(a_namespace("b", 2, annotations={key: "true"}))
-    assert engine.reported() == []
-    engine.observe(a_namespace("a", 2, annotations={key: "yes"}))
-    assert engine.reported() == [(namespace_ref("a"), "Invalid")]
+    harness = ControllerHarness(namespaces=["a", "b"])
+    harness.resync()
+    harness.observe(a_namespace("b", 2, annotations={key: "true"}))
+    assert harness.reported() == []
+    harness.observe(a_namespace("a", 2, annotations={key: "yes"}))
+    assert harness.reported() == [(namespace_ref("a"), "Invalid")]
 
 
 def test_an_unknown_value_of_a_control_key_that_was_there_at_the_start_is_reported() -> None:
-    engine = EngineHarness(a_namespace("a", annotations={PAUSED: "yes"}))
-    engine.resync()
-    assert engine.reported() == [(namespace_ref("a"), "Invalid")]
+    harness = ControllerHarness(a_namespace("a", annotations={PAUSED: "yes"}))
+    harness.resync()
+    assert harness.reported() == [(namespace_ref("a"), "Invalid")]

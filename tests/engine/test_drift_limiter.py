@@ -60,7 +60,7 @@ def test_five_edits_are_reverted_and_the_sixth_waits() -> None:
 
     throttled = limiter.throttle(repair())
     assert throttled is not None
-    assert throttled.message == f"{EDITOR} changes this copy again and again; it is repaired every ten minutes now"
+    assert throttled.message == f"{EDITOR} keeps changing this copy; Samara repairs that at most every ten minutes"
     assert throttled.retry_in == 599.0
     clock.now += throttled.retry_in
     assert limiter.throttle(repair()) is None
@@ -77,7 +77,7 @@ def test_a_repeatedly_deleted_copy_is_recreated_every_ten_seconds() -> None:
 
     throttled = limiter.throttle(create("a"))
     assert throttled is not None
-    assert throttled.message == "somebody deletes this copy again and again; it is made every ten seconds now"
+    assert throttled.message == "another client keeps deleting this copy; it is recreated at most every ten seconds"
     assert throttled.retry_in == 9.0
     clock.now += throttled.retry_in
     assert limiter.throttle(create("a")) is None
@@ -166,14 +166,14 @@ def test_the_name_of_the_editor_is_reported_once() -> None:
     assert limiter.record_repair(repair()) is None
 
 
-def test_an_editor_without_a_name_is_called_somebody() -> None:
+def test_an_editor_without_a_name_is_called_another_client() -> None:
     limiter = DriftLimiter(clock := Clock())
     edit_and_repair(limiter, clock, 5)
     edit(limiter, editor="")
 
     throttled = limiter.throttle(repair())
     assert throttled is not None
-    assert throttled.message.startswith("somebody changes")
+    assert throttled.message.startswith("another client keeps changing")
 
 
 def test_recreating_a_deleted_copy_counts_as_a_repair() -> None:
@@ -232,7 +232,7 @@ def overlaid(have: Object, team: str = "red") -> Apply:
 
 
 def relabel(limiter: DriftLimiter, team: str | None) -> Apply:
-    """Somebody changes a label that the overlay has set; returns the write that puts it back."""
+    """Another client changes a label that the overlay has set; returns the write that puts it back."""
     now = a_child(team, 2, EDITOR)
     limiter.observe_edit(Change(now.ref, a_child(), now), owner, VIEW)
     return overlaid(now)
@@ -249,10 +249,8 @@ def test_an_overlay_that_another_client_keeps_changing_is_throttled_like_a_copy(
 
     throttled = limiter.throttle(relabel(limiter, team))
     assert throttled is not None
-    assert (
-        throttled.message
-        == f"{EDITOR} changes what is inherited here again and again; it is repaired every ten minutes now"
-    )
+    edited = f"{EDITOR} keeps changing the inherited labels and annotations"
+    assert throttled.message == f"{edited}; Samara repairs that at most every ten minutes"
     assert throttled.retry_in == 599.0
 
 

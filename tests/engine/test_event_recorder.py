@@ -86,7 +86,7 @@ def on_stage(scenario: Scenario) -> None:
     asyncio.run(run())
 
 
-def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "somebody's") -> CopyCounts:
+def blocked(namespaces: list[str], reason: Any = "conflict", message: str = "another client's object") -> CopyCounts:
     tally = CopyCounts()
     for name in namespaces:
         ref = at(name, "db")
@@ -190,7 +190,7 @@ def test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_repo
         stage.cache.put(a_namespace("admin", 3))
         stage.recorder.record_plan(a_key(), Desired(), blocked(["b"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: b", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: b", 1)]
 
     on_stage(scenario)
 
@@ -222,11 +222,11 @@ def test_a_problem_is_reported_once_and_again_after_half_an_hour() -> None:
             stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 1)]
         stage.clock.now += 10.0
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a", "b"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 2)]
         assert stage.events()[0]["type"] == "Warning"
 
     on_stage(scenario)
@@ -253,7 +253,7 @@ def test_a_problem_that_ended_without_a_plan_is_not_reported_again() -> None:
         tally.mark_in_sync(at("a", "db"))
         stage.clock.now += AGAIN
         await stage.flush()
-        assert stage.summaries() == [("Refused", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Refused", "another client's object in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
@@ -274,7 +274,7 @@ def test_a_problem_that_returns_is_reported_again() -> None:
         for tally in (blocked(["a"]), CopyCounts(), blocked(["a"])):
             stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -295,7 +295,7 @@ def test_a_changed_problem_is_reported_at_once() -> None:
         for names in (["a"], ["a"], ["a", "b"]):
             stage.recorder.record_plan(a_key(), Desired(), blocked(names), None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b", 2)]
 
     on_stage(scenario)
 
@@ -333,7 +333,7 @@ def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
         )
         stage.recorder.recheck(a_key(), blocked(["a", "b"]))
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 2 namespaces: a, b; rename it", 1)]
 
     on_stage(scenario)
 
@@ -371,9 +371,8 @@ def test_a_hold_of_a_deleted_source_is_reported_on_its_namespace() -> None:
         await stage.flush()
         (event,) = stage.events()
         assert event["reason"] == "Held"
-        assert event["message"].startswith(
-            "8 removals are held by the brake; `samara release secret-copy/Secret/admin/db` lets them go on in 8"
-        )
+        release = "`samara release secret-copy/Secret/admin/db` lets them continue"
+        assert event["message"].startswith(f"8 deletions are held by the limit on mass deletion ({release}) in 8 ")
         assert event["involvedObject"]["name"] == "admin"
         assert event["metadata"]["namespace"] == "default"
 
@@ -419,7 +418,7 @@ def test_a_hold_does_not_hide_that_a_namespace_is_paused() -> None:
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a"], "held", "it is paused"), holds.held[a_key()])
         await stage.flush()
         ((_, message, _),) = stage.summaries()
-        assert message.startswith("it is paused; 8 removals are held by the brake; ")
+        assert message.startswith("it is paused; 8 deletions are held by the limit on mass deletion ")
         assert "together in 9 namespaces: a, ns-00000, ns-00001 and 6 more" in message
 
     on_stage(scenario)
@@ -431,7 +430,7 @@ def test_a_reverted_edit_is_reported_on_the_copy() -> None:
         stage.recorder.report_reverted(create("a"), "kubectl-edit")
         await stage.flush()
         (event,) = stage.events()
-        assert event["message"] == "put back to what Secret admin/db says after kubectl-edit changed it"
+        assert event["message"] == "restored to match Secret admin/db after kubectl-edit changed it"
         assert event["metadata"]["namespace"] == "a"
 
     on_stage(scenario)
@@ -506,8 +505,8 @@ def test_a_reverted_edit_is_reported_even_if_the_copy_is_a_source() -> None:
         )
         await stage.flush()
         assert sorted(stage.summaries()) == [
-            ("Updated", "put back to what Secret admin/db says after kubectl-edit changed it", 1),
-            ("Updated", "put right in 1 namespace: a", 1),
+            ("Updated", "restored to match Secret admin/db after kubectl-edit changed it", 1),
+            ("Updated", "updated in 1 namespace: a", 1),
         ]
 
     on_stage(scenario)
@@ -558,14 +557,14 @@ def test_an_old_event_is_forgotten_and_reported_as_new() -> None:
         stage.store.objects.clear()
         stage.recorder.record_plan(a_key(), Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 1)]
 
     on_stage(scenario)
 
 
 def test_a_copy_without_values_is_explained_by_the_fault_of_the_read() -> None:
     async def scenario(stage: Stage) -> None:
-        tally = blocked(["a"], "invalid", "what should be here is not known")
+        tally = blocked(["a"], "invalid", "the content is not known yet")
         want = Desired(faults=(Fault("FetchError", "the store does not answer"),))
         stage.recorder.record_plan(a_key(), want, tally, None)
         await stage.flush()
@@ -593,11 +592,11 @@ def mixed(*tallies: CopyCounts) -> CopyCounts:
 
 def test_different_messages_are_reported_in_a_stable_order() -> None:
     async def scenario(stage: Stage) -> None:
-        one, other = blocked(["a", "c"], message="somebody's"), blocked(["b"], message="that of another")
+        one, other = blocked(["a", "c"], message="another client's object"), blocked(["b"], message="that of another")
         for both in (mixed(one, other), mixed(other, one)):
             stage.recorder.record_plan(a_key(), Desired(), both, None)
             await stage.flush()
-        text = "somebody's; that of another; together in 3 namespaces: a, b, c"
+        text = "another client's object; that of another; together in 3 namespaces: a, b, c"
         assert stage.summaries() == [("Conflict", text, 1)]
 
     on_stage(scenario)
@@ -702,7 +701,7 @@ def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_re
             stage.recorder.record_plan(OTHER, Desired(), theirs, None)
             await stage.flush()
             stage.clock.now += AGAIN / 3 - 1
-        text = "somebody's; secret-copy has it; together in 3 namespaces: f3, f4, f5"
+        text = "another client's object; secret-copy has it; together in 3 namespaces: f3, f4, f5"
         assert stage.summaries() == [("Conflict", text, 2)], "once for the first alone, and once for both"
 
     on_stage(scenario)
@@ -715,12 +714,14 @@ def test_a_problem_ends_when_it_has_ended_in_every_vocabulary_of_its_source() ->
             stage.recorder.record_plan(a_key(), Desired(), mine, None)
             stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 1)], "the other has it still"
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 1)], (
+            "the other has it still"
+        )
         stage.recorder.record_plan(OTHER, Desired(), CopyCounts(), None)
         await stage.flush()
         stage.recorder.record_plan(OTHER, Desired(), blocked(["a"]), None)
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 
@@ -733,7 +734,9 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
         stage.recorder.recheck(OTHER, blocked(["b"]))
         stage.recorder.recheck(a_key(), blocked(["a"]))
         await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it; ask them", 1)]
+        assert stage.summaries() == [
+            ("Conflict", "another client's object in 2 namespaces: a, b; rename it; ask them", 1)
+        ]
 
     on_stage(scenario)
 
@@ -766,7 +769,7 @@ def test_the_problems_of_a_source_end_when_it_is_deleted() -> None:
                 stage.cache.remove(a_key().source)
             stage.recorder.record_plan(a_key(), Desired(), tally, None)
             await stage.flush()
-        assert stage.summaries() == [("Conflict", "somebody's in 1 namespace: a", 2)]
+        assert stage.summaries() == [("Conflict", "another client's object in 1 namespace: a", 2)]
 
     on_stage(scenario)
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import Clock, a_copy, a_key, a_namespace, a_source, create, numbered
 from tests.support.world import at, secret
 
@@ -97,75 +97,75 @@ class Ticking(Clock):
 
 
 def test_twenty_thousand_events_do_not_keep_planning_waiting() -> None:
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"], clock=Ticking())
-    engine.enqueue(a_key())
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"], clock=Ticking())
+    harness.enqueue(a_key())
     stranger = a_namespace("elsewhere")
     for _ in range(20_000):
-        engine.inbox.post(Observed([Change(stranger.ref, stranger, stranger)]))
-    assert engine.controller.work()
+        harness.inbox.post(Observed([Change(stranger.ref, stranger, stranger)]))
+    assert harness.controller.work()
 
-    assert len(engine.inbox) > 19_000
-    assert [type(write) for write in engine.sent()] == [Create]
+    assert len(harness.inbox) > 19_000
+    assert [type(write) for write in harness.sent()] == [Create]
 
 
 def test_planning_does_not_keep_messages_waiting() -> None:
     names = numbered(0, 2000)
-    engine = EngineHarness(namespaces=names, clock=Ticking())
+    harness = ControllerHarness(namespaces=names, clock=Ticking())
     for name in names:
-        engine.cache.put(a_source(name, "a"))
-    engine.resync()
-    engine.inbox.post(HoldsStored([a_key()]))
-    assert engine.controller.work()
+        harness.cache.put(a_source(name, "a"))
+    harness.resync()
+    harness.inbox.post(HoldsStored([a_key()]))
+    assert harness.controller.work()
 
-    assert len(engine.inbox) == 0
-    assert len(engine.queue) > 0
+    assert len(harness.inbox) == 0
+    assert len(harness.queue) > 0
 
 
 def test_one_turn_takes_no_longer_than_its_three_slices() -> None:
-    engine = EngineHarness(*(a_source(name, "a") for name in numbered(0, 1000)), namespaces=["a"], clock=Ticking())
-    engine.resync()
+    harness = ControllerHarness(*(a_source(name, "a") for name in numbered(0, 1000)), namespaces=["a"], clock=Ticking())
+    harness.resync()
     for _ in range(1000):
-        engine.inbox.post(Observed([]))
-    began = engine.clock.now
-    engine.controller.work()
+        harness.inbox.post(Observed([]))
+    began = harness.clock.now
+    harness.controller.work()
 
-    assert engine.clock.now - began < 4 * TIME_SLICE
+    assert harness.clock.now - began < 4 * TIME_SLICE
 
 
 def test_an_address_stays_locked_until_the_result_of_its_write_has_been_handled() -> None:
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
-    engine.plan(a_key())
-    write = engine.outbox.take()
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"])
+    harness.plan(a_key())
+    write = harness.outbox.take()
     assert isinstance(write, Create)
-    engine.observe(replace(a_source(targets="a", version=2), content=secret("two")))
-    engine.work()
-    assert engine.sent() == []
+    harness.observe(replace(a_source(targets="a", version=2), content=secret("two")))
+    harness.work()
+    assert harness.sent() == []
 
-    engine.put(a_copy("a", version=5, content=secret("one")))
-    engine.finish(write)
-    engine.work()
-    assert [type(sent) for sent in engine.sent()] == [Update]
+    harness.put(a_copy("a", version=5, content=secret("one")))
+    harness.finish(write)
+    harness.work()
+    assert [type(sent) for sent in harness.sent()] == [Update]
 
 
 def test_a_write_that_was_not_sent_is_planned_again() -> None:
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
-    engine.plan(a_key())
-    write = engine.outbox.take()
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"])
+    harness.plan(a_key())
+    write = harness.outbox.take()
     assert write is not None
-    engine.post(WriteDropped(write))
+    harness.post(WriteDropped(write))
 
-    assert engine.requeued() == [a_key().in_namespace("a")]
-    assert engine.outbox.in_flight(write.ref) is None
+    assert harness.requeued() == [a_key().in_namespace("a")]
+    assert harness.outbox.in_flight(write.ref) is None
 
 
 def test_a_result_that_cannot_be_handled_unlocks_its_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"])
     write = create("a", Key("unknown", at("admin", "db")))
-    engine.counts[write.key] = CopyCounts()
-    engine.finish(write)
+    harness.counts[write.key] = CopyCounts()
+    harness.finish(write)
 
-    assert engine.outbox.in_flight(write.ref) is None
+    assert harness.outbox.in_flight(write.ref) is None
     assert "plan.failed" in [record.getMessage() for record in caplog.records]
-    assert engine.queue.next_due() == 60.0
+    assert harness.queue.next_due() == 60.0

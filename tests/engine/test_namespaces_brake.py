@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 from tests.engine.test_hold_store import PATH, with_store
 from tests.kube.scripted import Script, Store
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import Clock, a_namespace, an_object
 
 from samara.core.mass_delete import MassDeleteLimit
@@ -46,74 +46,74 @@ def a_key(name: str) -> Key:
     return Key("accurate:sub", Ref(SUB_NAMESPACE, "top", name))
 
 
-def ending(*names: str, holds: MassDeleteGuard, client: Client | None = None) -> EngineHarness:
+def ending(*names: str, holds: MassDeleteGuard, client: Client | None = None) -> ControllerHarness:
     """An engine that has planned SubNamespaces that are deleted."""
     subs = [a_sub(name) for name in names]
-    engine = EngineHarness(
+    harness = ControllerHarness(
         TOP, *map(below, names), *subs, registry=REGISTRY, holds=holds, gone_after=0.0, client=client
     )
-    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
-    engine.cache.answers.keep(NamespaceIsActive("top"), True)
+    harness.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    harness.cache.answers.keep(NamespaceIsActive("top"), True)
     for name in names:
-        engine.plan(a_key(name))
-    return engine
+        harness.plan(a_key(name))
+    return harness
 
 
-def written(engine: EngineHarness) -> list[tuple[type[Write], str]]:
-    return [(type(write), write.ref.name) for write in engine.sent()]
+def written(harness: ControllerHarness) -> list[tuple[type[Write], str]]:
+    return [(type(write), write.ref.name) for write in harness.sent()]
 
 
 # a deletion that is discarded
 
 
-def discarded() -> EngineHarness:
-    engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
-    assert written(engine) == []
-    assert list(engine.holds.held) == [a_key("a")]
-    engine.hold_answered(a_key("a"), "discard")
-    engine.work()
-    return engine
+def discarded() -> ControllerHarness:
+    harness = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
+    assert written(harness) == []
+    assert list(harness.holds.held) == [a_key("a")]
+    harness.hold_answered(a_key("a"), "discard")
+    harness.work()
+    return harness
 
 
 def test_a_discarded_deletion_of_a_namespace_releases_its_sub_namespace_only() -> None:
-    engine = discarded()
+    harness = discarded()
 
-    (write,) = engine.sent()
+    (write,) = harness.sent()
     assert isinstance(write, SetFinalizer)
     assert (write.ref, write.finalizer, write.add) == (a_key("a").source, FINALIZER, False)
-    assert engine.holds.held == {}
+    assert harness.holds.held == {}
 
 
 def test_a_sub_namespace_that_is_recreated_can_be_deleted_again() -> None:
-    engine = discarded()
-    engine.sent()
-    cache = engine.cache
+    harness = discarded()
+    harness.sent()
+    cache = harness.cache
     cache.remove(a_key("a").source)
-    engine.plan(a_key("a"))
-    assert written(engine) == []
+    harness.plan(a_key("a"))
+    assert written(harness) == []
     assert cache.get(namespace_ref("a")) is not None
-    engine.holds._limit = MassDeleteLimit(namespaces=3)
+    harness.holds._limit = MassDeleteLimit(namespaces=3)
     cache.put(a_sub("a", 2, "second", deleting=False))
-    engine.plan(a_key("a"))
-    engine.sent()
+    harness.plan(a_key("a"))
+    harness.sent()
     cache.put(a_sub("a", 3, "second"))
-    engine.plan(a_key("a"))
-    engine.post(HoldsStored(engine.holds.mark_recorded(["a"])))
-    engine.work()
+    harness.plan(a_key("a"))
+    harness.post(HoldsStored(harness.holds.mark_recorded(["a"])))
+    harness.work()
 
-    assert written(engine) == [(Delete, "a")]
+    assert written(harness) == [(Delete, "a")]
 
 
 def test_a_held_sub_namespace_is_released_soon_after_its_crd_begins_to_terminate() -> None:
-    engine = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
-    assert written(engine) == []
-    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), False)
-    assert isinstance(engine.clock, Clock)
-    engine.clock.now += 10.0
-    engine.work()
+    harness = ending("a", holds=MassDeleteGuard(MassDeleteLimit(namespaces=0), 600.0, Clock()))
+    assert written(harness) == []
+    harness.cache.answers.keep(CrdExists(SUB_NAMESPACE), False)
+    assert isinstance(harness.clock, Clock)
+    harness.clock.now += 10.0
+    harness.work()
 
-    assert written(engine) == [(SetFinalizer, "a")]
-    assert engine.holds.held == {}
+    assert written(harness) == [(SetFinalizer, "a")]
+    assert harness.holds.held == {}
 
 
 # in several trees
@@ -132,27 +132,27 @@ def test_deletions_in_one_tree_hold_none_in_another() -> None:
     other = a_namespace("other", labels={TYPE: ROOT})
     first, second = ("a", "b", "c", "d"), ("e", "f", "g")
     objects = [TOP, other, *in_tree("top", *first), *in_tree("other", *second)]
-    engine = EngineHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
-    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    harness = ControllerHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
+    harness.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
     for root, names in (("top", first), ("other", second)):
-        engine.cache.answers.keep(NamespaceIsActive(root), True)
+        harness.cache.answers.keep(NamespaceIsActive(root), True)
         for name in names:
-            engine.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
+            harness.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
 
-    assert sorted(written(engine)) == [(Delete, name) for name in ("a", "b", "c", "e", "f", "g")]
+    assert sorted(written(harness)) == [(Delete, name) for name in ("a", "b", "c", "e", "f", "g")]
     assert list(holds.held) == [a_key("d")]
 
 
 def test_deletions_below_a_sub_namespace_count_for_the_root_of_its_tree() -> None:
     holds = MassDeleteGuard(MassDeleteLimit(namespaces=1), 600.0, Clock(), awaits_record=False)
     objects = [TOP, below("team"), *in_tree("top", "a"), *in_tree("team", "b")]
-    engine = EngineHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
-    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    harness = ControllerHarness(*objects, registry=REGISTRY, holds=holds, gone_after=0.0)
+    harness.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
     for root, name in (("top", "a"), ("team", "b")):
-        engine.cache.answers.keep(NamespaceIsActive(root), True)
-        engine.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
+        harness.cache.answers.keep(NamespaceIsActive(root), True)
+        harness.plan(Key("accurate:sub", Ref(SUB_NAMESPACE, root, name)))
 
-    assert written(engine) == [(Delete, "a")]
+    assert written(harness) == [(Delete, "a")]
     assert [key.source.name for key in holds.held] == ["b"]
 
 
@@ -174,16 +174,16 @@ def test_a_namespace_is_deleted_only_after_that_is_recorded() -> None:
     async def scenario(client: Client, store: Store, script: Script) -> None:
         posted = list[Message]()
         hold_store = await loaded_hold_store(client, holds := a_guard(), posted)
-        engine = ending("a", "b", holds=holds)
-        assert written(engine) == []
+        harness = ending("a", "b", holds=holds)
+        assert written(harness) == []
         await hold_store._write()
         assert sorted(json.loads(store.objects[PATH]["data"]["namespaces"])) == ["a", "b"]
         (stored,) = posted
         assert isinstance(stored, HoldsStored)
         assert set(stored.keys) == {a_key("a"), a_key("b")}
-        engine.post(stored)
-        engine.work()
-        assert sorted(written(engine)) == [(Delete, "a"), (Delete, "b")]
+        harness.post(stored)
+        harness.work()
+        assert sorted(written(harness)) == [(Delete, "a"), (Delete, "b")]
 
     with_store(scenario)
 
@@ -194,13 +194,13 @@ def test_the_deletions_of_a_process_count_in_the_next_one() -> None:
         ending("a", "b", "c", holds=holds)
         await first._write()
         second = await loaded_hold_store(client, holds := a_guard())
-        engine = ending("d", holds=holds)
+        harness = ending("d", holds=holds)
         assert list(holds.held) == [a_key("d")]
         holds.check(a_key("d"), [], 0, 0)
         await second._write()
         assert [request.method for request in script.seen] == ["GET", "POST", "GET"]
         assert json.loads(store.objects[PATH]["data"]["namespaces"]).keys() == {"a", "b", "c"}
-        assert written(engine) == []
+        assert written(harness) == []
 
     with_store(scenario)
 
@@ -265,14 +265,14 @@ def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.M
     monkeypatch.setattr("samara.engine.hold_store.INTERVAL", 3600.0)
 
     async def scenario(client: Client, store: Store, script: Script) -> None:
-        engine = ending(holds=a_guard(), client=client)
-        running = asyncio.create_task(engine.hold_store.run())
+        harness = ending(holds=a_guard(), client=client)
+        running = asyncio.create_task(harness.hold_store.run())
         await asyncio.sleep(0)
         for obj in (below("a"), a_sub("a")):
-            engine.cache.put(obj)
-        engine.plan(a_key("a"))
-        await engine.inbox.wait(5.0)
-        assert isinstance(engine.inbox.take(), HoldsStored)
+            harness.cache.put(obj)
+        harness.plan(a_key("a"))
+        await harness.inbox.wait(5.0)
+        assert isinstance(harness.inbox.take(), HoldsStored)
         assert "a" in json.loads(store.objects[PATH]["data"]["namespaces"])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -282,31 +282,31 @@ def test_the_hold_store_writes_at_once_if_keys_wait_for_it(monkeypatch: pytest.M
 
 def test_a_namespace_that_may_not_be_created_is_retried_with_backoff() -> None:
     """That the namespace does not exist must not reset its backoff."""
-    engine = EngineHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
+    harness = ControllerHarness(TOP, a_sub("web", deleting=False), registry=REGISTRY)
     for attempt in range(1, 4):
-        engine.clock.now += 1000.0
-        engine.plan(a_key("web"))
-        (write,) = engine.sent()
+        harness.clock.now += 1000.0
+        harness.plan(a_key("web"))
+        (write,) = harness.sent()
         assert isinstance(write, Create)
-        engine.finish(write, Result(Ending.REFUSED, "quota"))
-        wait = engine.retry.state_of(write)
+        harness.finish(write, Result(Ending.REFUSED, "quota"))
+        wait = harness.retry.state_of(write)
         assert wait is not None
         assert wait.attempts == attempt
 
 
 def test_the_finalizer_stays_while_the_namespace_is_being_created() -> None:
     """A SubNamespace deleted right after its creation must not leave a namespace behind."""
-    engine = EngineHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
-    engine.plan(a_key("x"))
-    flying = engine.outbox.take()
+    harness = ControllerHarness(TOP, a_sub("x", deleting=False), registry=REGISTRY, gone_after=0.0)
+    harness.plan(a_key("x"))
+    flying = harness.outbox.take()
     assert isinstance(flying, Create)
-    engine.cache.put(a_sub("x", 2))
-    engine.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
-    engine.cache.answers.keep(NamespaceIsActive("top"), True)
-    engine.plan(a_key("x"))
-    assert engine.sent() == []
+    harness.cache.put(a_sub("x", 2))
+    harness.cache.answers.keep(CrdExists(SUB_NAMESPACE), True)
+    harness.cache.answers.keep(NamespaceIsActive("top"), True)
+    harness.plan(a_key("x"))
+    assert harness.sent() == []
 
-    engine.cache.put(below("x", 5))
-    for key in engine.outbox.done(flying):
-        engine.plan(key)
-    assert written(engine) == [(Delete, "x")]
+    harness.cache.put(below("x", 5))
+    for key in harness.outbox.done(flying):
+        harness.plan(key)
+    assert written(harness) == [(Delete, "x")]

@@ -238,9 +238,9 @@ def test_whether_a_namespace_is_active_is_read_with_a_list(items: object, active
 GONE = IsGone(at("a", "x"))
 
 
-@pytest.mark.parametrize(("doubted_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
-def test_an_absent_object_counts_as_gone_only_if_it_is_absent_after_the_doubt(
-    doubted_for: float, answers: list[bool]
+@pytest.mark.parametrize(("unproven_for", "answers"), [(0.0, [True]), (0.05, [False, True])], ids=["now", "in a while"])
+def test_an_absent_object_counts_as_gone_only_when_absence_proves_something(
+    unproven_for: float, answers: list[bool]
 ) -> None:
     async def run() -> list[object]:
         async with (
@@ -250,7 +250,7 @@ def test_an_absent_object_counts_as_gone_only_if_it_is_absent_after_the_doubt(
             cache, gone = a_cache(), asyncio.Event()
             answered: list[object] = []
             loop = asyncio.get_running_loop()
-            cache.stores[SECRET].absence_unproven_until = loop.time() + doubted_for
+            cache.stores[SECRET].absence_unproven_until = loop.time() + unproven_for
 
             def planned_again(message: Fetched) -> None:
                 assert (set(message.keys), message.delay) == ({a_key()}, 0.0)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import a_copy, a_key, a_namespace, a_source, create, delete
 from tests.support.world import at, secret
 
@@ -26,13 +26,13 @@ FULL = ServerFault(500, "InternalError", "etcdserver: mvcc: database space excee
 HERE = at("a", "db")
 
 
-def try_writes(engine: EngineHarness, result: Result, times: int = 1) -> Write:
+def try_writes(harness: ControllerHarness, result: Result, times: int = 1) -> Write:
     """Plans and sends the write this number of times, each with this result."""
     for _ in range(times):
-        engine.clock.now += 1000.0
-        engine.plan(a_key().in_namespace("a"))
-        (write,) = engine.sent()
-        engine.finish(write, result)
+        harness.clock.now += 1000.0
+        harness.plan(a_key().in_namespace("a"))
+        (write,) = harness.sent()
+        harness.finish(write, result)
     return write
 
 
@@ -40,80 +40,80 @@ def problems(tally: CopyCounts) -> dict[str, str]:
     return {reason: messages[HERE].shown(HERE) for reason, messages in tally.by_reason().items()}
 
 
-def engine_with_failing_write() -> tuple[EngineHarness, CopyCounts]:
-    engine = EngineHarness(a_source(targets="a"), namespaces=["a"])
-    engine.plan(a_key())
-    engine.sent()
-    return engine, engine.counts[a_key()]
+def harness_with_failing_write() -> tuple[ControllerHarness, CopyCounts]:
+    harness = ControllerHarness(a_source(targets="a"), namespaces=["a"])
+    harness.plan(a_key())
+    harness.sent()
+    return harness, harness.counts[a_key()]
 
 
-def due(engine: EngineHarness) -> bool:
-    return bool(engine.events._due)
+def due(harness: ControllerHarness) -> bool:
+    return bool(harness.events._due)
 
 
 def test_the_third_failure_in_a_row_is_reported_with_the_servers_message() -> None:
-    engine, tally = engine_with_failing_write()
-    engine.events._due.clear()
-    try_writes(engine, BROKEN, 2)
+    harness, tally = harness_with_failing_write()
+    harness.events._due.clear()
+    try_writes(harness, BROKEN, 2)
     assert (tally.pending, problems(tally)) == (1, {})
-    try_writes(engine, BROKEN)
+    try_writes(harness, BROKEN)
     assert (tally.pending, problems(tally)) == (0, {"refused": "a webhook fails"})
-    assert due(engine)
+    assert due(harness)
 
 
 @pytest.mark.parametrize(("result", "times"), [(BROKEN, 3), (REFUSED, 1)])
 def test_a_refused_copy_stays_reported_while_it_is_retried(result: Result, times: int) -> None:
     """Otherwise a condition would change with every attempt."""
-    engine, tally = engine_with_failing_write()
-    try_writes(engine, result, times)
+    harness, tally = harness_with_failing_write()
+    try_writes(harness, result, times)
     for key in (a_key(), a_key().in_namespace("a")):
-        engine.clock.now += 1000.0
-        engine.plan(key)
-        (write,) = engine.sent()
+        harness.clock.now += 1000.0
+        harness.plan(key)
+        (write,) = harness.sent()
         assert problems(tally) == {"refused": result.message}
-    engine.finish(write)
+    harness.finish(write)
     assert (tally.in_sync, problems(tally)) == (1, {})
 
 
 def test_a_copy_of_a_changed_source_is_pending_until_it_is_tried() -> None:
-    engine, tally = engine_with_failing_write()
-    try_writes(engine, BROKEN, 3)
-    engine.observe(a_source(targets="a", version=2, generation=2))
-    engine.plan(a_key())
+    harness, tally = harness_with_failing_write()
+    try_writes(harness, BROKEN, 3)
+    harness.observe(a_source(targets="a", version=2, generation=2))
+    harness.plan(a_key())
     assert (tally.pending, problems(tally)) == (1, {})
 
 
 def test_a_deleted_copy_is_recreated_at_once_although_its_update_was_refused() -> None:
-    engine = EngineHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
-    assert verb(try_writes(engine, REFUSED)) == "update"
-    engine.deliver(engine.cache.remove(HERE))
-    engine.plan(a_key().in_namespace("a"))
-    (write,) = engine.sent()
+    harness = ControllerHarness(a_source(targets="a", version=9), a_copy("a", content=secret("old")), namespaces=["a"])
+    assert verb(try_writes(harness, REFUSED)) == "update"
+    harness.deliver(harness.cache.remove(HERE))
+    harness.plan(a_key().in_namespace("a"))
+    (write,) = harness.sent()
     assert verb(write) == "create"
 
 
 def test_a_refusal_of_one_source_does_not_delay_another() -> None:
-    engine, tally = engine_with_failing_write()
-    engine.retry.note(create("a", a_key("other"), "db"), REFUSED)
-    engine.plan(a_key())
-    assert [write.ref for write in engine.sent()] == [HERE]
+    harness, tally = harness_with_failing_write()
+    harness.retry.note(create("a", a_key("other"), "db"), REFUSED)
+    harness.plan(a_key())
+    assert [write.ref for write in harness.sent()] == [HERE]
     assert problems(tally) == {}
 
 
 def test_a_removal_that_keeps_failing_is_reported_after_a_new_plan_too() -> None:
-    engine = EngineHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
-    engine.plan(a_key())
-    tally, gone = engine.counts[a_key()], delete("a")
+    harness = ControllerHarness(a_source(targets="b"), a_copy("a"), namespaces=["a", "b"])
+    harness.plan(a_key())
+    tally, gone = harness.counts[a_key()], delete("a")
     for _ in range(3):
-        engine.finish(gone, BROKEN)
+        harness.finish(gone, BROKEN)
     for _ in range(2):
         assert {ref.namespace: removal.reason for ref, removal in tally.removals.items()} == {"a": "refused"}
-        engine.plan(a_key())
+        harness.plan(a_key())
 
 
 def test_a_lasting_refusal_is_logged_once_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    engine, _ = engine_with_failing_write()
-    try_writes(engine, BROKEN, 6)
+    harness, _ = harness_with_failing_write()
+    try_writes(harness, BROKEN, 6)
     warned: list[Any] = [record for record in caplog.records if record.levelname == "WARNING"]
     assert [record.getMessage() for record in warned] == ["write.refused"]
 
@@ -138,54 +138,54 @@ def test_labels_that_another_client_keeps_setting_are_reverted_five_times_and_th
         (NamespaceTree(read({"labelKeys": ["team"]}), frozenset({APPLIER, FIELD_MANAGER})).source_type(),)
     )
     top = a_namespace("top", labels={"team": "red"})
-    engine = EngineHarness(top, a_child(1, "red"), registry=registry)
+    harness = ControllerHarness(top, a_child(1, "red"), registry=registry)
     counts = []
     for number in range(1, 7):
-        engine.observe(a_child(2 * number, "blue", "kubectl-label"))
-        engine.work()
-        writes = engine.sent()
+        harness.observe(a_child(2 * number, "blue", "kubectl-label"))
+        harness.work()
+        writes = harness.sent()
         counts.append(len(writes))
         for write in writes:
-            engine.cache.put(a_child(2 * number + 1, "red"))
-            engine.finish(write)
+            harness.cache.put(a_child(2 * number + 1, "red"))
+            harness.finish(write)
 
     assert counts == [1, 1, 1, 1, 1, 0]
     records = [record for record in caplog.records if record.getMessage() == "wrote"]
     assert [record.levelname for record in records] == ["INFO"] * 5
-    assert engine.queue.next_due() == 600.0
-    topic = engine.events._sink._topics[namespace_ref("a"), "Fought"]
-    assert topic.message.startswith("kubectl-label changes what is inherited here again and again")
+    assert harness.queue.next_due() == 600.0
+    topic = harness.events._sink._topics[namespace_ref("a"), "Fought"]
+    assert topic.message.startswith("kubectl-label keeps changing the inherited labels and annotations")
 
 
-def obstacle(engine: EngineHarness) -> str:
-    return engine.obstacle or ""
+def obstacle(harness: ControllerHarness) -> str:
+    return harness.obstacle or ""
 
 
 def test_fault_19_full_storage_is_logged_once_and_ends_with_the_first_stored_write() -> None:
-    engine, tally = engine_with_failing_write()
-    assert not obstacle(engine)
-    try_writes(engine, classify(FULL), 5)
+    harness, tally = harness_with_failing_write()
+    assert not obstacle(harness)
+    try_writes(harness, classify(FULL), 5)
     assert (tally.pending, problems(tally)) == (1, {})
-    assert "database space exceeded" in obstacle(engine)
-    engine.finish(delete("b"))
-    assert obstacle(engine), "a delete needs no room"
-    engine.finish(create("b"))
-    assert not obstacle(engine)
+    assert "database space exceeded" in obstacle(harness)
+    harness.finish(delete("b"))
+    assert obstacle(harness), "a delete needs no room"
+    harness.finish(create("b"))
+    assert not obstacle(harness)
 
 
 def test_fault_19_full_storage_ends_by_time_if_nothing_is_written() -> None:
-    engine, _ = engine_with_failing_write()
-    engine.finish(create("a"), classify(FULL))
-    assert obstacle(engine)
-    engine.clock.now += 61.0
-    assert not obstacle(engine)
+    harness, _ = harness_with_failing_write()
+    harness.finish(create("a"), classify(FULL))
+    assert obstacle(harness)
+    harness.clock.now += 61.0
+    assert not obstacle(harness)
 
 
 def test_fault_19_a_full_store_pauses_all_writes() -> None:
-    engine, _ = engine_with_failing_write()
+    harness, _ = harness_with_failing_write()
     for namespace in ("a", "b"):
-        engine.finish(create(namespace), classify(FULL))
-    assert engine.limiter.wait() > 0
+        harness.finish(create(namespace), classify(FULL))
+    assert harness.limiter.wait() > 0
 
 
 @pytest.mark.parametrize("message", ["etcdserver: request timed out", "a webhook failed"])
@@ -209,10 +209,10 @@ def test_a_denial_by_admission_is_a_refusal_with_any_status(status: int, message
 
 def test_a_refused_status_is_reported_and_not_counted_as_a_copy() -> None:
     """A status is written to the source itself, whose namespace may also have a copy."""
-    engine, tally = engine_with_failing_write()
-    engine.finish(create("a"))
+    harness, tally = harness_with_failing_write()
+    harness.finish(create("a"))
     status = WriteStatus(a_key(), at("a", "the-source"), a_source(), {})
-    engine.finish(status, REFUSED)
-    engine.offer(status, tally)
+    harness.finish(status, REFUSED)
+    harness.offer(status, tally)
     assert (tally.in_sync, tally.blocked) == (1, 0)
-    assert (a_key().source, "Refused") in engine.events._sink._topics
+    assert (a_key().source, "Refused") in harness.events._sink._topics

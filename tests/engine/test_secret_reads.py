@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.secretstores.test_poller import Manager
 from tests.support import toys
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import Clock, an_object
 from tests.support.world import at, secret
 
@@ -62,15 +62,15 @@ class Stage:
 
     def __init__(self, *sources: Object) -> None:
         self.clock = Clock()
-        self.engine = EngineHarness(
+        self.harness = ControllerHarness(
             *sources,
             namespaces=["home", "a"],
             registry=Registry((a_source_type(),)),
             clock=self.clock,
             reads_secrets={"fetch"},
         )
-        assert self.engine.secrets is not None
-        self.stores = self.engine.secrets
+        assert self.harness.secrets is not None
+        self.stores = self.harness.secrets
         self.manager = Manager()
 
     def subscribers(self) -> dict[str, set[str]]:
@@ -80,10 +80,10 @@ class Stage:
         }
 
     def plan(self, name: str) -> None:
-        self.engine.plan(key(name))
+        self.harness.plan(key(name))
 
     def queued(self) -> list[Key]:
-        return self.engine.requeued()
+        return self.harness.requeued()
 
     async def read(self) -> None:
         """Reads everything that is due."""
@@ -101,9 +101,9 @@ def test_a_plan_subscribes_to_the_paths_of_its_source_and_waits_for_them() -> No
     stage.plan("f")
 
     assert stage.subscribers() == {"one": {"f"}, "two": {"f"}}
-    assert key("f") not in stage.engine.counts
-    assert not len(stage.engine.outbox)
-    assert stage.engine.pending_reads == 2
+    assert key("f") not in stage.harness.counts
+    assert not len(stage.harness.outbox)
+    assert stage.harness.pending_reads == 2
 
 
 def test_values_that_were_read_are_planned_and_written() -> None:
@@ -113,7 +113,7 @@ def test_values_that_were_read_are_planned_and_written() -> None:
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
-    write = stage.engine.outbox.take()
+    write = stage.harness.outbox.take()
     assert isinstance(write, Create)
     assert write.copy.template.content == secret("whole whole")
 
@@ -125,8 +125,8 @@ def test_a_source_is_planned_when_its_path_cannot_be_read() -> None:
 
     assert stage.queued() == [key("f")]
     stage.plan("f")
-    assert key("f") in stage.engine.counts
-    assert stage.engine.pending_reads == 0
+    assert key("f") in stage.harness.counts
+    assert stage.harness.pending_reads == 0
 
 
 def test_a_source_without_missing_paths_is_subscribed_too() -> None:
@@ -136,14 +136,14 @@ def test_a_source_without_missing_paths_is_subscribed_too() -> None:
     stage.plan("g")
 
     assert stage.subscribers() == {"one": {"f", "g"}}
-    assert key("g") in stage.engine.counts  # it had its answer in the same plan
+    assert key("g") in stage.harness.counts  # it had its answer in the same plan
     assert stage.manager.reads == ["one"]
 
 
 def test_a_source_that_names_other_paths_unsubscribes_from_the_old_ones() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    stage.engine.cache.put(a_source("f", "two", version=2))
+    stage.harness.cache.put(a_source("f", "two", version=2))
     stage.plan("f")
 
     assert stage.subscribers() == {"two": {"f"}}
@@ -158,7 +158,7 @@ def test_an_edited_source_reads_failed_paths_again() -> None:
     stage.plan("f")
     asyncio.run(stage.read())
     assert stage.manager.reads == ["one"]
-    stage.engine.cache.put(a_source("f", "one", version=2))
+    stage.harness.cache.put(a_source("f", "one", version=2))
     stage.plan("f")
     asyncio.run(stage.read())
     assert stage.manager.reads == ["one", "one"]
@@ -168,11 +168,11 @@ def test_a_deleted_source_is_unsubscribed() -> None:
     stage = Stage(a_source("f", "one"), a_source("g", "one"))
     for name in ("f", "g"):
         stage.plan(name)
-    stage.engine.cache.remove(key("f").source)
+    stage.harness.cache.remove(key("f").source)
     stage.plan("f")
     assert stage.subscribers() == {"one": {"g"}}
-    stage.engine.cache.remove(key("g").source)
-    stage.engine.plan(key("g").in_namespace("a"))  # a plan of a slice unsubscribes too
+    stage.harness.cache.remove(key("g").source)
+    stage.harness.plan(key("g").in_namespace("a"))  # a plan of a slice unsubscribes too
     assert stage.subscribers() == {}
 
 
@@ -186,20 +186,20 @@ def test_sources_of_other_source_types_are_not_subscribed() -> None:
 
 def test_a_plan_sees_a_path_whatever_its_interval() -> None:
     stage = Stage(a_source("f", "one"))
-    assert stage.engine.cache.answer(SecretPath("one", 1.0)) is UNREAD
+    assert stage.harness.cache.answer(SecretPath("one", 1.0)) is UNREAD
     stage.plan("f")
     asyncio.run(stage.read())
 
-    assert stage.engine.cache.answer(SecretPath("one", 7.0)) == SecretReading(b"whole", "now")
+    assert stage.harness.cache.answer(SecretPath("one", 7.0)) == SecretReading(b"whole", "now")
 
 
 def test_the_engine_is_synced_once_every_path_has_an_answer() -> None:
     stage = Stage(a_source("f", "one"))
     stage.plan("f")
-    assert not stage.engine.synced
+    assert not stage.harness.synced
     asyncio.run(stage.stores.fail(ReadError("TokenError", "no")))
     stage.queued()
-    assert stage.engine.synced
+    assert stage.harness.synced
 
 
 def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
@@ -208,20 +208,20 @@ def test_an_unchanged_refresh_updates_statuses_and_plans_nothing() -> None:
         stage.plan(name)
     asyncio.run(stage.read())
     stage.queued()
-    stage.engine.forget_statuses()
+    stage.harness.forget_statuses()
     stage.stores._timings = replace(stage.stores._timings, now=lambda: "later")
     stage.clock.now += EVERY
     asyncio.run(stage.read())
 
     assert stage.manager.reads == ["one", "one"]
     assert stage.queued() == []
-    assert stage.engine.stale_statuses() == {key("f"), key("g")}
+    assert stage.harness.stale_statuses() == {key("f"), key("g")}
 
 
 # many sources
 
 
-def slow(count: int, seconds: float) -> EngineHarness:
+def slow(count: int, seconds: float) -> ControllerHarness:
     """Sources whose status is due. Computing each one takes this many seconds."""
     clock = Clock()
 
@@ -231,35 +231,35 @@ def slow(count: int, seconds: float) -> EngineHarness:
 
     sources = [a_source(f"f{number}", "p") for number in range(count)]
     registry = Registry((replace(toys.fetch(), status=Status(report)),))
-    engine = EngineHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
+    harness = ControllerHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
-        engine.counts[key(source.ref.name)] = CopyCounts()
-        engine.planner.status.mark_stale(key(source.ref.name))
+        harness.counts[key(source.ref.name)] = CopyCounts()
+        harness.planner.status.mark_stale(key(source.ref.name))
     clock.now += 1.0
-    return engine
+    return harness
 
 
 def test_thousands_of_due_statuses_are_written_in_many_turns() -> None:
     """The secret manager was read again, and thousands of statuses change."""
-    engine, turns, written = slow(1000, 0.001), 0, 0
-    while engine.controller.work():
+    harness, turns, written = slow(1000, 0.001), 0, 0
+    while harness.controller.work():
         turns += 1
-        written += len(engine.sent())
-    written += len(engine.sent())
+        written += len(harness.sent())
+    written += len(harness.sent())
 
     assert turns >= 100
-    assert (written, engine.stale_statuses()) == (1000, set())
+    assert (written, harness.stale_statuses()) == (1000, set())
 
 
 def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None:
-    engine, written = slow(2, 1.0), list[Key]()
-    assert engine.controller.work()
-    written += [write.key for write in engine.sent()]
-    engine.planner.status.mark_stale(written[0])
+    harness, written = slow(2, 1.0), list[Key]()
+    assert harness.controller.work()
+    written += [write.key for write in harness.sent()]
+    harness.planner.status.mark_stale(written[0])
     for _ in range(3):
-        engine.controller.work()
-        engine.clock.now += 1.0
-        written += [write.key for write in engine.sent()]
+        harness.controller.work()
+        harness.clock.now += 1.0
+        written += [write.key for write in harness.sent()]
 
     assert set(written[:2]) == {key("f0"), key("f1")}
     assert written[2:] == [written[0]]
@@ -273,17 +273,17 @@ def test_the_counts_hold_the_time_of_the_last_written_copy() -> None:
     stage.plan("f")
     asyncio.run(stage.read())
     stage.plan("f")
-    counts = stage.engine.counts[key("f")]
+    counts = stage.harness.counts[key("f")]
     have, copy = an_object(at("a", "f")), Copy(at("a", "f"), Template(secret("one")))
     source = a_source("f", "one")
     for other in (
         SetFinalizer(key("f"), source.ref, source, "g", True, ""),
         WriteStatus(key("f"), source.ref, source, {}),
     ):
-        stage.engine.finish(other)
+        stage.harness.finish(other)
         assert counts.last_written == ""
     for write in (Create(key("f"), copy.ref, copy), Update(key("f"), copy.ref, copy, have, "it differs")):
         counts.last_written = ""
-        stage.engine.finish(write)
+        stage.harness.finish(write)
         assert counts.last_written.endswith("Z")
         assert len(counts.last_written) == len("2026-11-16T00:00:00Z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support import toys
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import a_cache, a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import at
 
@@ -39,10 +39,10 @@ def test_the_end_of_a_custom_resource_drops_the_answer_about_its_definition(
     after: Object | None, answer: object
 ) -> None:
     """The CRD may have been deleted in between, and the resource with it."""
-    engine = EngineHarness(registry=toys.full_registry())
-    engine.cache.answers.keep(DEFINITION_QUERY, True)
-    engine.deliver(Change(REF, BEFORE, after))
-    assert engine.cache.answer(DEFINITION_QUERY) is answer
+    harness = ControllerHarness(registry=toys.full_registry())
+    harness.cache.answers.keep(DEFINITION_QUERY, True)
+    harness.deliver(Change(REF, BEFORE, after))
+    assert harness.cache.answer(DEFINITION_QUERY) is answer
 
 
 def test_the_deletion_of_a_former_source_triggers_the_keys_of_its_copies() -> None:

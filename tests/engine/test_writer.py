@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.kube.scripted import Seen, access, says, serving
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.samples import a_copy, a_key, a_source
 from tests.support.world import secret
 
@@ -33,33 +33,35 @@ WRITES: dict[str, Planned] = {
 METHODS = {"update": "PUT", "delete": "DELETE", "finalizer": "PATCH", "status": "PATCH"}
 
 
-def after_a_change(name: str, change: Callable[[Cache, Object], object]) -> tuple[Planned, list[Seen], EngineHarness]:
+def after_a_change(
+    name: str, change: Callable[[Cache, Object], object]
+) -> tuple[Planned, list[Seen], ControllerHarness]:
     """Plans a write for the object in the cache, changes that object, and lets the writer send."""
 
-    async def run() -> tuple[Planned, list[Seen], EngineHarness]:
+    async def run() -> tuple[Planned, list[Seen], ControllerHarness]:
         async with serving(says(STORED)) as script, Client(access(script), may_write=unrestricted) as client:
-            engine = EngineHarness(client=client, namespaces=["a"])
-            engine.cache.put(WRITES[name].live)
-            live = engine.cache.get(WRITES[name].ref)
+            harness = ControllerHarness(client=client, namespaces=["a"])
+            harness.cache.put(WRITES[name].live)
+            live = harness.cache.get(WRITES[name].ref)
             assert live is not None
             write = replace(WRITES[name], live=live)
-            engine.writer.stop_verifying()
-            engine.outbox.put(write, urgent=False)
-            change(engine.cache, live)
+            harness.writer.stop_verifying()
+            harness.outbox.put(write, urgent=False)
+            change(harness.cache, live)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-                engine.writer.start(group)
-                engine.writer.send_waiting()
-            return write, script.seen, engine
+                harness.writer.start(group)
+                harness.writer.send_waiting()
+            return write, script.seen, harness
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_is_sent_if_its_object_is_as_planned(name: str) -> None:
-    write, seen, engine = after_a_change(name, lambda cache, live: None)
+    write, seen, harness = after_a_change(name, lambda cache, live: None)
 
     assert [request.method for request in seen] == [METHODS[name]]
-    message = engine.inbox.take()
+    message = harness.inbox.take()
     assert isinstance(message, WriteDone)
     assert message.write is write
 
@@ -75,11 +77,11 @@ CHANGES: dict[str, Callable[[Cache, Object], object]] = {
 def test_a_write_is_dropped_and_planned_again_if_its_object_changed(
     name: str, change: Callable[[Cache, Object], object]
 ) -> None:
-    write, seen, engine = after_a_change(name, change)
-    message = engine.inbox.take()
+    write, seen, harness = after_a_change(name, change)
+    message = harness.inbox.take()
     assert (seen, message) == ([], WriteDropped(write))
 
-    engine.counts[a_key()] = CopyCounts()  # the controller queues only keys that it knows
-    engine.post(WriteDropped(write))
-    assert engine.outbox.in_flight(write.ref) is None
-    assert [key.all_namespaces for key in engine.requeued()] == [a_key()]
+    harness.counts[a_key()] = CopyCounts()  # the controller queues only keys that it knows
+    harness.post(WriteDropped(write))
+    assert harness.outbox.in_flight(write.ref) is None
+    assert [key.all_namespaces for key in harness.requeued()] == [a_key()]

@@ -26,7 +26,7 @@ from samara.kube.ingest import relevance_pattern
 from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
-TIMINGS = ReflectorTimings(silence=30.0, doubt=0.05, watch_length=30.0, max_backoff=0.2)
+TIMINGS = ReflectorTimings(silence=30.0, recheck_absence=0.05, watch_length=30.0, max_backoff=0.2)
 STAYS = streams()
 
 
@@ -418,7 +418,7 @@ def test_a_suddenly_empty_list_is_fetched_again_after_the_set_time() -> None:
         await stage.requests(3)
         assert asyncio.get_running_loop().time() - began > 0.5
 
-    timings = ReflectorTimings(silence=30.0, doubt=0.6, max_backoff=0.1)
+    timings = ReflectorTimings(silence=30.0, recheck_absence=0.6, max_backoff=0.1)
     empty = streams(*listing(version=20))
     watching(scenario, streams(*listing(source("x", 5)), error(410)), empty, empty, timings=timings)
 
@@ -427,7 +427,7 @@ def test_absence_after_a_relist_is_unproven_for_a_while() -> None:
     async def scenario(stage: Stage) -> None:
         began = asyncio.get_running_loop().time()
         await stage.until(lambda: stage.heard.lists == 2)
-        assert stage.cache.stores[SECRET].absence_unproven_until >= began + TIMINGS.doubt
+        assert stage.cache.stores[SECRET].absence_unproven_until >= began + TIMINGS.recheck_absence
         assert stage.held() == ["y"]  # its CRD may have been deleted and created again in between
 
     watching(scenario, streams(*listing(source("x", 5)), error(410)), streams(*listing(source("y", 21), version=22)))
@@ -552,7 +552,7 @@ def test_a_kind_that_cannot_be_listed_is_retried_until_it_can(status: int, reaso
         await stage.until(lambda: stage.heard.lists == 1)
         assert [stage.reflector.not_ready_reason, stage.reflector.not_served] == [None, False]
         # Its objects may be on their way back.
-        assert stage.cache.stores[SECRET].absence_unproven_until >= back + TIMINGS.doubt
+        assert stage.cache.stores[SECRET].absence_unproven_until >= back + TIMINGS.recheck_absence
 
     watching(scenario, refuses(status, reason), gated(streams(*listing())))
 

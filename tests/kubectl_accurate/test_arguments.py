@@ -217,7 +217,7 @@ def test_the_first_interrupt_lets_a_move_finish(capsys: pytest.CaptureFixture[st
     before = signal.getsignal(signal.SIGINT)
     with finish_on_interrupt():
         signal.raise_signal(signal.SIGINT)
-        assert "one moment" in capsys.readouterr().err
+        assert "finishing the change" in capsys.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) == before

@@ -159,7 +159,7 @@ def test_a_namespace_that_another_client_moves_meanwhile_is_not_moved() -> None:
             return Scripted._space(self, method, name, sent, dry)
 
     fault = run(world(Rival), move)
-    assert "somebody else has changed the namespace a" in str(fault)
+    assert "another client changed namespace a" in str(fault)
 
 
 def test_a_loop_above_the_new_parent_ends_the_check() -> None:

@@ -1,6 +1,6 @@
 """Faulty settings, and the messages with which the start fails.
 
-`python -m tests.settings.faulty` writes the file anew after a change that users should see: read its diff.
+`python -m tests.settings.faulty` rewrites the file after a change that users should see: read its diff.
 """
 
 from __future__ import annotations

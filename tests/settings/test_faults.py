@@ -22,7 +22,7 @@ def faults(text: str) -> list[str]:
     return [fault.removeprefix("f: ") for fault in error.value.faults]
 
 
-DENIED = "kinds that give rights, that keep the cluster's books or that ask for copies are never copied"
+DENIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
 MISMATCHES = [
     ("tenancy: shut", "tenancy: found 'shut', expected open or strict"),
     ("conflicts: merge", "conflicts: found 'merge', expected refuse or overwrite"),

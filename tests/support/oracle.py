@@ -97,7 +97,7 @@ def assert_copy_is_lawful(world: World, write: Create | Update | Recreate) -> No
     assert copy.template.mode is Mode.SYNC, "a create-only copy is never updated"
     assert live is write.live
     ours = is_ours(world, write.key, live) or (isinstance(write, Recreate) and may_replace(world, write.key, live))
-    assert ours or may_take(world, write.key, copy, live), "the object belongs to somebody else"
+    assert ours or may_take(world, write.key, copy, live), "the object belongs to another owner"
 
 
 def assert_copy_is_in_a_child(world: World, write: Create | Update | Recreate) -> None:

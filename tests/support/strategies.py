@@ -332,7 +332,7 @@ def specs() -> st.SearchStrategy[Content]:
 
 @st.composite
 def resources(draw: st.DrawFn) -> Json:
-    """An embedded object, good or bad; it carries words that must not travel, and one that here may."""
+    """An embedded object, good or bad; it carries keys that must not be copied, and one that may be copied here."""
     value = draw(st.sampled_from(VALUES))
     kind = draw(st.sampled_from(("Secret", "Secret", "ConfigMap", "ConfigMap", "Widget", "Deployment")))
     fields: dict[str, Json] = {

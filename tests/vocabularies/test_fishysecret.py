@@ -452,7 +452,7 @@ def test_defect_5_an_older_fishysecret_that_changes_to_the_target_of_another_tak
     assert live is not None
     assert (taken.uid, taken.labels[OWNER_NAME]) == (live.uid, "second")
     (blocked,) = planned(world).blocked
-    assert blocked.message == "fishysecret/FishySecret/default/second has this place"
+    assert blocked.message == "fishysecret/FishySecret/default/second has this address"
 
 
 def test_defect_5_when_the_older_is_deleted_the_other_takes_the_secret_over() -> None:
@@ -557,7 +557,7 @@ def test_a_secret_that_cannot_be_deleted_because_its_namespace_is_paused_is_repo
     assert status.raw is not None
     (condition,) = json.loads(status.raw)["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "Held")
-    assert "should go and does not" in condition["message"]
+    assert "should be deleted, but is not" in condition["message"]
 
 
 def test_a_new_spec_reports_an_optional_path_that_is_not_found() -> None:

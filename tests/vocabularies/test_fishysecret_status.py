@@ -204,7 +204,7 @@ def test_9_a_secret_that_cannot_be_deleted_is_reported_while_its_fishysecret_ter
     tally.mark_not_removed(TARGET, "refused", "a policy forbids it")
     condition = report(world, tally)["conditions"][0]
     assert (condition["status"], condition["reason"]) == ("False", "Refused")
-    assert condition["message"].startswith(f"{TARGET} should go and does not: a policy forbids it")
+    assert condition["message"].startswith(f"{TARGET} should be deleted, but is not: a policy forbids it")
 
 
 def no_finalizer(world: World) -> None:

@@ -238,7 +238,7 @@ def test_a_copy_keeps_its_own_immutable() -> None:
 
 
 @pytest.mark.parametrize("asks", [{}, {TO: ""}, {TO: "nowhere"}, {**SHOP, PULL: "other/db"}])
-def test_a_copy_that_is_no_longer_asked_for_goes(asks: dict[str, str]) -> None:
+def test_a_copy_that_is_no_longer_requested_is_deleted(asks: dict[str, str]) -> None:
     world = a_world(SHOP)
     ask(world, asks)
     assert copied_to(world) == set()
@@ -322,7 +322,7 @@ def test_a_target_of_pull_mode_is_left_alone_and_pushes_nothing(manager: str) ->
     assert world.objects[target.ref] is target
 
 
-def test_a_copy_of_ours_that_somebody_makes_a_pull_target_stays_our_copy() -> None:
+def test_a_copy_of_ours_that_another_client_makes_a_pull_target_stays_our_copy() -> None:
     world = a_world(SHOP)
     world.edit(copy(world).ref, by=FIELD_MANAGER, annotations={**copy(world).annotations, PULL: "other/db"})
     settle(world, RULES)

@@ -805,11 +805,11 @@ def test_a_refused_write_is_a_failed_update_if_the_copy_exists_and_else_a_failed
     settle(world, RULES)
     world.delete(at("b", "db"))
     tally = counted(world)
-    tally.mark_blocked(at("a", "db"), "fought", "somebody else's controller")
+    tally.mark_blocked(at("a", "db"), "fought", "another controller")
     tally.mark_blocked(at("b", "db"), "refused", "exceeded quota")
     assert messages_of(world, tally) == {
         "CreateResourceFailed": "Secret b/db: exceeded quota",
-        "UpdateResourceFailed": "Secret a/db: somebody else's controller",
+        "UpdateResourceFailed": "Secret a/db: another controller",
     }
     conditions = conditions_of(world, tally)
     assert conditions["CreateResourceFailed"] == {"status": "True", "reason": "Refused", "failedNamespaces": ["b"]}

@@ -192,7 +192,7 @@ def test_every_kind_is_dry_run_and_a_refusal_by_the_server_is_a_fault(what: Json
     world = World(a_registry())
     kind = QUEUE if what["kind"] == "Queue" else a_registry()[NAME].kinds[0]
     world.values[the_trial(what, kind)] = Rejected("422: it is invalid")
-    assert answered(stored(what), None, world) == ("spec.resource: the server would not take it: 422: it is invalid",)
+    assert answered(stored(what), None, world) == ("spec.resource: the API server refuses it: 422: it is invalid",)
 
 
 @pytest.mark.parametrize(("is_strict", "is_about_object"), [(True, False), (True, True), (False, False)])
@@ -205,7 +205,7 @@ def test_strict_tenancy_hides_what_policies_and_quotas_of_the_operators_namespac
     world = World(registry)
     world.values[the_trial(SECRET_DB, SECRET)] = Rejected("exceeded quota: gold", is_about_object)
     (fault,) = answered(stored(), None, world)
-    assert fault.startswith("spec.resource: the server would not take it: ")
+    assert fault.startswith("spec.resource: the API server refuses it: ")
     assert ("gold" in fault) == (is_about_object or not is_strict)
 
 

@@ -89,13 +89,13 @@ def copy(world: World, namespace: str = "a") -> Object:
 
 
 @pytest.mark.parametrize("is_discreet", [True, False])
-def test_under_strict_tenancy_a_source_is_not_told_which_source_of_another_namespace_has_its_place(
+def test_under_strict_tenancy_no_message_names_the_source_of_another_namespace_that_has_the_address(
     is_discreet: bool,
 ) -> None:
     world = a_world(to("a"), a_registry(is_discreet=is_discreet))
     world.put(at("b", "db"), secret(), annotations=to("a"))
     winner = "a source of another namespace" if is_discreet else "sync-to/Secret/b/db"
-    assert [target.message for target in planned(world).blocked] == [f"{winner} has this place"]
+    assert [target.message for target in planned(world).blocked] == [f"{winner} has this address"]
 
 
 def desired_by(world: World, source: Ref = SOURCE) -> Desired:
@@ -246,7 +246,7 @@ def test_rule_2_an_object_of_the_operator_is_never_a_target() -> None:
     world = a_world(to("a", "b"))
     (blocked,) = plan_of(KEY, world, rules).blocked
     assert (blocked.ref.namespace, blocked.reason) == ("a", "refused")
-    assert blocked.message == "the object of this name there is the operator's own"
+    assert blocked.message == "the object of this name there belongs to the operator"
     everywhere = plan_of(KEY, a_world(), rules)
     assert "a" not in {write.ref.namespace for write in everywhere.writes}
     assert everywhere.blocked == ()
@@ -804,7 +804,7 @@ def test_under_strict_tenancy_an_identical_object_is_a_conflict_like_any_other()
         assert filled(world) == {"a"}
         assert world.objects[theirs.ref] is theirs
         answers.append([(blocked.reason, blocked.message) for blocked in planned(world).blocked])
-    assert answers[0] == answers[1] == [("conflict", "an object of this name is there that is not ours")]
+    assert answers[0] == answers[1] == [("conflict", "an object of this name exists that is not a copy of this source")]
 
 
 def test_under_strict_tenancy_vocabularies_of_administrators_adopt_identical_objects() -> None:

@@ -17,7 +17,7 @@ from prometheus_client import disable_created_metrics
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
-from tests.support.engine import EngineHarness
+from tests.support.controller import ControllerHarness
 from tests.support.ports import free_port
 from tests.support.samples import Clock, a_copy, a_key, a_source, create, deletes, numbered
 from tests.support.world import at, secret
@@ -85,12 +85,12 @@ class Stalled:
 
 @dataclass
 class Stage:
-    """An engine that was never started, with reflectors whose state a test sets."""
+    """A controller that was never started, with reflectors whose state a test sets."""
 
     clock: Clock = field(default_factory=Clock)
     leader: Leader | None = None
-    engine: Synced = field(default_factory=Synced)
-    program: EngineHarness = field(init=False)
+    controller: Synced = field(default_factory=Synced)
+    program: ControllerHarness = field(init=False)
     reflectors: tuple[Reflector, ...] = field(init=False)
     tallies: dict[Key, CopyCounts] = field(default_factory=dict)
     registry: Registry | None = None
@@ -99,7 +99,7 @@ class Stage:
     """None: a page of its own for each server, with the collectors of the program."""
 
     def __post_init__(self) -> None:
-        self.program = program = EngineHarness(
+        self.program = program = ControllerHarness(
             clock=self.clock, holds=MassDeleteGuard(MassDeleteLimit(5, 30.0), 600.0, self.clock)
         )
         self.reflectors = tuple(
@@ -110,7 +110,7 @@ class Stage:
             reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
-        return Health(self.reflectors, self.engine, self.leader, None, dict, frozenset())
+        return Health(self.reflectors, self.controller, self.leader, None, dict, frozenset())
 
     def metrics(self) -> MetricsPage:
         program = self.program
@@ -245,7 +245,7 @@ def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> 
 
 def test_sync_depends_on_the_queue_and_readiness_does_not() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.engine.synced = False
+        stage.controller.synced = False
         (ready, _, _), (synced, _, text) = await responses(stage, "/readyz", "/syncz")
         assert (ready, synced) == (200, 503)
         assert json.loads(text) == {"ok": False, "waiting": {}, "synced": False}

@@ -84,7 +84,7 @@ class Certificates:
 
 
 def renew(current: Certificates | None, names: Iterable[str], now: datetime, lifetimes: Lifetimes) -> Certificates:
-    """The certificates as they should be now. It keeps what is valid and not due, and issues the rest anew."""
+    """The certificates as they should be now. It keeps what is valid and not due, and issues the rest again."""
     given = current or Certificates(b"", b"")
     issuer = _issuer(given, now, lifetimes)
     serving = _serving(given, issuer, now)

@@ -20,7 +20,7 @@ from samara.kube.codec import MALFORMED, decode, encode
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 MAX_OBJECTS = 10_000
 MAX_COMMAS = 1_000_000
-"""There are no more objects in a review than commas. Counting these bytes is quick, and splitting a list of a million
+"""Upper bound of the objects in a review, counted as commas. Counting bytes is quick, and splitting a list of a million
 `{}` is not."""
 _SLICE = 0.01
 """Seconds after which other tasks run."""

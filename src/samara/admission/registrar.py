@@ -194,10 +194,10 @@ class Registrar:
         log.info("conversion.written", crd=name, strategy=wanted["strategy"])
 
     def _refuse_service(self, name: str, client_configs: list[Json]) -> None:
-        """Raises if this operator is outside the cluster and the object leads to a Service: the operator behind that
+        """Raises if this operator is outside the cluster and the object calls a Service: the operator behind that
         Service and this one would overwrite each other's changes."""
         if self._registration.owns_configurations and any(client.get("service") for client in client_configs):
-            raise ConfigError(f"{name} leads to a Service; --webhook-url is for clusters without an installation")
+            raise ConfigError(f"{name} calls a Service; --webhook-url is for clusters without an installation")
 
     async def _check_reachable(self, bundle: bytes) -> None:
         """Raises if our own server does not answer at the address that the API server will use."""

@@ -24,7 +24,7 @@ _EMPTY = (b'""', b"null")
 MAX_FIELDS = 100
 """Most fields of an object besides those in them. The largest kinds have ten."""
 MAX_METADATA_BYTES = 2 * 2**20
-"""Anybody who reaches the port can send a review. Decoding takes many times the memory of the bytes."""
+"""Any client that reaches the port can send a review. Decoding takes many times the memory of the bytes."""
 MAX_OBJECT_BYTES = 3 * 2**20
 """The API server accepts no larger request."""
 MAX_VALUES = 250_000
@@ -169,11 +169,11 @@ def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Objec
 
 
 def check_names(request: Request) -> None:
-    """Raises for a name that no object can have. The API server asks for such a change only before it has validated
-    the object, so a review with one that would be looked up comes from somebody else."""
+    """Raises for a name that no object can have. The API server validates names before it calls a validating webhook,
+    so a review with such a name comes from another client."""
     refs = {obj.ref for obj in (request.new, request.old) if obj is not None}
     if not all(map(_is_possible, refs)):
-        raise MalformedError(f"expected an {KIND} of an object whose name and namespace are possible")
+        raise MalformedError(f"expected an {KIND} of an object with a valid name and namespace, found an invalid one")
 
 
 def _is_possible(ref: Ref) -> bool:

@@ -73,7 +73,7 @@ def _split_kinds(text: str) -> list[str]:
 
 
 def parse_refs(named: Sequence[NamedObject], namespace: str, registry: Registry) -> list[Ref]:
-    """The addresses in a namespace. Raises a usage error for a kind that no vocabulary of the registry looks at."""
+    """The addresses in a namespace. Raises a usage error for a kind that no vocabulary of the registry uses."""
     kinds = {name: kind for kind in reversed(registry.kinds) for name in names_of(kind)}
     return [_ref(entry, namespace, kinds, registry) for entry in named]
 
@@ -82,7 +82,7 @@ def _ref(named: NamedObject, namespace: str, kinds: dict[str, Kind], registry: R
     kind = kinds.get(named.kind.lower())
     if kind is None:
         known = [kind.name.lower() for kind in registry.kinds]
-        expected = f"expected a kind that a vocabulary looks at ({', '.join(known)})"
+        expected = f"expected a kind that a vocabulary uses ({', '.join(known)})"
         raise click.UsageError(f"{expected}, found {named.kind!r}{did_you_mean(named.kind, known)}")
     return Ref(kind, namespace if kind.namespaced else "", named.name)
 

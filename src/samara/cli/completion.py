@@ -1,4 +1,4 @@
-"""The words that a shell offers: names that the cluster has. It says nothing about errors, and soon gives up.
+"""Completes words in a shell with names that the cluster has. It shows no error, and gives up after two seconds.
 
 Only names are read: of namespaces, of objects (as the table that `kubectl get` prints) and of held deletions.
 """
@@ -29,7 +29,7 @@ from samara.kube.client import Client, unrestricted
 from samara.settings import Settings
 
 TIME_LIMIT = 2.0
-"""Seconds until the process ends without an answer, unless --request-timeout is given. The user waits meanwhile."""
+"""Seconds until the process ends without an answer, unless --request-timeout is given, because the user is waiting."""
 Question = Callable[[Cluster, str | None], Coroutine[Any, Any, Iterable[str]]]
 """Asks a cluster, under the settings in a file, for the names that fit."""
 _ANY_NAME = "x"
@@ -100,7 +100,7 @@ async def _names_of_kind(kind: str, cluster: Cluster, config: str | None) -> lis
 
 
 def _ask(context: click.Context, question: Question) -> list[str]:
-    """The names that the cluster has, which the flags in front of the cursor name. Empty after any error."""
+    """The names in the cluster that the flags before the cursor select. Empty after any error."""
     values = dict(context.params)
     try:
         cluster = cluster_of(values)

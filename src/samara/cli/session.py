@@ -74,7 +74,7 @@ class Session:
         if self.is_unproven and self.installed is not None:
             raise ConfigError(
                 f"expected settings that an administrator has written, found ConfigMap {self.installed} in a namespace "
-                f"that no ClusterRoleBinding labelled {LABEL} names: anybody may have written it; give --config FILE"
+                f"that no ClusterRoleBinding labelled {LABEL} names: any client may have written it; give --config FILE"
             )
 
     @property
@@ -101,11 +101,11 @@ class Session:
         return self.installed.namespace if self.installed is not None else self.access.namespace
 
     async def held_deletions(self) -> dict[str, HoldRecord]:
-        """The deletions that the brake holds, by key."""
+        """The deletions that the operator holds, by key."""
         return records(await self._read_hold_store())
 
     async def mass_delete_guard(self, must_read: bool = False) -> MassDeleteGuard:
-        """The brake in the operator's present state: what it holds, and its recent deletions of Namespaces.
+        """The limit on mass deletion in the operator's present state: held deletions, and recent ones of Namespaces.
 
         With `must_read`, for commands that delete, it raises if that state cannot be read.
         """
@@ -116,7 +116,9 @@ class Session:
         except Forbidden:
             if must_read:
                 raise
-            self.note_once(f"what the brake holds already could not be read in namespace {self.operator_namespace}")
+            self.note_once(
+                f"the deletions that the operator holds could not be read in namespace {self.operator_namespace}"
+            )
         now = datetime.now(UTC)
         deleted = deleted_namespaces(config_map)
         ages = {name: (now - entry.when).total_seconds() for name, entry in deleted.items()}
@@ -176,7 +178,7 @@ async def settings_or_defaults(cluster: Cluster, config: str | None) -> tuple[Se
     except SamaraError as fault:
         if cluster.is_named and not isinstance(fault, Unreachable):
             raise
-        note("settings: the defaults (no cluster could be asked, and no --config was given)")
+        note("settings: the defaults (no cluster could be reached, and no --config was given)")
         return load(None), None
     return _parse_installed(installed), installed
 

@@ -1,4 +1,4 @@
-"""What a mistyped word was probably meant to be."""
+"""Suggests the words that a user probably meant to type."""
 
 from __future__ import annotations
 

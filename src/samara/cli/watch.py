@@ -57,7 +57,7 @@ async def show_changes(
             if shown is None:
                 raise
             if str(error) != last_error:
-                note(f"{error}; it is tried again")
+                note(f"{error}; trying again")
             last_error = str(error)
         else:
             last_error = ""

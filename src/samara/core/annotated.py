@@ -133,7 +133,7 @@ class AnnotatedObjects:
         return self._request(source, name).targets.selects(name, namespace.labels)
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
-        """The mistakes in the annotations. None if the change leaves the annotations as they are."""
+        """The mistakes in the annotations. Empty if the change does not touch the annotations."""
         new, old = request.new, request.old
         if new is None or not self._requests_copies(new) or (old is not None and self._keys(old) == self._keys(new)):
             return ()

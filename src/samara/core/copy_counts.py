@@ -36,7 +36,7 @@ class NotInSync(NamedTuple):
 
 
 _PENDING = NotInSync(PENDING)
-HELD = NotInSync("held", "more removals at once than massDelete lets pass")
+HELD = NotInSync("held", "more deletions at once than massDelete allows")
 
 
 def _is_paused(removal: NotInSync) -> bool:
@@ -78,9 +78,10 @@ class CopyCounts:
     not_in_sync: dict[str, dict[Ref, NotInSync]] = field(default_factory=dict)
     """By namespace, so that a plan of one namespace does not search through those of all others."""
     absent: dict[tuple[Kind, str, NotInSync], PackedNames] = field(default_factory=dict)
-    """Copies without a namespace, which are in neither of the two: their namespaces by kind, name and problem.
+    """Copies whose namespace does not exist, which are in neither of the two above: their namespaces by kind, name and
+    problem.
 
-    A list may name ten thousand namespaces that do not exist. They must not cost an object each."""
+    A list may name ten thousand namespaces that do not exist. So each of them must not cost an object."""
     removals: dict[Ref, NotInSync] = field(default_factory=dict)
     """Copies that should be deleted and are not: held, paused, or refused by the API server."""
     complete_for: tuple[str, int] = ("", 0)

@@ -17,7 +17,7 @@ class KindRules(NamedTuple):
     """The rules for one kind. A kind that is not in `KIND_RULES` has none."""
 
     immutable: Callable[[Content], tuple[str, ...]] = lambda content: ()
-    """The fields of an object with this content that the API server lets nobody change."""
+    """The fields of an object with this content that the API server lets no client change."""
     refusal: Callable[[Content], str | None] = lambda content: None
     """Why an object with this content is never copied. None if it may be copied."""
     canonical: Callable[[Fields], Fields | None] | None = None

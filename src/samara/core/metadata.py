@@ -61,7 +61,7 @@ def split_foreign_metadata(template: Template, live: Object, ownership: Ownershi
     """For a copy that is deleted and created: the template with our keys, and the keys that other clients set.
 
     The two are sent by separate requests. A key that we sent as ours would count as stale and be removed later. The new
-    object is one that we made, also if the old one was adopted.
+    object is one that we made, even if the old one was adopted.
     """
     after = {where: merged(where, template, live, ownership) for where in (LABELS, ANNOTATIONS)}
     after[ANNOTATIONS].pop(ADOPTED, None)
@@ -110,7 +110,7 @@ def metadata_after_apply(overlay: Overlay, live: Object) -> tuple[Keys, Keys]:
 
 
 def released(live: Object, ownership: Ownership, request_keys: frozenset[str]) -> tuple[Keys, Keys]:
-    """The labels and annotations of an adopted object that is given back."""
+    """The labels and annotations that an adopted object keeps when it is released."""
     created_by = {CREATED_BY} if live.manages(LABELS, CREATED_BY, ownership.managers) else set()
     labels = {key: value for key, value in live.labels.items() if key not in ownership.marks | created_by}
     requests = {key for key in request_keys if live.manages(ANNOTATIONS, key, ownership.managers)}

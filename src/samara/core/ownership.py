@@ -14,7 +14,8 @@ from samara.core.view import View
 class Ownership(Protocol):
     """How the copies of one source type name their source.
 
-    A mark or an owner reference is only a claim, because anybody can write it. managedFields prove who wrote it.
+    A mark or an owner reference is only a claim, because any client can write it. managedFields prove which client
+    wrote it.
     """
 
     @property
@@ -41,7 +42,7 @@ class Ownership(Protocol):
         """True if an object at a desired address belongs to this source."""
 
     def is_proven(self, obj: Object) -> bool:
-        """True if the object may be deleted as a copy of ours, not only compared with one."""
+        """True if Samara may delete the object. `is_copy_of` alone does not allow that."""
 
     def is_remembered(self, obj: Object) -> bool:
         """True if an object stays a copy of ours when another client removes its marks."""

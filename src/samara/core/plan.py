@@ -55,7 +55,8 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
 
 
 def _false_claim(owner: Key) -> Fault:
-    message = f"its marks say that it is a copy of {owner.source}, which is not so: it stays a source; remove the marks"
+    wrong = f"its marks name {owner.source}, but {owner.source} wants no copy here"
+    message = f"{wrong}: it stays a source; remove the marks"
     return Fault("Invalid", message)
 
 
@@ -74,7 +75,7 @@ def _are_answered(reads: Iterable[Query], view: View) -> bool:
 def _confirm_deletion(ctx: PlanContext, desired: Desired) -> Plan | tuple[PlanContext, Desired]:
     """Before anything is deleted because a custom resource is gone, ask whether it was deleted on purpose.
 
-    If its definition (CRD) is being deleted too, or a list only missed the object, no copy is deleted, and only the
+    If its CRD is being deleted too, or a list only missed the object, no copy is deleted, and only the
     finalizer is removed.
     """
     ref = ctx.key.source

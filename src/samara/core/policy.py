@@ -142,12 +142,15 @@ def _values(obj: Object, key: str) -> tuple[str, ...]:
 
 
 def _excluded(why: str) -> Refusal:
-    return Refusal("refused", f"{why}: no target but by its name", excludes=True)
+    return Refusal("refused", f"{why}: a target only if the source lists it by name", excludes=True)
 
 
 def _reserved(ref: Ref, cluster: ClusterPolicy) -> Refusal | None:
     if ref.kind != NAMESPACE:
-        return Refusal("refused", f"{ref.kind} is cluster-scoped, and only Namespaces are made there")
+        return Refusal(
+            "refused",
+            f"{ref.kind} is cluster-scoped, and Namespaces are the only cluster-scoped objects that Samara creates",
+        )
     return Refusal("refused", f"the name {ref.name} is reserved") if is_reserved(ref.name, cluster) else None
 
 
@@ -168,7 +171,7 @@ def _protected(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | 
 def _ignored(copy: Copy, namespace: Object) -> Refusal | None:
     if copy.by_name or not is_ignored(namespace):
         return None
-    return _excluded(f"namespace {namespace.ref.name} says {IGNORE}")
+    return _excluded(f"namespace {namespace.ref.name} has {IGNORE}")
 
 
 def _kind(copy: Copy, policy: Policy) -> Refusal | None:
@@ -184,7 +187,7 @@ def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
 
 
 def kept_by_cluster_message(ref: Ref) -> str:
-    return f"the {ref.kind.name} {ref.name} is the cluster's own in every namespace and is never copied"
+    return f"the {ref.kind.name} {ref.name} is kept in every namespace by the cluster itself, so it is never copied"
 
 
 def without_cluster_objects(source_type: SourceType, kept: tuple[ObjectName, ...]) -> SourceType:
@@ -224,7 +227,7 @@ def without_cluster_objects(source_type: SourceType, kept: tuple[ObjectName, ...
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
     if policy.protected is not Protected.REFUSE or copy.ref not in cluster.operators_own:
         return None
-    why = "the object of this name there is the operator's own"
+    why = "the object of this name there belongs to the operator"
     return Refusal("refused", why) if copy.by_name else _excluded(why)
 
 

@@ -116,7 +116,7 @@ Query = SecretPath | DryRunCreate | CrdExists | IsGone | NamespaceIsActive | Own
 def deletion_queries(ref: Ref, resource: Object | None) -> tuple[Query, ...]:
     """What must be true before the deletion of a custom resource may have an effect on copies.
 
-    Its definition (CRD) exists, and a resource that is missing in the cache is really gone. Nothing is asked about a
+    Its CRD exists, and a resource that is missing in the cache is really gone. Nothing is asked about a
     resource that is there and not being deleted.
     """
     if resource is None:

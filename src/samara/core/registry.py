@@ -78,7 +78,7 @@ class Registry:
             source = source_type.ownership.source_of(obj, view)
             if source is not None:
                 claims.append(Key(source_type.name, source))
-        if len(claims) > 1:  # anybody can add a second mark to a copy, which must not take it from its source
+        if len(claims) > 1:  # any client can add a second mark to a copy, which must not take it from its source
             claims.sort(key=lambda key: not is_recorded(obj, self[key.source_type].ownership))
         return claims
 
@@ -140,7 +140,7 @@ class Registry:
         return tuple(owner for owner in owners if not self.is_believed(obj, owner, view))
 
     def is_believed(self, obj: Object, owner: Key, view: View) -> bool:
-        """True if an object is a copy of the source that its marks name. Anybody can write marks on an object.
+        """True if an object is a copy of the source that its marks name. Any client can write marks on an object.
 
         Either managedFields prove them, or the source wants a copy there.
         """

@@ -120,12 +120,13 @@ def in_sync(target: Target) -> bool:
 
 
 def holder_unconfirmed(target: Target) -> bool:
-    """a copy of a custom resource that is being deleted or is missing, and nobody has asked yet whether on purpose"""
+    """a copy of a custom resource that is being deleted or is missing, and the API server has not confirmed yet that it
+    was deleted on purpose"""
     return any(target.ctx.view.answer(query) is UNREAD for query in target.queries)
 
 
 def deleted_with_definition(target: Target) -> bool:
-    """a copy of a custom resource that is deleted with its definition (CRD), or that only a list has missed"""
+    """a copy of a custom resource that is deleted together with its CRD, or that only a list has missed"""
     return not all(map(target.ctx.view.answer, target.queries))
 
 
@@ -199,7 +200,7 @@ def keep_live_copy(target: Target) -> Outcome:
         return block_foreign(target) if is_conflict else None
     if target.template.waiting_for:
         return Blocked(target.ctx.key, target.ref, "conflict", target.template.waiting_for)
-    message = "what should be here is not known, or the server would not take it"
+    message = "the content is not known yet, or the API server refuses it"
     return Blocked(target.ctx.key, target.ref, "invalid", message)
 
 
@@ -219,12 +220,12 @@ def correct(target: Target, why: str = "differs from its source") -> Outcome:
         return Update(ctx.key, target.ref, copy, live, why)
     if ctx.cluster.recreate:
         return Recreate(ctx.key, target.ref, copy, live)
-    message = "an immutable field differs and the setting recreate says refuse"
+    message = "an immutable field differs, and the setting `recreate` is `refuse`"
     return Blocked(ctx.key, target.ref, "refused", message)
 
 
 def delete_predecessor(target: Target) -> Outcome:
-    """the garbage collector deletes it, or we do after a while; then the copy is created"""
+    """the garbage collector deletes it, or Samara does after a while; then the copy is created"""
     assert target.live is not None
     removal = decide_unwanted(target.ctx, target.live)[0]
     return block_foreign(target) if removal is None else removal
@@ -240,15 +241,15 @@ def adopt(target: Target) -> Outcome:
     """it is adopted: it gets our marks, and loses only them when it is no longer desired"""
     assert target.live is not None
     copy = target.copy._replace(template=with_adopted_mark(with_unmanaged_fields(target.template, target.live)))
-    return Update(target.ctx.key, target.ref, copy, target.live, "an identical object is there: adopted")
+    return Update(target.ctx.key, target.ref, copy, target.live, "an identical object exists: adopted")
 
 
 def overwrite(target: Target) -> Outcome:
     """it is overwritten"""
-    return correct(target, "somebody else's object, taken over as the settings say")
+    return correct(target, "an object of another client, overwritten because `conflicts` is `overwrite`")
 
 
-block_foreign = block("conflict", "an object of this name is there that is not ours")
+block_foreign = block("conflict", "an object of this name exists that is not a copy of this source")
 
 RULES: tuple[Rule[Target], ...] = (
     # May this source write at this address?
@@ -258,7 +259,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
-    Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this place")),
+    Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this address")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
     Rule("deleting", deleting, block("conflict", "the object there is being deleted and waits for its finalizers")),
@@ -272,7 +273,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule(
         "definition-deleted",
         deleted_with_definition,
-        block("conflict", "the object there was made for {t.holder}, whose definition (CRD) is being deleted"),
+        block("conflict", "the object there was made for {t.holder}, whose CRD is being deleted"),
     ),
     Rule("drifted", is_ours, correct),
     # A copy that Samara made for another source.
@@ -379,7 +380,8 @@ def delete(copy: Unwanted) -> Outcome:
     if copy.revoked is not None:
         return Delete(key, live.ref, live, why=copy.revoked.message, revoked=True)
     if copy.is_predecessors:
-        why = "it was made for an earlier source of this name; the garbage collector takes it, or we do after a while"
+        collector = "the garbage collector deletes it, or Samara does after a while"
+        why = f"it was made for an earlier source of this name; {collector}"
         return Delete(key, live.ref, live, why=why, delayed=True)
     return Delete(key, live.ref, live)
 

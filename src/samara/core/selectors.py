@@ -252,7 +252,7 @@ def parse_selector(text: str) -> ParsedSelector:
 
 
 def _requirement(item: str) -> Requirement:
-    """One condition of a selector, whose key and values may be illegal. A text of no form counts as a key."""
+    """One condition of a selector, whose key and values may be illegal. A text of neither form counts as a key."""
     in_set, sign = _IN_SET.fullmatch(item), _SIGN.search(item)
     if in_set is not None:
         values = frozenset(value.strip() for value in in_set["values"].split(","))

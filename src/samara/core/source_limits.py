@@ -46,10 +46,10 @@ class SourceSize(NamedTuple):
 def size_of(source: Object, names: int) -> SourceSize:
     """The size of a source with so many listed names: the bytes of its content, its labels and its annotations."""
     content = sum(len(field.raw) for field in source.content.fields if field.raw is not None)
-    metadata = sum(
-        len(key) + len(value) for words in (source.labels, source.annotations) for key, value in words.items()
+    metadata_size = sum(
+        len(key) + len(value) for metadata in (source.labels, source.annotations) for key, value in metadata.items()
     )
-    return SourceSize(source.created, names, content + metadata)
+    return SourceSize(source.created, names, content + metadata_size)
 
 
 def excess(sizes: Mapping[Key, SourceSize], limits: SourceLimits) -> dict[Key, str]:

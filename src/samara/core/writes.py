@@ -61,7 +61,7 @@ class Release:
     key: Key
     ref: Ref
     live: Object
-    why: str = "no longer wanted here; it was adopted, so it stays without our marks"
+    why: str = "no longer wanted here; it was adopted, so only Samara's marks are removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class KeepAsOrphan:
     key: Key
     ref: Ref
     live: Object
-    why: str = "its removal was discarded; it stays as an orphan"
+    why: str = "its deletion was discarded; it stays as an orphan"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Copies that appeared by themselves: only their marks say that Samara made them, and anybody can write marks."""
+"""Finds copies that Samara did not create: they carry its marks, and any client can write marks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NONE: frozenset[Ref] = frozenset()
 class AppearedCopies:
     """Owns the addresses of copies that we neither wrote nor wanted when we saw them first.
 
-    Anybody can name `samara` as the field manager in a namespace of theirs. The mass-delete limit does not count such
+    Any client can name `samara` as its field manager in its own namespace. The mass-delete limit does not count such
     copies, so that they neither hold the deletions of another tenant's source nor let them pass. A Namespace is never
     one of them, because only administrators may write its marks.
     """

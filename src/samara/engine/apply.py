@@ -94,7 +94,7 @@ class Result(NamedTuple):
     overloaded: bool = False
     """True if the API server refused the write for load, or could not be reached."""
     known_state: bool = True
-    """False if nobody knows what is stored now. The object is read before its source is planned again."""
+    """False if it is not known what the API server stored. The object is read before its source is planned again."""
     server_fault: bool = False
     """True if the API server reported a fault of its own, such as a webhook that fails."""
     storage_full: bool = False

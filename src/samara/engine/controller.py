@@ -203,7 +203,7 @@ class Controller:
                 assert_never(message)
 
     def _observed(self, change: Change, delay: float = 0.0, *, is_known: bool = False) -> None:
-        """`is_known`: the object is older than our watch, so that nobody can say who made it."""
+        """`is_known`: the object is older than our watch, so that it is not known which client made it."""
         own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
         triggered = triggers(change, self._registry, self._cache)
         if own is None:

@@ -37,10 +37,10 @@ _EVENT_REASONS: dict[str, str] = {reason: in_camel_case(reason) for reason in RE
 """The Event's reason for each reason of `CopyCounts` that is reported."""
 _WRITE_EVENTS = {
     Create: ("Copied", "copied"),
-    Update: ("Updated", "put right"),
-    Recreate: ("Updated", "made anew"),
+    Update: ("Updated", "updated"),
+    Recreate: ("Updated", "recreated"),
     Delete: ("Removed", "removed"),
-    Release: ("Removed", "given back without our marks"),
+    Release: ("Removed", "released: only Samara's marks were removed"),
 }
 """The Event's reason and message for each kind of write that is reported."""
 
@@ -174,10 +174,12 @@ class EventRecorder:
 
     def report_reverted(self, write: Write, editor: str) -> None:
         """Reports on the copy that a change was reverted, where the person who made it will look."""
-        by = f" after {editor} changed it" if editor else ""
-        origin = "is inherited here" if isinstance(write, Apply) else f"{write.key.source} says"
+        restored, them = f"restored to match {write.key.source}", "it"
+        if isinstance(write, Apply):
+            restored, them = "the inherited labels and annotations were restored", "them"
+        by = f" after {editor} changed {them}" if editor else ""
         about = self._cache.get(write.ref) or write.ref
-        self._add(about, REVERTED, [write.key], NOWHERE, f"put back to what {origin}{by}")
+        self._add(about, REVERTED, [write.key], NOWHERE, f"{restored}{by}")
 
     def record_plan(self, key: Key, desired: Desired, counts: CopyCounts, hold: HeldSet | None) -> None:
         """Records the result of a plan. Only the plan of a whole source can end a fault of the source."""
@@ -289,7 +291,8 @@ class EventRecorder:
             yield "Invalid", _Problem(key, self._where(key, absent), ("no copies",), _ABSENT)
         hold = self._held.get(key)
         if hold is not None:
-            text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
+            held = f"{hold.count} deletions are held by the limit on mass deletion"
+            text = f"{held} (`samara release {hold.key}` lets them continue)"
             where = self._where(key, {ref.namespace_or_name for ref in hold.refs})
             yield "Held", _Problem(key, where, (text,))
 

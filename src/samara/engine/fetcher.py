@@ -180,7 +180,7 @@ def _described(query: Query) -> str:
         case SecretPath():
             return "a path of the secret manager"
         case CrdExists(kind=kind):
-            return f"the definition of {kind}"
+            return f"the CRD of {kind}"
         case IsGone(ref=ref):
             return str(ref)
         case NamespaceIsActive(name=name):
@@ -188,4 +188,4 @@ def _described(query: Query) -> str:
         case OwnerAnnotation(owner=owner, namespace=namespace):
             return f"{owner.kind} {namespace}/{owner.name}"
         case DryRunCreate(kind=kind):
-            return f"a trial of {kind}"
+            return f"a dry run of {kind}"

@@ -11,7 +11,8 @@ from samara.kube.errors import MAX_WAIT
 _START = 16
 """The first limit."""
 _MAX_GRADIENT = 0.9
-"""Latency may grow by this power of the limit; beyond lies the knee. At 1.0 the rate would not grow (Little's law)."""
+"""Latency may grow by this power of the limit. A steeper growth means that the limit is past the knee: at 1.0 the rate
+would not grow (Little's law)."""
 _ROUND_TRIPS = 8
 """The length of a sample, in answers per write in flight."""
 _MIN_ANSWERS = 32

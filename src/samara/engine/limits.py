@@ -59,7 +59,7 @@ class DriftLimiter:
         self._restored: dict[Ref, _RestoredState] = {}
         """The state that the last repair restored."""
         self._edits: dict[Ref, _Edit] = {}
-        """Edits by other clients since the copy was last right."""
+        """Edits by other clients since the copy was last in sync."""
         self._repairs: dict[Ref, deque[float]] = {}
         self._contested: set[Ref] = set()
         """Addresses with `MAX_REPAIRS` repairs within one window."""
@@ -92,7 +92,7 @@ class DriftLimiter:
         self._limit = max(_MAX_ADDRESSES, 2 * len(self._edits), 2 * len(self._repairs))
 
     def reset(self, ref: Ref) -> None:
-        """Forgets the edit of a copy that is right as it is, so that no later write counts as its repair."""
+        """Forgets the edit of a copy that is in sync as it is, so that no later write counts as its repair."""
         self._edits.pop(ref, None)
 
     def throttle(self, write: Write) -> Throttled | None:
@@ -108,10 +108,12 @@ class DriftLimiter:
         if remaining <= 0:
             return None
         if is_missing:
-            return Throttled("somebody deletes this copy again and again; it is made every ten seconds now", remaining)
-        target = "what is inherited here" if isinstance(write, Apply) else "this copy"
-        editor = edit.manager or "somebody"
-        return Throttled(f"{editor} changes {target} again and again; it is repaired every ten minutes now", remaining)
+            return Throttled(
+                "another client keeps deleting this copy; it is recreated at most every ten seconds", remaining
+            )
+        target = "the inherited labels and annotations" if isinstance(write, Apply) else "this copy"
+        editor = edit.manager or "another client"
+        return Throttled(f"{editor} keeps changing {target}; Samara repairs that at most every ten minutes", remaining)
 
     def record_repair(self, write: Write) -> str | None:
         """Notes a write that succeeded. Returns the field manager whose edit it reverted; None if it reverted none."""

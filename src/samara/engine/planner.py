@@ -107,7 +107,7 @@ class Planner:
             self.requeue(key, delay)
 
     def resync(self) -> None:
-        """Plans everything again, and reports what lasts."""
+        """Plans everything again, and reports lasting problems."""
         self.events.note_observed(self.cache.with_near_misses())
         for key in tuple(self.keys()):
             self.enqueue(key)

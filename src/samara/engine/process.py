@@ -1,4 +1,5 @@
-"""Parts of the process as a whole: core dumps, watchdog, fault points for crash tests, contained bugs, time of day."""
+"""What concerns the whole process: no core dumps, a watchdog for the event loop, fault points for crash tests, a
+handler for bugs, and the time of day."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ class FaultPoints:
 
     def __init__(self) -> None:
         self._points = {variable: _point(variable) for variable in ("SAMARA_CRASH_AT", "SAMARA_BLOCK_AT")}
-        """By variable: the name of a point, and how often it has to be reached still."""
+        """By variable: the name of a point, and how many more times it must be reached."""
 
     def reached(self, name: str) -> None:
         """Ends or blocks the process if the environment asks for that here."""

@@ -17,7 +17,8 @@ _FIRST_DELAY = {Ending.STALE: 0.05, Ending.FAILED: 0.2, Ending.REFUSED: 2.0}
 _MAX_DELAY_FAILED = 30.0
 """The longest delay in seconds of a write that was not refused."""
 _END_GAP = 1.0
-"""Seconds between two ends of the backoffs in a namespace, if objects in it change all the time, as a quota does."""
+"""Shortest time between two retries of a namespace's refused writes, in seconds. Its objects, such as a quota, may
+change all the time."""
 _REFUSED_GAP = 0.2
 """Seconds between two retries of refused writes, over all addresses: five per second."""
 REPORT_AFTER = 3

@@ -142,7 +142,7 @@ class Codec:
         self._shared_fields: WeakValueDictionary[tuple[str, bytes], Field] = WeakValueDictionary()
         self._shared_metadata: WeakValueDictionary[tuple[str, ...], Metadata] = WeakValueDictionary()
         """By all keys, in the order of the API server, and then all values: smaller than a set of pairs."""
-        # Weak, like the others: whoever can write an object decides what its managedFields list.
+        # Weak, like the others: any client that can write an object decides what its managedFields list.
         self._shared_keys: WeakValueDictionary[tuple[ManagedKey, ...], frozenset[ManagedKey]] = WeakValueDictionary()
 
     def object(self, kind: Kind, raw: bytes | msgspec.Raw) -> Object:

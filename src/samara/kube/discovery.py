@@ -104,7 +104,7 @@ async def explain(client: Client, kind: Kind, fault: SamaraError) -> str:
         return str(fault)
     return (
         f"{fault}; it has {kind.name} only in {', '.join(others)}, and {kind.version} is needed: "
-        "install a definition that serves it (`samara crds` prints ours)"
+        "install a CRD that serves it (`samara crds` prints ours)"
     )
 
 

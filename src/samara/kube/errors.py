@@ -20,7 +20,7 @@ SamaraError              a command prints one line and exits 1
 └── DemoError            the demo cannot go on (`demo/stage.py`)
 
 Outside of it, since their packages must not import this one:
-SettingsError            settings that cannot be used; the command line prints it likewise (`settings/faults.py`)
+SettingsError            settings that cannot be used; the command line prints it likewise (`settings/reader.py`)
 StoreError               a read of a secret manager failed; it is retried and reported (`secretstores/base.py`)
 """
 
@@ -143,7 +143,7 @@ class TooMany(ApiError):
 
 
 class ServerFault(ApiError):
-    """5xx: the API server failed, perhaps only now."""
+    """5xx: the API server failed, perhaps only for a moment."""
 
     @property
     def full(self) -> bool:
@@ -222,7 +222,7 @@ def _plain(body: bytes) -> str:
     """The first line of the answer of a proxy. JSON and HTML are dropped, since they may echo the request."""
     text = body[:_MAX_READ].decode("utf-8", "replace").strip()
     if not text or text[0] in '<{["':
-        return "the answer is not a Kubernetes Status; is something between us and the API server?"
+        return "the answer is not a Kubernetes Status; is there a proxy in front of the API server?"
     return text.splitlines()[0]
 
 

@@ -122,7 +122,7 @@ class Ingest:
 
     def _parse(self, raw: msgspec.Raw) -> Object:
         if is_truncated(raw):
-            raise RecursionError("a part of this object lies too deep to be read")
+            raise RecursionError("the object is nested too deeply to be read")
         return self._codec.object(self.kind, raw)
 
 

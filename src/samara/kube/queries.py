@@ -166,7 +166,7 @@ async def is_allowed(
 async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind) -> bool:
     """True if a ServiceAccount of this namespace may use this verb on a kind in every namespace.
 
-    Only an administrator can have granted that: nobody can grant more rights than their own.
+    Only an administrator can have granted that: no user can grant more rights than their own.
     """
     raw = await client.get(collection(SERVICE_ACCOUNT, namespace), {"limit": str(_MAX_ACCOUNTS)}, accept=METADATA_LIST)
     everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")

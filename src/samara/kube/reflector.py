@@ -37,7 +37,7 @@ class ReflectorTimings:
 
     silence: float = 75.0
     """A watch that receives no byte for this long is reopened."""
-    doubt: float = 30.0
+    recheck_absence: float = 30.0
     """How long a suddenly empty list waits before it is fetched again. Also how long after a relist a missing object
     proves nothing, since its CRD may just have been deleted and restored."""
     watch_length: float = 300.0
@@ -242,7 +242,7 @@ class Reflector:
             raise Unreachable(f"the list of {self.kind} is empty and was not before: asking again")
         self._confirming_empty = False
         if self._store.listed or self.not_served:  # the CRD may have been gone, and its objects are being restored
-            self._cache.distrust_absence(self.kind, self._now() + self.timings.doubt)
+            self._cache.distrust_absence(self.kind, self._now() + self.timings.recheck_absence)
         changes = self._cache.finish_list(self.kind, present, int(version))
         self._advance(version)
         if not self.not_served:  # if only the watch of the kind is refused, its lists must back off too
@@ -305,8 +305,8 @@ class Reflector:
 
     async def _pause(self, fault: SamaraError, failures: int, message: str = "", *, quietly: bool = False) -> None:
         """Sleeps longer after each failure: at least as long as Retry-After says, up to a minute, and after a suddenly
-        empty list at least `doubt`."""
-        least = self.timings.doubt if self._confirming_empty else 0.0
+        empty list at least `recheck_absence`."""
+        least = self.timings.recheck_absence if self._confirming_empty else 0.0
         if isinstance(fault, ApiError) and fault.retry_after is not None:
             least = min(fault.retry_after, MAX_WAIT)
         most = self.timings.max_backoff

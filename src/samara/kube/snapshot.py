@@ -59,7 +59,7 @@ class Snapshot:
     marked: dict[Ref, Object] = field(default_factory=dict)
     """Every object with a mark of any source type, even if that type does not count it as a copy."""
     unmarked: dict[Ref, Object] = field(default_factory=dict)
-    """Every object without a mark that managedFields say Samara has written: somebody removed its marks."""
+    """Every object without a mark that managedFields say Samara has written: another client removed its marks."""
     unlisted: dict[Kind, str] = field(default_factory=dict)
     """The kinds that could not be listed, and why. Custom resources that the API server does not serve are left out."""
     undefined: dict[Kind, str] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class Allowance:
             line.pop(key, None)
             self._allow(key, paths)
         else:
-            line[key] = paths  # a source that waits already keeps its place
+            line[key] = paths  # a source that waits already keeps its position in the line
         served = self._serve(namespace, line)
         if not line:
             del self._waiting[namespace]

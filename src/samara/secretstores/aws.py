@@ -219,7 +219,7 @@ def _endpoint(text: str) -> str:
     if match is None:
         raise bad_url("expected endpoint=http://127.0.0.1:5000 or endpoint=https://host, found something else")
     if match["scheme"] == "http" and not is_loopback(match["host"].strip("[]")):
-        raise bad_url("values would travel from the endpoint in plain text; use https")
+        raise bad_url("values would be sent in plain text; use https")
     return text.rstrip("/")
 
 
@@ -245,7 +245,7 @@ def _content(answer: Mapping[str, object], document: str) -> bytes:
 
 
 def _error(error: Exception, document: str, region: str) -> StoreError:
-    """Our error for one of AWS or of its library. Their messages may quote anything and are never passed on."""
+    """Our error for one of AWS or of its library. Their messages may quote anything and are never shown."""
     if isinstance(error, ClientError):
         return _client_error(error, document, region)
     if isinstance(error, NoCredentialsError):

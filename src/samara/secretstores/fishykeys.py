@@ -153,7 +153,7 @@ def _ca(config: Mapping[str, bytes]) -> bytes | None:
 
 
 def _error(code: grpc.StatusCode, details: str, name: str) -> StoreError:
-    """The error for a status. Its details may quote anything and are never passed on."""
+    """The error for a status. Its details may quote anything and are never shown."""
     match code:
         case grpc.StatusCode.UNAUTHENTICATED:
             return Unauthenticated("FishyKeys does not accept the token: it is wrong or has expired; put in a new one")

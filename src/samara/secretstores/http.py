@@ -97,7 +97,7 @@ def _retry_after(text: str) -> float | None:
 
 
 def _raise_unavailable(error: Exception, base: str) -> NoReturn:
-    """Raises `Unavailable` with a text of ours or of the system. Text from the server is never passed on."""
+    """Raises `Unavailable` with a text of ours or of the system. Text from the server is never shown."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             verdict = getattr(error.certificate_error, "verify_message", "not accepted")
@@ -105,7 +105,7 @@ def _raise_unavailable(error: Exception, base: str) -> NoReturn:
         case aiohttp.ClientConnectorDNSError():
             why = "its name cannot be resolved"
         case aiohttp.ClientSSLError() | ssl.SSLError():
-            why = "the TLS handshake failed: does it speak TLS there?"
+            why = "the TLS handshake failed: does the server use TLS?"
         case TimeoutError():
             why = f"no answer came within {TIMEOUT:g} s"
         case aiohttp.ClientConnectorError():

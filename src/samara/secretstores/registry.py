@@ -35,7 +35,7 @@ class Scheme(NamedTuple):
     configuration choose what is read as the operator and which server gets its token, so it must be in the operator's
     own namespace."""
     is_plain_text: bool = False
-    """True if values travel unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
+    """True if values are sent unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
     required_key: str = ""
     """A key that the configuration must have. A store with several ways to log in checks its keys itself."""
     extra: str = ""
@@ -148,6 +148,6 @@ def refuse_plain_text(url: SplitResult, host: str) -> None:
     """Raises unless the host is this machine or the administrator allows unencrypted values with `insecure=true`."""
     if not is_loopback(host) and dict(parse_qsl(url.query)).get(INSECURE) != "true":
         raise bad_url(
-            "values would travel to another machine in plain text; choose the scheme with TLS, "
-            f"or add {INSECURE}=true behind a ? where the way there is safe"
+            "values would be sent to another machine in plain text; choose the scheme with TLS, "
+            f"or add {INSECURE}=true after a ? if the connection is protected otherwise"
         )

@@ -118,7 +118,7 @@ class Vault:
         if status == HTTPStatus.FORBIDDEN:
             return Forbidden("the token's policies do not let it read this path; extend them, or correct the path")
         if status == HTTPStatus.UNAUTHORIZED:
-            return Unauthenticated("the credentials were refused (401); something in front of Vault wants others")
+            return Unauthenticated("the credentials were refused (401); a proxy in front of Vault may require others")
         return Unusable(f"Vault refuses to read this path ({status})")
 
 

@@ -41,8 +41,8 @@ class NeverCopied(Struct, frozen=True):
 
 
 class CopiedMetadata(Struct, frozen=True):
-    labels: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
-    annotations: Annotated[tuple[KeyGlob, ...], about("keys that travel all the same")] = ()
+    labels: Annotated[tuple[KeyGlob, ...], about("keys that are copied anyway")] = ()
+    annotations: Annotated[tuple[KeyGlob, ...], about("keys that are copied anyway")] = ()
 
 
 class Writes(Struct, frozen=True):

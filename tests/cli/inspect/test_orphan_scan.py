@@ -88,15 +88,15 @@ def test_copy_whose_source_was_deleted_with_its_crd_is_listed_and_not_deleted(
     session = a_session(FISHY)
     assert listed(session, cluster_of(session, MADE, unserved=[FISHY_SECRET])) == (["a/db"], [])
     err = capsys.readouterr().err
-    assert "passed over" not in err
+    assert "whether a source wants them" not in err
     assert "1 orphan not removed: the server does not serve fishykeys.2v.pm/v1alpha1/FishySecret" in err
-    assert "no wish to delete" in err
+    assert "not a request to delete copies" in err
 
 
 def test_copy_whose_sources_may_not_be_listed_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     session = a_session(FISHY)
     assert listed(session, cluster_of(session, MADE, unlisted={FISHY_SECRET: "403 Forbidden"})) == ([], [])
-    assert "1 copy passed over" in capsys.readouterr().err
+    assert "1 copy left out" in capsys.readouterr().err
 
 
 def test_copy_of_a_vocabulary_that_is_not_configured_can_be_deleted_without_its_crd() -> None:

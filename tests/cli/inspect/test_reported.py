@@ -63,7 +63,7 @@ def test_event_concerns_the_keys_that_its_annotation_names(keys: str, concerned:
 def test_only_the_writes_that_an_event_concerns_are_blocked() -> None:
     plan = Plan(tuple(Step(write.ref, write, "missing") for write in (create("a"), create("b"))))
     merged = _block_reported(
-        plan, [_parse_event(event("Fought", "somebody changes it", namespaces='["b"]', namespace_count="1"))]
+        plan, [_parse_event(event("Fought", "another client changes it", namespaces='["b"]', namespace_count="1"))]
     )
     assert [write.ref for write in merged.writes] == [at("a", "db")]
     assert [(blocked.key, blocked.ref, blocked.reason) for blocked in merged.blocked] == [

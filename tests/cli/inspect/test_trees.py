@@ -28,7 +28,7 @@ def drawn(forest: Forest, root: str | None = None) -> list[str]:
         ([namespace("a", template="t"), namespace("t")], "a", "its template t is not of the type template"),
         ([namespace("a", parent="")], "a", f"the label {KEY}/parent is empty: it names no namespace"),
         ([namespace("a", template="")], "a", f"the label {KEY}/template is empty: it names no namespace"),
-        ([namespace("a", type="tree")], "a", f"the label {KEY}/type says 'tree', which means nothing"),
+        ([namespace("a", type="tree")], "a", f"the label {KEY}/type is 'tree'; expected"),
         ([namespace("a", parent="a")], "a", "a loop: a → a"),
         (
             [namespace("a", parent="c"), namespace("b", parent="a"), namespace("c", parent="b")],
@@ -100,7 +100,7 @@ def test_unknown_mode_is_shown() -> None:
     add_propagations(forest, SECRET, [obj("r", "db", "always\x1b[31m")])
     assert forest.nodes["r"].propagations[0].as_json()["copies"] is None
     [line] = [line for line in drawn(forest) if "Secret db" in line]
-    assert line.endswith("this mode means nothing, expected create or update")
+    assert line.endswith("unknown mode, expected create or update")
     assert "\x1b" not in line
 
 

@@ -1,6 +1,6 @@
 """Every manifest that a test of lint reads, under the settings of that test, with all findings.
 
-`python -m tests.cli.lint.golden` writes the findings anew after a change that users should see: read its diff. The
+`python -m tests.cli.lint.golden` rewrites the findings after a change that users should see: read its diff. The
 number of findings and their lines should stay as they are.
 """
 

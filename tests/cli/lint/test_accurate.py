@@ -127,8 +127,8 @@ def test_each_key_that_is_not_copied_is_reported_once(tmp_path: Path) -> None:
     }
     assert len(reported) == 4
     assert {finding.found for finding in reported} == {
-        "a label that does not travel",
-        "an annotation that does not travel",
+        "a label that is not copied",
+        "an annotation that is not copied",
     }
 
 

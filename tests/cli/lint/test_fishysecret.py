@@ -91,4 +91,4 @@ def test_a_path_that_the_settings_do_not_allow_is_reported(tmp_path: Path) -> No
 def test_an_unknown_key_under_our_prefix_is_reported(tmp_path: Path) -> None:
     text = GOOD.replace("  namespace: default\n", "  namespace: default\n  labels:\n    fishykeys.2v.pm/tier: x\n")
     _, _, key, found, _ = only_finding(tmp_path, text, SETTINGS)
-    assert (key, found) == ("fishykeys.2v.pm/tier", "a key that means nothing")
+    assert (key, found) == ("fishykeys.2v.pm/tier", "an unknown key")

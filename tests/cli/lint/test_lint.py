@@ -80,7 +80,7 @@ def test_a_source_of_a_type_that_is_never_copied_is_reported(kind: str, tmp_path
 )
 def test_a_key_of_a_source_that_is_not_copied_is_reported(key: str, tmp_path: Path) -> None:
     finding = only_finding(tmp_path, source('secret-copy/namespaces: "a"', f"{key}: x"))
-    assert (finding.key, finding.line, finding.found) == (key, FIRST + 1, "an annotation that does not travel")
+    assert (finding.key, finding.line, finding.found) == (key, FIRST + 1, "an annotation that is not copied")
 
 
 def test_a_key_that_the_settings_never_copy_is_reported_too(tmp_path: Path) -> None:

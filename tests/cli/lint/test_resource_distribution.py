@@ -132,7 +132,7 @@ def test_a_namespace_in_the_resource_is_reported(tmp_path: Path) -> None:
 def test_a_key_that_is_never_copied_is_reported_in_the_resource(where: str, a: str, key: str, tmp_path: Path) -> None:
     text = a_distribution(resource=RESOURCE.replace("name: db", f'name: db\n      {where}:\n        {key}: "x"'))
     line, reported_key, found, _ = finding_in(tmp_path, text)
-    assert (line, reported_key, found) == (line_of(text, key), key, f"{a} that does not travel")
+    assert (line, reported_key, found) == (line_of(text, key), key, f"{a} that is not copied")
 
 
 @pytest.mark.parametrize("key", ["app.kubernetes.io/managed-by", "argocd.argoproj.io/tracking-id", "helm.sh/chart"])

@@ -135,7 +135,7 @@ def test_a_mark_written_by_hand_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["app.kubernetes.io/managed-by", "argocd.argoproj.io/tracking-id"])
 def test_a_key_of_a_source_that_is_not_copied_is_reported(key: str, tmp_path: Path) -> None:
     finding = only_finding(tmp_path, annotated(f"{ASK}: cluster", f"{key}: x", kind="ConfigMap"))
-    assert (finding.key, finding.found) == (key, "an annotation that does not travel")
+    assert (finding.key, finding.found) == (key, "an annotation that is not copied")
 
 
 def test_a_type_that_is_never_copied_is_reported_on_a_source(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_under_strict_tenancy_annotations_are_not_copied_either_unless_the_setti
     listed = CopiedMetadata(annotations=("docs/*",))
     strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict", copied_metadata=listed)
     findings = findings_in(tmp_path, text, strict)
-    assert [(finding.key, finding.found) for finding in findings] == [("note", "an annotation that does not travel")]
+    assert [(finding.key, finding.found) for finding in findings] == [("note", "an annotation that is not copied")]
 
 
 def test_under_strict_tenancy_every_label_of_a_source_is_reported_as_not_copied(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_under_strict_tenancy_every_label_of_a_source_is_reported_as_not_copied(
     strict = Settings(vocabularies=SETTINGS.vocabularies, tenancy="strict")
     reported = findings_in(tmp_path, text, strict)
     assert [(finding.key, finding.found) for finding in reported] == [
-        (key, "a label that does not travel") for key in ("helm.sh/chart", "team")
+        (key, "a label that is not copied") for key in ("helm.sh/chart", "team")
     ]
     assert [finding.key for finding in findings_in(tmp_path, text, SETTINGS)] == ["helm.sh/chart"]
     assert findings_in(tmp_path, annotated("x: y", labels="{team: red}"), strict) == []

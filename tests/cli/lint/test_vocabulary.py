@@ -130,7 +130,7 @@ def test_an_illegal_key_is_reported_with_the_legal_one(tmp_path: Path) -> None:
 
 def test_an_annotation_that_is_never_copied_is_reported_on_a_source(tmp_path: Path) -> None:
     [finding] = toy_findings(tmp_path, f"{TO}: a", "helm.sh/chart: x")
-    assert (finding.line, finding.key, finding.found) == (8, "helm.sh/chart", "an annotation that does not travel")
+    assert (finding.line, finding.key, finding.found) == (8, "helm.sh/chart", "an annotation that is not copied")
 
 
 def test_lint_names_no_vocabulary() -> None:

@@ -20,7 +20,7 @@ def judge(fishy: Fishy) -> None:
     """Every ready FishySecret has its Secret, and no value appears anywhere else."""
     no_faults(lambda: list(_untrue(fishy)), 10.0)
     leaked = list(leaks(fishy))
-    assert leaked == [], "a value was told:\n" + "\n".join(leaked)
+    assert leaked == [], "a value was shown:\n" + "\n".join(leaked)
 
 
 def _untrue(fishy: Fishy) -> Iterator[str]:

@@ -281,7 +281,7 @@ class Judge:
             return ""
         before = history.states.get((meta["uid"], meta["resourceVersion"]))
         if before is None:
-            return "updates an object that we did not make, from a version that nobody wrote"
+            return "updates an object that we did not make, from a version that no client wrote"
         if metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
             return ""
         if _content(before) != _content(event.request):

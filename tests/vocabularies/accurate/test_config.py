@@ -198,7 +198,7 @@ def test_kinds_of_one_name_are_distinguished_by_group() -> None:
         (
             {"group": "accurate.cybozu.com", "version": "v2", "kind": "SubNamespace"},
             "invalid gvk accurate.cybozu.com/v2, Kind=SubNamespace: "
-            "SubNamespaces make the tree, they do not travel along it",
+            "SubNamespaces define the tree, so they are not propagated along it",
         ),
         ({}, f"invalid gvk /, Kind=: {A_WATCH}"),
         ({"kind": "Secret"}, f"invalid gvk /, Kind=Secret: {A_WATCH}"),

@@ -534,7 +534,7 @@ def test_5_3_a_new_namespace_below_a_drifted_copy_waits_and_the_message_names_th
     sub(world, "b", "a")
     settled(world)
     assert values(world) == {"r": "one", "a": "drift"}
-    message = "a/x is not as its own source is: it is put right first, and passed on then"
+    message = "a/x differs from its own source: Samara repairs it first and then propagates it"
     assert [(target.ref, target.reason, target.message) for target in blocked(world, key("a"))] == [
         (at("b", "x"), "conflict", message)
     ]
@@ -1031,7 +1031,7 @@ def test_5_6_an_owner_that_cannot_be_read_is_reported_and_the_copies_stay() -> N
     world.outside[query] = world.values[query] = Rejected("no right to get deployments")
     assert settled(world) == []
     (fault,) = faults(world)
-    assert fault == Fault("Refused", "what its owner says cannot be read: no right to get deployments")
+    assert fault == Fault("Refused", "the annotations of its owner cannot be read: no right to get deployments")
     assert values(world) == {"r": "one", "a": "one"}
 
 

@@ -50,7 +50,7 @@ class Walk(Steps):
 
     def edited_in_the_middle(self) -> None:
         """A copy that is itself a source is repaired before its change can be propagated."""
-        self._screen.step("Somebody edits the copy in the middle")
+        self._screen.step("Another client edits the copy in the middle")
         self._skip_earlier_writes()
         self._kubectl("patch", "secret", REGISTRY, f"--namespace={SHOP}", "--type=merge", f"--patch={CHANGED}")
         took = self._until("update", _copies(SHOP))

@@ -51,7 +51,7 @@ class Walk(Steps):
 
     def manager_away(self) -> None:
         """The manager does not answer, and the Secret is deleted."""
-        self._screen.step("The manager is away, and somebody deletes the Secret")
+        self._screen.step("The manager is down, and another client deletes the Secret")
         self._folder.rename(self._elsewhere)
         self._until_condition("FetchError")
         self._kubectl("get", "fishysecrets", "--all-namespaces")

@@ -34,7 +34,7 @@ class Walk(Steps):
 
     def edited_copy(self) -> None:
         """A user changes a copy. The operator reverts it and explains this in an Event."""
-        self._screen.step("Somebody edits a copy")
+        self._screen.step("Another client edits a copy")
         self._skip_earlier_writes()
         self._kubectl("patch", "secret", DATABASE, "--namespace=shop", "--type=merge", f"--patch={CHANGED}")
         took = self._until("update", {("shop", DATABASE)})

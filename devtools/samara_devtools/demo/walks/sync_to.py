@@ -28,7 +28,7 @@ class Walk(Steps):
 
     def deleted_copy(self) -> None:
         """A user deletes a copy, and the operator creates it again."""
-        self._screen.step("Somebody deletes a copy")
+        self._screen.step("Another client deletes a copy")
         self._skip_earlier_writes()
         self._kubectl("delete", "secret", RELAY, "--namespace=shop")
         took = self._until("create", {("shop", RELAY)})

@@ -1,4 +1,4 @@
-"""`samara orphans`: marked copies that no source wants, and their removal under the brake."""
+"""`samara orphans`: lists marked copies that no source wants, and deletes them within the limit on mass deletion."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def command(
     """List copies that no source wants: their source is gone, or asks for them no longer.
 
     With -n only those in that namespace. All kinds are read, also those that the settings name no longer. Objects that
-    Samara wrote and whose marks somebody removed are listed too, and never deleted.
+    Samara wrote and whose marks another client removed are listed too, and never deleted.
 
     --delete deletes the listed copies whose marks Samara set, if they have not changed since they were listed. An
     adopted object stays and only loses its marks.
@@ -101,7 +101,10 @@ async def _orphans(
 
 
 def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orphan]:
-    """The marked objects that no source wants, keeps or asks for by themselves, in namespaces that stay."""
+    """The marked objects that no source wants or keeps, and that are no sources themselves.
+
+    Those in terminating namespaces are left out.
+    """
     protected = _refused_in_protected_namespaces(cluster, policy)
     wanted = {ref for plan in cluster.plans.values() for ref in plan.desired} - protected
     cache = cluster.snapshot.cache
@@ -118,7 +121,7 @@ def find_orphans(cluster: ClusterPlans, policy: ClusterPolicy) -> Iterator[Orpha
 
 
 def _was_copy(live: Object, policy: ClusterPolicy) -> bool:
-    """True for an unmarked object that we wrote, unless it is the operator's own or was given back."""
+    """True for an unmarked object that we wrote, unless it is the operator's own or was released."""
     return not (is_released(live) or is_operators_own(live) or live.ref in policy.operators_own)
 
 
@@ -131,7 +134,7 @@ def _without_unread(session: Session, cluster: ClusterPlans, orphans: list[Orpha
 
     def describe(count: int, kinds: str) -> str:
         copies = plural(count, "copy", "copies")
-        return f"{copies} passed over: whether a source wants them is not known, as {kinds} cannot be listed"
+        return f"{copies} left out: {kinds} cannot be listed, so it is not known whether a source wants them"
 
     return _without(session, orphans, unread, describe)
 
@@ -141,8 +144,8 @@ def _without_missing_definitions(session: Session, cluster: ClusterPlans, orphan
 
     def describe(count: int, kinds: str) -> str:
         return (
-            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and deleting a definition is"
-            " no wish to delete copies; to remove them give --config with settings that do not name their vocabulary"
+            f"{plural(count, 'orphan')} not removed: the server does not serve {kinds}, and deleting a CRD is not"
+            " a request to delete copies; to remove them give --config with settings that do not name their vocabulary"
         )
 
     missing = [_missing_kinds(session, cluster, orphan) for orphan in orphans]

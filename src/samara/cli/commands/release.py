@@ -1,4 +1,4 @@
-"""`samara release`: lets a held removal go on, or keeps the copies as orphans."""
+"""`samara release`: lets held deletions continue, or keeps the copies as orphans."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> No
     """
     _check_form(key)
     record = wait_for(_release(cluster, config, key, discard))
-    outcome = "are discarded" if discard else "go on"
-    click.echo(f"{plural(record.count, 'held removal')} of {key}: told the operator that they {outcome}.")
+    request = "keep the copies as orphans" if discard else "delete them"
+    click.echo(f"{plural(record.count, 'held deletion')} of {key}: asked the operator to {request}.")
 
 
 def _check_form(key: str) -> None:
@@ -79,7 +79,8 @@ def check_names(key: str, registry: Registry) -> None:
 
 
 async def _not_held(session: Session, key: str) -> str:
-    """The message about a key that the brake does not hold."""
+    """The message about a key for which the operator holds no deletions."""
     keys = sorted(await session.held_deletions())
     held = f"held are: {', '.join(keys)}" if keys else "nothing is held"
-    return f"expected a key that the brake holds in namespace {session.operator_namespace}, found {key}; {held}"
+    holder = f"the operator in namespace {session.operator_namespace}"
+    return f"expected the key of deletions that {holder} holds, found {key}; {held}"

@@ -1,4 +1,4 @@
-"""`samara status`: every source with the state of its copies, and the deletions that the brake holds."""
+"""`samara status`: every source with the state of its copies, and the deletions that the operator holds."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _summary_line(answer: Json) -> str:
     wanted = plural(totals["wanted"], "copy", "copies")
     with_problems = sum(_urgency(source) == 0 for source in sources)
     problems = f"; {plural(with_problems, 'source')} with a problem" if with_problems else ""
-    held = f"; {plural(len(answer['held']), 'set')} of removals held" if answer["held"] else ""
+    held = f"; {plural(len(answer['held']), 'set')} of deletions held" if answer["held"] else ""
     return f"{plural(len(sources), 'source')}, {wanted} wanted: {', '.join(counts)}{problems}{held}."
 
 
@@ -169,11 +169,12 @@ def _show_held(held: list[Json], layout: Layout) -> None:
     groups = (
         [[entry] for entry in held] if layout.has_every_row else folded(held, id, _by_namespace_and_end, _by_namespace)
     )
-    table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups], layout)
+    table(("HELD", "DELETIONS", "SINCE", "UNTIL"), [_held_row(group) for group in groups], layout)
     note_folding(len(held), len(groups), "held sets")
     if layout.has_headers:
-        sets = plural(len(held), "set")
-        click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+        sets = plural(len(held), "set of deletions", "sets of deletions")
+        release = "`samara release KEY` lets one continue, with --discard its copies stay"
+        click.echo(f"The limit on mass deletion holds {sets}; {release}.")
 
 
 def _by_namespace(held: Json) -> Hashable:
@@ -187,10 +188,10 @@ def _by_namespace_and_end(held: Json) -> Hashable:
 
 
 def _held_row(group: Sequence[Json]) -> tuple[object, ...]:
-    removals = f"{sum(held['count'] for held in group):,}"
+    deletions = f"{sum(held['count'] for held in group):,}"
     since, until = ([held[name] for held in group] for name in ("since", "until"))
     ends = " to ".join(dict.fromkeys((min(until), max(until))))
-    return sample(held["key"] for held in group), removals, min(since), ends
+    return sample(held["key"] for held in group), deletions, min(since), ends
 
 
 def _by_reasons(source: Json) -> Hashable:

@@ -1,4 +1,4 @@
-"""`samara tree`: namespace trees and templates, with the labels, annotations and objects that are passed on."""
+"""`samara tree`: namespace trees and templates, with the labels, annotations and objects that are propagated."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def command(
     chosen = filter_of(cluster, **filters)
     root = root or chosen.namespace
     with progress() as show_progress:
-        show_progress("reading namespaces, and what flows along them")
+        show_progress("reading namespaces and the objects that are propagated")
         forest = wait_for(_read_forest(cluster, root, config, chosen))
     emit(
         lambda: {"trees": forest.as_json(root)},
@@ -168,13 +168,13 @@ def _details(node: Node, most: int) -> Iterator[list[StyledText]]:
 
 
 def _describe(propagation: Propagation) -> list[StyledText]:
-    mode = printable(propagation.mode) or "not passed on"
+    mode = printable(propagation.mode) or "not propagated"
     origin = f", from {printable(propagation.origin)}" if propagation.origin else ""
     parts = [(f"{propagation.kind.name} {propagation.name}: {mode}{origin}", _PLAIN)]
     if propagation.is_stale:
         parts.append((", which is neither its parent nor its template", _FAULT))
     if propagation.mode and not propagation.is_passed_on:
-        parts.append(("; this mode means nothing, expected create or update", _FAULT))
+        parts.append(("; unknown mode, expected create or update", _FAULT))
     missing, occupied = propagation.missing, propagation.occupied
     desired = propagation.present + len(missing) + len(occupied)
     if propagation.is_passed_on and desired:

@@ -105,9 +105,9 @@ def _copies_to_remove(cluster: ClusterPlans) -> list[Orphan]:
     removable = [copy for copy in ours if not must_stay(cluster, copy)]
     if len(removable) < len(ours):
         staying = plural(len(ours) - len(removable), "copy", "copies")
-        note(f"{staying} stay, as they are paused or of a source that cannot be read")
+        note(f"{staying} stay, because they are paused, or because their source cannot be read")
     if len(ours) < len(copies):
-        note(f"{plural(len(copies) - len(ours), 'marked object')} stay, as we did not mark them")
+        note(f"{plural(len(copies) - len(ours), 'marked object')} stay, because Samara did not mark them")
     return removable
 
 
@@ -124,9 +124,10 @@ def _steps(leftovers: Leftovers) -> Iterator[str]:
     for name in leftovers.conversions:
         yield f"Ends the conversion of {name} by webhook."
     for kind, count in leftovers.finalizers.items():
-        yield f"Takes our finalizer off {plural(count, kind.name)}."
+        yield f"Removes Samara's finalizer from {plural(count, kind.name)}."
     for kind in leftovers.unreadable:
-        yield f"Takes our finalizer off every {kind.name}; they can be counted only when their conversion is gone."
+        when = "they can be counted only after their conversion has ended"
+        yield f"Removes Samara's finalizer from every {kind.name}; {when}."
 
 
 def _copy_steps(copies: list[Orphan]) -> Iterator[str]:
@@ -134,4 +135,4 @@ def _copy_steps(copies: list[Orphan]) -> Iterator[str]:
     for vocabulary, count in sorted(Counter(copy.vocabulary for copy in deleted).items()):
         yield f"Deletes {plural(count, 'copy', 'copies')} of {vocabulary}."
     if len(deleted) < len(copies):
-        yield f"Gives back {plural(len(copies) - len(deleted), 'adopted object')}, without our marks."
+        yield f"Releases {plural(len(copies) - len(deleted), 'adopted object')}: only Samara's marks are removed."

@@ -284,7 +284,7 @@ def _show_all(answers: Sequence[Json]) -> None:
 def _show(answer: Json) -> None:
     ref = answer["object"]
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
-    wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
+    wanted = {True: "it is wanted", False: "no source wants it", None: "its sources could not be read"}
     if answer.get("makes"):
         wanted = {True: "it is wanted, and is itself a source", False: "it is a source", None: wanted[None]}
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""

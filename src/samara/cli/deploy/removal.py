@@ -155,7 +155,7 @@ class Removal:
         with progress() as show_progress:
             async for metadata in self._with_finalizers(kind):
                 count += 1
-                show_progress(f"taking our finalizer off {plural(count, kind.name)}")
+                show_progress(f"removing Samara's finalizer from {plural(count, kind.name)}")
                 others = [finalizer for finalizer in metadata.finalizers or () if not _is_ours(kind, finalizer)]
                 patch = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "finalizers": others}
                 with suppress(NotFound):

@@ -178,7 +178,7 @@ def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:
     resources = {source_type.resource: source_type for source_type in source_types if source_type.resource is not None}
     names = crds.needed(resources)
     converted = crds.needed(kind for kind, source_type in resources.items() if source_type.admission is not None)
-    reason = "while a definition is being deleted, no copy of its objects is deleted"
+    reason = "while a CRD is being deleted, the copies of its objects stay"
     rules = []
     if converted:
         more = "; and to write into it which webhook converts its versions"
@@ -230,7 +230,7 @@ def aggregated_roles(settings: Settings) -> list[Json]:
     """Roles that the API server adds to its own `admin`, `edit` and `view`.
 
     They are for custom resources that affect only the tree of their own namespace, such as SubNamespaces. Others affect
-    more namespaces, so each cluster decides who may write them.
+    more namespaces, so administrators decide who may write them.
     """
     vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
     return [role for vocabulary in vocabularies for kind in vocabulary.rights.of_users for role in _user_roles(kind)]

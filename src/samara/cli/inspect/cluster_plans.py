@@ -85,12 +85,12 @@ async def take_full_snapshot(session: Session) -> Snapshot:
     left_out = [*(str(kind) for kind in others if kind in snapshot.unlisted), *unanswered]
     if left_out:
         kinds = sample(left_out)
-        session.note_once(f"not looked at, as they cannot be listed: {kinds}; copies of theirs would not be found")
+        session.note_once(f"not searched, because they cannot be listed: {kinds}; copies of these kinds are not found")
     return snapshot
 
 
 class Waiting(NamedTuple):
-    """A vocabulary that the settings serve, and that waits for its definition."""
+    """A vocabulary that the settings serve, and that waits for its CRD."""
 
     vocabulary: str
     kind: Kind
@@ -98,13 +98,13 @@ class Waiting(NamedTuple):
 
 
 def note_waiting(session: Session, snapshot: Snapshot) -> list[Waiting]:
-    """The vocabularies that wait for their definition. Prints a note about all of them."""
+    """The vocabularies that wait for their CRD. Prints a note about all of them."""
     served = [source_type for source_type in snapshot.cache.registry.source_types if source_type.enabled]
     kinds = {source_type.resource: source_type.vocabulary for source_type in served if source_type.resource is not None}
     waiting = [Waiting(kinds[kind], kind, why) for kind, why in snapshot.undefined.items() if kind in kinds]
     if waiting:
         named = ", ".join(f"{entry.vocabulary} (no {entry.kind.name})" for entry in waiting)
-        session.note_once(f"not served until its definition is installed: {named}; `samara crds` prints them")
+        session.note_once(f"not served until the CRD is installed: {named}; `samara crds` prints them")
     return waiting
 
 
@@ -118,7 +118,7 @@ async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[st
     """Plans the sources of one address for its namespace, and reads only what these plans need.
 
     None if the whole cluster must be read: for a source, for an object outside of namespaces, for a deletion, which the
-    brake judges together with all others, and if something may not be read.
+    limit on mass deletion counts together with all others, and if something may not be read.
     """
     if not ref.kind.namespaced or ref.kind in session.registry.resources:
         return None

@@ -1,4 +1,4 @@
-"""Computes what the operator would write, what is blocked, and which deletions the brake would hold.
+"""Computes what the operator would write, what is blocked, and which deletions would be held.
 
 The first writes follow from the plans. A forecast also applies them to the snapshot and plans again, until nothing is
 left to write.
@@ -112,11 +112,11 @@ def _held(cluster: ClusterPlans, guard: MassDeleteGuard, key: Key, plan: Plan) -
 
 
 def _why_held(key: Key, held: Collection[Ref]) -> str:
-    release = f"`samara release {key}` lets them go on once the operator holds them"
+    release = f"`samara release {key}` lets them continue once the operator holds them"
     if any(ref.kind == NAMESPACE for ref in held):
-        return f"more namespaces go at once than the brake lets pass (setting massDelete.namespaces); {release}"
-    count = f"{len(held):,} removals wait" if len(held) > 1 else "1 removal waits"
-    return f"{count}: more than the brake lets pass at once (setting massDelete); {release}"
+        return f"more namespaces would be deleted at once than the setting massDelete.namespaces allows; {release}"
+    count = f"{len(held):,} deletions wait" if len(held) > 1 else "1 deletion waits"
+    return f"{count}: more at once than the limit on mass deletion (setting massDelete) allows; {release}"
 
 
 def _status_steps(cluster: ClusterPlans, key: Key, plan: Plan, held: frozenset[Ref]) -> list[Step]:
@@ -182,9 +182,7 @@ async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
             break
         plans = await plan_keys(session, cluster.snapshot, _apply_all(cluster.snapshot.cache, due))
     else:
-        session.note_once(
-            f"the plan does not settle: after {MAX_ROUNDS} steps something is still to be written; the rest is left out"
-        )
+        session.note_once(f"the plan does not settle: writes remain after {MAX_ROUNDS} rounds; the rest is left out")
     written = tuple(step for steps in writes.values() for step in steps)
     return PlannedWrites((*written, *_still_blocked(blocked, written)))
 

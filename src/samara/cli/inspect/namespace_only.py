@@ -42,7 +42,7 @@ class LocalAnswer(NamedTuple):
 
 async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> LocalAnswer:
     """Reads the object and its Events. `fault` is why the sources, or some of them, could not be read."""
-    unread = [f"the sources, and who wants this place ({fault})"]
+    unread = [f"the sources, and which source wants this address ({fault})"]
     is_present: bool | None = None
     marks: tuple[Mark, ...] = ()
     near_misses: tuple[NearMiss, ...] = ()
@@ -82,7 +82,7 @@ def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
             continue
         if owner is not None and owner.source_type == source_type.name:
             origin = owner.source.path
-            by = "we set them" if is_recorded(live, source_type.ownership) else "somebody else set them"
+            by = "Samara set them" if is_recorded(live, source_type.ownership) else "another client set them"
             rule = f"its marks name {owner.source} as its source; {by}"
         else:
             rule = "it carries marks that do not make it a copy under these settings"

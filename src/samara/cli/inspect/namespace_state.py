@@ -98,11 +98,11 @@ def _state(session: Session, cluster: ClusterPlans, key: Key, step: Step) -> tup
         copies = desired_in_namespace(session, cluster, key, step.ref.namespace).copies
         return "excluded", exclusion(session, cluster, key, copies)
     if outcome is None:
-        return ("right", "as its source is") if step.desired else ("kept", "not wanted any more, and stays")
+        return ("right", "in sync with its source") if step.desired else ("kept", "no longer wanted, but kept")
     if isinstance(outcome, Blocked):
         return "blocked", outcome.message
     if isinstance(outcome, Delete | Release | KeepAsOrphan):
         return "to-be-removed", outcome.why
     if isinstance(outcome, ReadFirst | AskFirst):
-        return "pending", "it is read first"
+        return "pending", "to be read first"
     return "pending", f"to {verb(outcome)}: {outcome.why}"

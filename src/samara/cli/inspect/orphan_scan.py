@@ -82,7 +82,7 @@ def as_orphan(cluster: ClusterPlans, live: Object) -> Orphan | None:
 
 
 def unmarked_orphan(live: Object) -> Orphan:
-    """A copy whose marks somebody removed. Nothing tells its source, so it is never deleted."""
+    """A copy whose marks another client removed. Its source is not known, so it is never deleted."""
     return Orphan(live, None, Key("", live.ref), "", ours=False, reason=MARKS_REMOVED)
 
 
@@ -125,9 +125,9 @@ def has_parents(source_type: SourceType) -> bool:
 
 
 async def remove_orphans(session: Session, cluster: ClusterPlans, orphans: list[Orphan], yes: bool) -> None:
-    """Removes the orphans that we made and that the brake lets pass. Asks first, unless `yes` is set.
+    """Removes the orphans that we made, within the limit on mass deletion. Asks first, unless `yes` is set.
 
-    Raises if the brake holds some of them.
+    Raises if the limit holds some of them.
     """
     removable = [orphan for orphan in orphans if orphan.ours and not must_stay(cluster, orphan)]
     guard = await _read_guard(session)
@@ -157,12 +157,12 @@ async def _read_guard(session: Session) -> MassDeleteGuard:
         return await session.mass_delete_guard(must_read=True)
     except Forbidden as fault:
         raise ConfigError(
-            f"expected to read first what the brake holds, found: {fault}; nothing was removed"
+            f"expected to read first which deletions the operator holds, found: {fault}; nothing was removed"
         ) from fault
 
 
 def _allowed(guard: MassDeleteGuard, cluster: ClusterPlans, removable: list[Orphan]) -> list[Orphan]:
-    """The orphans that the brake lets pass, counted as the operator counts.
+    """The orphans that the limit on mass deletion allows to remove, counted as the operator counts.
 
     Adopted objects always pass, because they are not deleted.
     """
@@ -190,23 +190,26 @@ def _is_adopted(orphan: Orphan) -> bool:
 
 
 def _announce(others: int, allowed: list[Orphan], held: list[Orphan]) -> None:
-    why = "not marked by us, paused, or of a source that cannot be read"
+    why = "not marked by Samara, paused, or of a source that cannot be read"
     staying = f"; {plural(others, 'other')} stay: {why}" if others else ""
-    click.echo(f"{plural(len(allowed), 'orphan')} to remove, {len(held):,} held by the brake{staying}.", err=True)
+    click.echo(
+        f"{plural(len(allowed), 'orphan')} to remove, {len(held):,} held by the limit on mass deletion{staying}.",
+        err=True,
+    )
 
 
 def _why_held(held: list[Orphan], held_keys: Collection[str]) -> str:
-    """Why orphans stay. `held_keys` are those that the operator holds already: only a release lets them go on."""
+    """Why orphans stay. `held_keys` are those that the operator holds already: only a release deletes them."""
     by_operator = [orphan for orphan in held if str(orphan.key) in held_keys]
     by_limit = [orphan for orphan in held if str(orphan.key) not in held_keys]
     reasons = []
     if by_operator:
         release = sample({f"`samara release {orphan.key}`" for orphan in by_operator})
-        reasons.append(f"{_counted(by_operator)} stay: the operator holds their removal; {release} lets it go on")
+        reasons.append(f"{_counted(by_operator)} stay: the operator holds their deletion; {release} lets it continue")
     if by_limit:
         reasons.append(
-            f"{_counted(by_limit)} stay: expected no more than the brake lets pass at once (setting massDelete), found"
-            " more; remove them by namespace with -n, or give --config with another massDelete"
+            f"{_counted(by_limit)} stay: expected no more than the limit on mass deletion allows at once (setting"
+            " massDelete), found more; remove them by namespace with -n, or give --config with another massDelete"
         )
     return "; ".join(reasons)
 

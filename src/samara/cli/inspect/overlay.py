@@ -82,7 +82,7 @@ def _manifests(file: Text, served: Mapping[tuple[str, str], Kind], namespace: st
         meta = body.get("metadata")
         name = meta.get("name") if isinstance(meta, dict) else None
         if kind is None:
-            warn(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary looks at it")
+            warn(f"{file.name}: {body['apiVersion']}/{body['kind']} is ignored: no vocabulary uses this kind")
         elif not isinstance(meta, dict) or not isinstance(name, str):
             raise ConfigError(f"{file.name}: expected metadata.name of a {kind.name}, found none")
         else:
@@ -121,7 +121,7 @@ async def _read_existing(snapshot: Snapshot, ref: Ref) -> _Existing:
 
 def _unserved(kind: Kind) -> str:
     """The message about a kind that the server does not serve."""
-    return f"expected a server that serves {kind}, found none; `samara crds` prints the definition to install"
+    return f"expected a server that serves {kind}, found none; `samara crds` prints the CRD to install"
 
 
 def _merge(manifest: Manifest, existing: _Existing) -> dict[str, Any]:

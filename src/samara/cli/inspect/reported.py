@@ -37,7 +37,7 @@ STORE_FAULTS = frozenset(reason for reason, info in declared_reasons(VOCABULARIE
 """The reasons of faults of the secret manager and of its configuration."""
 _FRESH = timedelta(seconds=REPEAT_AFTER + 60.0)
 """The operator repeats the Event of a lasting problem within this time."""
-_UNREAD_HERE = "could not be read from here, and the operator has not said yet what it gets"
+_UNREAD_HERE = "could not be read from here, and the operator has not reported yet what it reads"
 
 
 class Reported(NamedTuple):
@@ -157,7 +157,7 @@ async def read_secret_paths(
     faults = [reading.fault for reading in readings.values() if reading.fault is not None and not reading.not_found]
     if faults:
         note_unread(
-            f"the secret manager could not be read from here, so what the operator says counts: {faults[0].message}"
+            f"the secret manager could not be read from here, so this is the operator's report: {faults[0].message}"
         )
     return readings
 

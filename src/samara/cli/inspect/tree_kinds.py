@@ -29,7 +29,7 @@ async def kinds_in_settings(cluster: Cluster, config: str | None = None) -> tupl
         if config is not None:
             raise
         # The settings may name a file that only the operator's pods have.
-        note(f"which kinds are propagated is not known: {error}")
+        note(f"expected to learn which kinds are propagated, found: {error}")
         return ()
     return kinds_in_trees(settings)
 

@@ -1,4 +1,4 @@
-"""Builds trees and templates of namespaces with what is passed on in them, finds faults, and draws them. No I/O."""
+"""Builds trees and templates of namespaces with the objects that are propagated in them. Finds faults. No I/O."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NOT_INHERITED = frozenset({PARENT, CREATED_BY})
 
 
 class Propagation(NamedTuple):
-    """One object in one namespace that is a copy, or is passed on, or both."""
+    """One object in one namespace that is a copy, or is propagated, or both."""
 
     kind: Kind
     name: str
@@ -149,7 +149,7 @@ def with_labels(forest: Forest, selector: Selector) -> Forest:
         above = name if selector.matches(node.namespace.labels) else ""
         while above in forest.nodes and above not in kept:
             kept.add(above)
-            above = upstream_of(forest.nodes[above].namespace)
+            above = parent_or_template(forest.nodes[above].namespace)
     nodes = {name: node for name, node in forest.nodes.items() if name in kept}
     children = {
         name: below for name in kept if (below := [child for child in forest.children.get(name, ()) if child in kept])
@@ -157,7 +157,7 @@ def with_labels(forest: Forest, selector: Selector) -> Forest:
     return Forest(nodes, children, [name for name in forest.tops if name in kept])
 
 
-def upstream_of(namespace: Namespace) -> str:
+def parent_or_template(namespace: Namespace) -> str:
     """The namespace that this one inherits from: its parent, else its template, else nothing."""
     return namespace.labels.get(PARENT) or namespace.labels.get(TEMPLATE) or ""
 
@@ -167,7 +167,7 @@ def build_forest(namespaces: Iterable[Namespace], root: str = "") -> Forest:
     by_name = {namespace.name: namespace for namespace in namespaces}
     children: dict[str, list[str]] = {}
     for namespace in by_name.values():
-        if above := upstream_of(namespace):
+        if above := parent_or_template(namespace):
             children.setdefault(above, []).append(namespace.name)
     nodes = {
         name: Node(namespace)
@@ -176,7 +176,7 @@ def build_forest(namespaces: Iterable[Namespace], root: str = "") -> Forest:
     }
     for node in nodes.values():
         node.faults.extend(_find_faults(node.namespace, by_name))
-    tops = [name for name, node in nodes.items() if upstream_of(node.namespace) not in by_name]
+    tops = [name for name, node in nodes.items() if parent_or_template(node.namespace) not in by_name]
     for loop in loops(by_name):
         tops.append(min(loop))
         for name in loop:
@@ -192,7 +192,7 @@ def loops(namespaces: Mapping[str, Namespace]) -> Iterator[list[str]]:
         name = start
         while name in namespaces and name not in visited and name not in path:
             path[name] = None
-            name = upstream_of(namespaces[name])
+            name = parent_or_template(namespaces[name])
         if name in path:
             names = list(path)
             yield names[names.index(name) :]
@@ -206,7 +206,7 @@ def _find_faults(namespace: Namespace, namespaces: Mapping[str, Namespace]) -> I
         if labels.get(key) == "":
             yield f"the label {key} is empty: it names no namespace"
     if labels.get(TYPE, ROOT) not in (ROOT, IS_TEMPLATE):
-        yield f"the label {TYPE} says {labels[TYPE]!r}, which means nothing; expected {ROOT} or {IS_TEMPLATE}"
+        yield f"the label {TYPE} is {labels[TYPE]!r}; expected {ROOT} or {IS_TEMPLATE}"
     if parent:
         yield from (f"a sub-namespace, so the label {key} is ignored" for key in (TYPE, TEMPLATE) if key in labels)
         yield from _upstream_faults("parent", namespaces.get(parent), parent, ROOT)
@@ -224,7 +224,7 @@ def _upstream_faults(relation: str, above: Namespace | None, name: str, type_: s
 
 
 def add_propagations(forest: Forest, kind: Kind, objects: Iterable[Object]) -> None:
-    """Adds to every namespace its objects of a kind that are copies or are passed on, and the state of their copies."""
+    """Adds to every namespace its objects of a kind that are copies or are propagated, and how many copies exist."""
     by_namespace: dict[str, dict[str, Object]] = {}
     for obj in objects:
         if obj.namespace in forest.nodes:
@@ -235,7 +235,7 @@ def add_propagations(forest: Forest, kind: Kind, objects: Iterable[Object]) -> N
             child for child in forest.children.get(namespace, ()) if not forest.nodes[child].namespace.is_terminating
         )
         node.propagations.extend(
-            _propagation(kind, named[name], upstream_of(node.namespace), below, by_namespace)
+            _propagation(kind, named[name], parent_or_template(node.namespace), below, by_namespace)
             for name in sorted(named)
             if named[name].annotations.get(PROPAGATE) or named[name].annotations.get(FROM)
         )
@@ -321,7 +321,7 @@ class Folding:
         ordered = sorted(names, key=lambda name: (name not in self._faulty, name))
         left_out = ordered[self._most :]
         faulty = sum(name in self._faulty for name in left_out)
-        about = f", {faulty:,} of them with something wrong" if faulty else ""
+        about = f", {faulty:,} of them with problems" if faulty else ""
         placeholder = f"{_AFTER_EVERY_NAME}{above}"
         self.summaries[placeholder] = f"… and {len(left_out):,} more{about}; --all shows them"
         return [*ordered[: self._most], placeholder]

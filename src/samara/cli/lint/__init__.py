@@ -1,4 +1,4 @@
-"""`samara lint`: manifests that cannot mean what they say, each finding with its line and the correction."""
+"""`samara lint`: finds mistakes in manifests, with line and correction."""
 
 from __future__ import annotations
 

@@ -128,10 +128,10 @@ def _malformed_fields(file: str, node: yaml.MappingNode) -> Iterator[Finding]:
         yield Finding(file, kind.line, "kind", describe_type(kind.node), "the kind of the object, such as Secret")
     texts = "a mapping of keys to texts"
     for path, expected in (("metadata", "a mapping"), ("metadata.labels", texts), ("metadata.annotations", texts)):
-        place = locate(node, path)
-        found = describe_type(place.node)
-        if place.node is not None and not isinstance(place.node, yaml.MappingNode) and found != "null":
-            yield Finding(file, place.line, path, found, expected)
+        located = locate(node, path)
+        actual = describe_type(located.node)
+        if located.node is not None and not isinstance(located.node, yaml.MappingNode) and actual != "null":
+            yield Finding(file, located.line, path, actual, expected)
 
 
 def _with_kind(item: yaml.Node, enclosing: yaml.Node) -> yaml.Node:

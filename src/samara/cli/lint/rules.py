@@ -127,7 +127,7 @@ class Linter:
         elif (miss := self._near_misses.of_key(FIELDS[entry.where], entry.key)) is not None:
             yield manifest.finding(entry.line, entry.key, miss.found, miss.expected)
         elif entry.key not in self._known_keys and (expected := self._correction(entry.key)):
-            yield manifest.finding(entry.line, entry.key, "a key that means nothing", expected)
+            yield manifest.finding(entry.line, entry.key, "an unknown key", expected)
 
     def _correction(self, key: str) -> str:
         """What to write in place of an unknown key. Empty if the key may belong to another program."""
@@ -136,8 +136,8 @@ class Linter:
         candidates = (*keys, *(known for known in self._unserved_keys if _prefix(known) == prefix))
         similar = get_close_matches(name, [known.rpartition("/")[2] for known in candidates], 1)
         if similar:
-            meant = f"{prefix}/{similar[0]}"
-            return self._unserved_keys.get(meant, meant)
+            intended = f"{prefix}/{similar[0]}"
+            return self._unserved_keys.get(intended, intended)
         if prefix not in self._our_prefixes - self._shared_prefixes:
             return ""
         return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
@@ -221,7 +221,7 @@ class Linter:
         return Object(ref, "", 1, labels=texts["label"], annotations=texts["annotation"])
 
     def _not_copied_findings(self, manifest: Manifest) -> Iterator[Finding]:
-        """Labels, annotations and types of Secrets that are never copied. Nobody expects copies of our own keys."""
+        """Labels, annotations and types of Secrets that are never copied. Our own keys are not reported."""
         for entry in manifest.metadata:
             if entry.key not in self._known_keys and matches_any_glob(self._not_copied[entry.where], entry.key):
                 mistake = not_copied(FIELDS[entry.where], entry.key)

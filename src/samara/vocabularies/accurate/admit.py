@@ -45,7 +45,7 @@ class AdmitRules:
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
     is_strict: bool = False
-    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
+    """True if messages must not show tenants the names of namespaces that they did not name themselves."""
 
 
 def admit_namespace(request: Request, view: View, rules: AdmitRules) -> tuple[str, ...]:

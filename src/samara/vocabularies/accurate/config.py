@@ -139,7 +139,7 @@ def _watch_fault(watch: Watch) -> str | None:
     if (watch.group, watch.kind) == (NAMESPACE.group, NAMESPACE.name):
         return f"{watch} {_NO_SCOPE}"
     if (watch.group, watch.kind) == (SUB_NAMESPACE.group, SUB_NAMESPACE.name):
-        return f"invalid gvk {watch}: SubNamespaces make the tree, they do not travel along it"
+        return f"invalid gvk {watch}: SubNamespaces define the tree, so they are not propagated along it"
     return None
 
 

@@ -97,7 +97,7 @@ class Propagation:
     def ineffective(self, obj: Object) -> Iterator[Mistake]:
         for key in (PROPAGATE, PROPAGATE_GENERATED):
             if obj.annotations.get(key, CREATE) not in MODES:
-                yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on')
+                yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not propagated')
         if PROPAGATE_GENERATED in obj.annotations and not self.generated:
             instead = f"the setting vocabularies.{NAME}.propagateGenerated: true"
             expected = f"{PROPAGATE} on the objects themselves, or {instead}"
@@ -148,7 +148,7 @@ class Propagation:
         # The mode of a generated object is an annotation of its controller, which may be unreadable.
         mode = None if obj is None else self._mode_of(obj, view)
         if isinstance(mode, Rejected):
-            message = f"what its owner says cannot be read: {mode.message}"
+            message = f"the annotations of its owner cannot be read: {mode.message}"
             return Desired(prune=False, faults=(Fault("Refused", message),), reads=reads)
 
         # Without a source its copies are deleted, unless the source is a copy itself and will be created again.
@@ -156,7 +156,7 @@ class Propagation:
             keeps = self._will_be_recreated(source, view) or self._has_generated_copies(source, view)
             return Desired(prune=not keeps, reads=reads)
 
-        # A copy that is about to be deleted is not passed on.
+        # A copy that is about to be deleted is not propagated.
         if namespace is None or self._is_leaving_tree(obj, namespace):
             return Desired(prune=False, reads=reads)
 
@@ -164,7 +164,7 @@ class Propagation:
         below = (Ref(source.kind, child.ref.name, source.name) for child in downstream_of(source.namespace, view))
         copies = tuple(self._copies(obj, below, view))
 
-        # A copy that differs from its own source is repaired before it is passed on.
+        # A copy that differs from its own source is repaired before it is propagated.
         if self._is_out_of_sync(obj, view):
             return Desired(tuple(_waiting(copy, obj) for copy in copies), reads=reads)
 
@@ -341,7 +341,7 @@ def _sources_affected_by_namespace(namespace: Object, view: View) -> list[Ref]:
 
 def _waiting(copy: Copy, source: Object) -> Copy:
     """An existing copy stays as it is, and a missing one waits, until the source itself is repaired."""
-    waiting_for = f"{source.ref.path} is not as its own source is: it is put right first, and passed on then"
+    waiting_for = f"{source.ref.path} differs from its own source: Samara repairs it first and then propagates it"
     return copy._replace(template=copy.template._replace(content=UNAVAILABLE, waiting_for=waiting_for))
 
 

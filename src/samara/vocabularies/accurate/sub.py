@@ -67,7 +67,7 @@ class SubNamespaces:
     is_reserved: Callable[[str], bool]
     config: Config = field(default_factory=Config)
     is_strict: bool = False
-    """True if messages must not tell tenants the names of namespaces that they did not name themselves."""
+    """True if messages must not show tenants the names of namespaces that they did not name themselves."""
 
     def source_type(self, managers: frozenset[str]) -> SourceType:
         return SourceType(
@@ -153,7 +153,7 @@ class SubNamespaces:
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
 
-        # Its name is allowed. Admission has checked that, unless nobody answered when the SubNamespace was created.
+        # Its name is allowed. Admission has checked that, unless the webhook was down when this one was created.
         fault = self._naming_fault(source, view)
         if fault is not None:
             return Desired(blocked=(BlockedTarget(ref, "refused", fault),))
@@ -234,7 +234,9 @@ class SubNamespaces:
             if is_paused(namespace):
                 return _stalled(obj, "Held", f"namespace {name} is paused: remove {PAUSED} from it")
             if problem is not None and problem.reason == "held":
-                return _stalled(obj, "Held", f"{problem.message}: `samara release {Key(SUB, obj.ref)}` lets it go on")
+                return _stalled(
+                    obj, "Held", f"{problem.message}: `samara release {Key(SUB, obj.ref)}` lets it continue"
+                )
             if problem is not None:
                 return _stalled(obj, "Refused", problem.shown(namespace.ref))
         reasons = {stored.get("reason") for stored in status_of(obj).get("conditions") or ()}

@@ -334,7 +334,9 @@ def _no_namespace(target: Ref, view: View) -> Iterable[Fault]:
     namespace = view.get(namespace_ref(target.namespace))
     if namespace is None or namespace.deleting:
         state = "does not exist" if namespace is None else "is being deleted"
-        message = f"spec.target.namespace: namespace {target.namespace} {state}; the Secret follows once it is there"
+        message = (
+            f"spec.target.namespace: namespace {target.namespace} {state}; Samara creates the Secret once it exists"
+        )
         yield Fault(NO_NAMESPACE, message)
 
 

@@ -21,12 +21,12 @@ _SKEW = 60
 """Seconds by which the clocks of two replicas may differ."""
 ADVICE: Mapping[str, str] = {
     "conflict": "remove or rename what is there, or choose another target",
-    "no-namespace": "the Secret follows once the namespace is there",
-    "refused": "choose another target or ask an administrator; it is tried again now and then",
-    "not-accepted": "ask whoever may edit that namespace, or choose another target",
+    "no-namespace": "Samara creates the Secret once the namespace exists",
+    "refused": "choose another target or ask an administrator; Samara tries again from time to time",
+    "not-accepted": "ask an editor of that namespace, or choose another target",
     "invalid": "correct what the spec says",
-    "held": "it goes on when the hold ends",
-    "fought": "find out who else writes this Secret",
+    "held": "Samara continues when the hold ends",
+    "fought": "find out which other client writes this Secret",
 }
 """By reason why the Secret is blocked."""
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -40,7 +40,7 @@ class Condition(NamedTuple):
     message: str
 
 
-SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read or written, and what is there stays")
+SUSPENDED = Condition(False, "Suspended", "spec.suspend is true: nothing is read or written, and the Secret stays")
 IS_SYNCED = Condition(True, "SecretSynced", "Secret successfully synced")
 
 
@@ -63,7 +63,7 @@ def _blocked(counts: CopyCounts) -> Condition | None:
 def removal_condition(counts: CopyCounts) -> Condition | None:
     """The condition for a Secret that cannot be deleted: that of an earlier target, or of a terminating FishySecret."""
     for ref, problem in counts.removals.items():
-        return _not_ready(problem.reason, f"{ref} should go and does not: {problem.shown(ref)}")
+        return _not_ready(problem.reason, f"{ref} should be deleted, but is not: {problem.shown(ref)}")
     return None
 
 

@@ -59,4 +59,4 @@ def _dry_run_faults(new: ParsedSpec, answer: Answer, is_strict: bool) -> Iterato
     stored = answer(new.embedded.dry_run) if new.embedded is not None else None
     if isinstance(stored, Rejected):
         is_hidden = is_strict and not stored.is_about_object
-        yield f"{RESOURCE}: the server would not take it: {_HIDDEN if is_hidden else stored.message}"
+        yield f"{RESOURCE}: the API server refuses it: {_HIDDEN if is_hidden else stored.message}"

@@ -70,7 +70,7 @@ def _metadata_mistakes(metadata: Json, specs: SpecCache) -> Iterator[Mistake]:
         for key in _mapping(metadata.get(where)):
             if not specs.copyable(where, {key: ""}):
                 at = f"{RESOURCE}.metadata.{where}.{key}"
-                yield Mistake(key, "no such key here: copies lack it", f"{a} that does not travel", at)
+                yield Mistake(key, "no such key here: copies lack it", f"{a} that is not copied", at)
 
 
 def _content_mistakes(resource: Json, specs: SpecCache) -> Iterator[Mistake]:

@@ -38,7 +38,7 @@ from samara.secretstores.readings import Readings
 DONE = Result(Ending.DONE)
 
 
-class EngineHarness:
+class ControllerHarness:
     """A controller that leads, with these objects in its cache. Nothing has been planned yet."""
 
     def __init__(
@@ -246,8 +246,8 @@ class EngineHarness:
         return set(self.planner.deletions._gone_since)
 
 
-def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller | None:
+def _secret_poller(names: Iterable[str], harness: ControllerHarness) -> SecretPoller | None:
     if not (source_types := frozenset(names)):
         return None
-    timings, count_call = PollTimings(engine.clock, lambda: "now", lambda: 1.0), engine.metrics.count_provider_call
-    return SecretPoller(Readings(engine.clock, None), source_types, timings, post=engine.post, count_call=count_call)
+    timings, count_call = PollTimings(harness.clock, lambda: "now", lambda: 1.0), harness.metrics.count_provider_call
+    return SecretPoller(Readings(harness.clock, None), source_types, timings, post=harness.post, count_call=count_call)
