@@ -151,7 +151,7 @@ def test_a_server_that_fails_once_does_not_make_the_vocabulary_wait(monkeypatch:
 def test_a_server_that_keeps_failing_makes_the_vocabulary_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment_module, "RETRY_AFTER", (0.0, 0.0))
     environment, requests = discovered(DISTRIBUTE, says(lease(age=3)), refuses(500, "InternalError", "no"))
-    assert "whether the original holds it is not known" in environment.waiting["resource-distribution"]
+    assert "it is not known whether the original holds it" in environment.waiting["resource-distribution"]
     assert len(requests) == 1 + 3
 
 

@@ -23,7 +23,7 @@ SERVED: Json = {
 MISSES = [
     ("shop", {"annotations": {TARGETS: "a"}}, "in namespace shop; expected namespace admin"),
     (HOME, {"labels": {TARGETS: "a"}}, "a label; expected an annotation"),
-    (HOME, {"annotations": {f"{TARGETS}s": "a"}}, f"a key that means nothing; expected {TARGETS}"),
+    (HOME, {"annotations": {f"{TARGETS}s": "a"}}, f"an unknown key; expected {TARGETS}"),
     ("shop", {"annotations": {PROPAGATE: "always"}}, '\'always\'; expected "create" or "update"'),
 ]
 HURRIED = "import samara.engine.absent as absent; absent.REPORT_AFTER = 1.5; import runpy; runpy.run_module({})"
@@ -105,7 +105,7 @@ def test_why_answers_what_has_no_effect_on_an_object_and_what_was_meant(stage: S
     flags = (f"--kubeconfig={stage.kubeconfig()}", "-n", "shop")
     answer = samara_inside("why", "secret/own", *flags, "-o", "json").json
     assert [(miss["where"], miss["key"], miss["found"]) for miss in answer["nearMisses"]] == [
-        ("labels", "samara.dev/pause", "a key that means nothing"),
+        ("labels", "samara.dev/pause", "an unknown key"),
         ("annotations", TARGETS, "in namespace shop"),
     ]
     check("why", answer)

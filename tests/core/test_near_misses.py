@@ -141,7 +141,7 @@ def test_the_consent_of_a_namespace_as_a_label_is_a_near_miss() -> None:
 def test_a_misspelt_key_is_a_near_miss_with_the_right_one(key: str, meant: str, where: str) -> None:
     metadata: dict[str, Any] = {where: {key: "x"}}
     miss = only(a_secret(**metadata))
-    assert (miss.where, miss.key, miss.found, miss.expected) == (where, key, "a key that means nothing", meant)
+    assert (miss.where, miss.key, miss.found, miss.expected) == (where, key, "an unknown key", meant)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_no_key_of_any_vocabulary_is_taken_for_a_misspelt_one() -> None:
     keys = {key for vocabulary in VOCABULARIES for key in (*vocabulary.metadata_keys, *vocabulary.unserved_keys)}
     rules = NearMissRules(registry())
     found = [rules.of_key(where, key) for key in keys for where in (LABELS, ANNOTATIONS)]
-    assert "a key that means nothing" not in {miss.found for miss in found if miss is not None}
+    assert "an unknown key" not in {miss.found for miss in found if miss is not None}
 
 
 def test_a_key_of_another_controller_is_not_taken_for_a_misspelt_one() -> None:
@@ -294,7 +294,7 @@ def test_a_source_and_an_unrelated_object_have_no_near_misses(obj: Object) -> No
 def test_a_source_may_have_a_near_miss_too() -> None:
     annotations = {TARGETS: "", "secret-copy/namespace": "a"}
     assert misses(a_secret("admin", annotations=annotations)) == [
-        (ANNOTATIONS, "secret-copy/namespace", "a key that means nothing")
+        (ANNOTATIONS, "secret-copy/namespace", "an unknown key")
     ]
 
 

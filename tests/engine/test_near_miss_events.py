@@ -99,7 +99,7 @@ def test_near_misses_and_faults_of_a_source_are_one_event() -> None:
         observe(stage, an_object(a_key().source, 2, annotations=annotations, uid="u1"))
         stage.recorder.record_plan(a_key(), Desired(faults=(Fault("Invalid", "bad name"),)), CopyCounts(), None)
         await stage.flush()
-        message = f"bad name; secret-copy/namespace: a key that means nothing; expected {TARGETS}"
+        message = f"bad name; secret-copy/namespace: an unknown key; expected {TARGETS}"
         assert stage.summaries() == [("Invalid", message, 1)]
 
     on_stage(scenario)

@@ -145,7 +145,7 @@ class NearMissRules:
 def _of_key(keys: _Keys, where: str, key: str) -> NearMiss | None:
     if key not in keys.known:
         meant = nearest(key, keys.writable)
-        return NearMiss(where, key, "a key that means nothing", meant) if meant else None
+        return NearMiss(where, key, "an unknown key", meant) if meant else None
     if where == LABELS and key in keys.annotations - keys.labels:
         return NearMiss(where, key, "a label", "an annotation: a label of this key does nothing")
     if where == ANNOTATIONS and key in keys.labels - keys.annotations:
