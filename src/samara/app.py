@@ -169,7 +169,7 @@ class Operator:
             mass_delete_limit(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock
         )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
-        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
+        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache, clock)
         fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
         retry = RetryBackoff(settings.timers.backoff_most, clock)
         planner = Planner(

@@ -80,7 +80,8 @@ def registry_of(
         tuple(
             source_type if source_type.vocabulary in enabled else disabled(source_type, watched)
             for source_type in source_types
-        )
+        ),
+        keys_of_others=frozenset(key for vocabulary in vocabularies for key in vocabulary.unserved_keys),
     )
 
 

@@ -323,9 +323,9 @@ DECISIONS = (
     ),
     Fault(
         "a misspelt value of a control key on a Namespace is not reported",
-        "engine/controller",
-        "self._planner.events.report_controls(change.new)",
-        "pass",
+        "near_misses",
+        "if key not in CONTROL_KEYS or (key == PAUSED and not is_namespace):",
+        "if key not in CONTROL_KEYS or is_namespace:",
         by="engine/test_controller.py::test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported",
     ),
     Fault(
@@ -1059,7 +1059,7 @@ DECISIONS = (
     Fault(
         "a copy is no source of another type of its vocabulary",
         "registry",
-        "return self[owner.source_type].vocabulary == source_type.vocabulary",
+        "return self[owner].vocabulary == source_type.vocabulary",
         "return False",
         by="vocabularies/accurate/test_propagate.py::test_1_2_any_other_mode_is_ignored",
     ),
@@ -1090,6 +1090,27 @@ DECISIONS = (
         "return any(copy.ref == obj.ref for copy in copies)",
         "return False",
         by="vocabularies/test_sync_to.py::test_rule_1_an_object_whose_mark_names_a_source_that_wants_it_there_is_no_source",
+    ),
+    Fault(
+        "a plan looks at every object that names its source",
+        "kube/indexes",
+        "islice(targets, most)",
+        "targets",
+        by="kube/test_cache.py::test_objects_that_name_a_source_and_are_never_removed_hide_no_copy_and_hardly_slow_its_plan",
+    ),
+    Fault(
+        "a copy is kept with the objects that are never removed",
+        "kube/indexes",
+        "(self._removable if is_removable else self._unremovable).add(source, ref)",
+        "self._unremovable.add(source, ref)",
+        by="kube/test_cache.py::test_an_object_that_becomes_a_proven_copy_is_found_among_those_that_are_none",
+    ),
+    Fault(
+        "each copy in a namespace costs a tuple of all others",
+        "kube/indexes",
+        "elif len(targets) < _MOST_SHARED:",
+        "elif True:",
+        by="kube/test_cache.py::test_the_memory_of_an_index_grows_with_the_number_of_copies_in_a_namespace_and_not_with_its_square",
     ),
     Fault(
         "an object with an unproven mark is no source in the cache",
@@ -1980,11 +2001,74 @@ KUBE_AND_STORES = (
         by="web/test_listener.py::test_a_half_open_request_is_cut",
     ),
     Fault(
+        "half-open connections displace those that get answers",
+        "web/listener",
+        "candidates = unserved or self._open",
+        "candidates = self._open",
+        by="web/test_listener.py::test_clients_that_get_no_answer_displace_none_that_gets_answers_however_many_they_are",
+    ),
+    Fault(
+        "requests in a row keep the event loop",
+        "web/listener",
+        "            await asyncio.sleep(0)\n",
+        "",
+        by="web/test_listener.py::test_requests_that_arrive_together_leave_other_tasks_a_turn_before_each_answer",
+    ),
+    Fault(
+        "every scrape computes the page",
+        "web/metrics",
+        "if started >= self._recent_until:",
+        "if True:",
+        by="web/test_web.py::test_scrapes_in_a_row_take_at_most_a_tenth_of_the_time",
+    ),
+    Fault(
         "a client with many connections displaces others",
         "web/listener",
-        "if peer == crowded)",
+        "if connection.peer == crowded)",
         "if True)",
         by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
+    ),
+    Fault(
+        "a review keeps the values of a distribution while it waits",
+        "vocabularies/resource_distribution/__init__",
+        "spec = self.specs.parse_anew(_raw(new))",
+        "spec = self.specs.parse(_raw(new))",
+        by="admission/test_hostile_reviews.py::test_a_review_that_waits_for_the_api_server_keeps_its_bytes_and_no_values",
+    ),
+    Fault(
+        "a dry run keeps the values of its object while it waits",
+        "kube/queries",
+        "manifest = _fields(query.body)",
+        "manifest = decode(query.body)",
+        by="admission/test_hostile_reviews.py::test_a_review_that_waits_for_the_api_server_keeps_its_bytes_and_no_values",
+    ),
+    Fault(
+        "reviews that arrive together leave no turn to others",
+        "admission/live_recheck",
+        "            await asyncio.sleep(0)\n",
+        "",
+        by="admission/test_live_recheck.py::test_other_tasks_run_between_two_reviews_that_arrive_together",
+    ),
+    Fault(
+        "an object of a million values is decoded",
+        "admission/review",
+        "or _number_of_signs(rest) > MAX_VALUES",
+        "",
+        by="admission/test_review.py::test_an_object_that_the_api_server_would_never_store_is_not_decoded",
+    ),
+    Fault(
+        "the refusal by a policy counts as one of the object",
+        "kube/queries",
+        " and not fault.denied",
+        "",
+        by="admission/test_live_recheck.py::test_a_rejection_says_whether_it_is_about_the_object_alone",
+    ),
+    Fault(
+        "strict tenancy quotes quotas of the operator's namespace",
+        "vocabularies/resource_distribution/admit",
+        "is_hidden = is_strict and not stored.is_about_object",
+        "is_hidden = False",
+        by="vocabularies/test_resource_distribution_admission.py::test_strict_tenancy_hides_what_policies_and_quotas_of_the_operators_namespace_say",
     ),
     Fault(
         "the webhooks take compressed requests",
@@ -2045,8 +2129,8 @@ KUBE_AND_STORES = (
     Fault(
         "every Lease is believed to be the original's",
         "./environment",
-        "if await _may_run_in(client, namespace, vocabulary)]",
-        "if namespace]",
+        "if True in answers:",
+        "if answers:",
         by="test_environment.py::test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed",
     ),
     Fault(
@@ -2082,6 +2166,87 @@ KUBE_AND_STORES = (
     ),
 )
 
+NEAR_MISSES = (
+    Fault(
+        "a misspelt key is no near miss",
+        "near_misses",
+        "return meant if distance <= MOST_EDITS else",
+        "return meant if distance < 0 else",
+        by="core/test_near_misses.py::test_a_misspelt_key_is_a_near_miss_with_the_right_one",
+    ),
+    Fault(
+        "keys of others are near misses",
+        "near_misses",
+        "| registry.keys_of_others",
+        "",
+        by="core/test_near_misses.py::test_a_key_of_another_controller_is_not_taken_for_a_misspelt_one",
+    ),
+    Fault(
+        "keys of vocabularies that are not served are near misses",
+        "near_misses",
+        "if source_type.enabled and isinstance(",
+        "if isinstance(",
+        by="core/test_near_misses.py::test_keys_of_a_vocabulary_that_is_not_served_are_no_near_misses",
+    ),
+    Fault(
+        "a request on a copy is no near miss",
+        "near_misses",
+        "and self._registry.is_mere_copy(obj, source_type, view)",
+        "and False",
+        by="core/test_near_misses.py::test_a_request_on_a_copy_is_a_near_miss_that_names_no_other_namespace",
+    ),
+    Fault(
+        "a link of a chain is taken for a mere copy",
+        "registry",
+        "            and not self._is_chain(owner.source_type, source_type)\n",
+        "",
+        by="core/test_near_misses.py::test_a_copy_of_a_tree_is_a_link_of_a_chain_and_no_near_miss",
+    ),
+    Fault(
+        "a misspelt key is not parsed",
+        "kube/ingest",
+        """*(f'"{prefix}' for prefix in begins), *keys""",
+        "*keys",
+        by="kube/test_reflector.py::test_an_object_with_a_key_that_begins_like_ours_is_parsed",
+    ),
+    Fault(
+        "near misses outlive their object",
+        "kube/cache",
+        "self._near_missed.pop(ref, None)\n        released",
+        "released",
+        by="kube/test_cache.py::test_near_misses_end_with_a_change_a_deletion_or_a_list_without_the_object",
+    ),
+    Fault(
+        "near misses of thousands are reported at once",
+        "engine/events",
+        "islice(self._observed, _NEAR_MISSES_AT_ONCE)",
+        "self._observed",
+        by="engine/test_near_miss_events.py::test_near_misses_of_thousands_are_reported_a_few_at_a_time",
+    ),
+    Fault(
+        "any number of objects has an Event for near misses",
+        "engine/events",
+        "if len(self._near) < _MOST_NEAR_MISSES:",
+        "if True:",
+        by="engine/test_near_miss_events.py::"
+        "test_only_so_many_objects_have_an_event_for_near_misses_until_one_is_mended",
+    ),
+    Fault(
+        "a namespace that is being deleted counts as absent",
+        "engine/events",
+        " if self._cache.get(namespace_ref(name)) is None",
+        "",
+        by="engine/test_near_miss_events.py::test_a_namespace_that_is_being_deleted_exists",
+    ),
+    Fault(
+        "a name that is added later is reported with the older ones",
+        "engine/absent",
+        "lasting = absent.intersection(last.absent)\n            self._checks[key] = _Check(now",
+        "lasting = absent\n            self._checks[key] = _Check(now",
+        by="engine/test_absent.py::test_a_name_that_is_added_later_waits_for_a_minute_of_its_own",
+    ),
+)
+
 FAULTS = (
     *DESIRED,
     *UNWANTED,
@@ -2092,5 +2257,6 @@ FAULTS = (
     *COUNTS_AND_STATUS,
     *VOCABULARIES,
     *ENGINE,
+    *NEAR_MISSES,
     *KUBE_AND_STORES,
 )

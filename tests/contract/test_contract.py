@@ -36,15 +36,18 @@ from samara.core.desired import UNAVAILABLE, Adopt, Mode
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, PAUSED, RELEASED
 from samara.core.model import (
+    FIELD_MANAGER,
     NAMESPACE,
     Content,
     Key,
     Kind,
     Object,
+    OwnerReference,
     Ref,
     namespace_ref,
     vocabulary_of,
 )
+from samara.core.near_misses import NearMissRules
 from samara.core.ownership import ByOwnerReference
 from samara.core.plan import plan, prepare, steps
 from samara.core.policy import ClusterPolicy, paused_by
@@ -223,6 +226,16 @@ def test_a_new_namespace_of_an_example_gets_its_copies_through_events_alone(voca
     assert made, f"a namespace in examples/{vocabulary} must get a copy when it appears"
 
 
+@pytest.mark.parametrize("vocabulary", VOCABULARY_NAMES)
+def test_sources_and_copies_of_an_example_have_no_near_misses(vocabulary: str) -> None:
+    registry = examples.registry_for(vocabulary)
+    world = examples.a_world(registry)
+    examples.populate(world, examples.examples(vocabulary))
+    assert copies_in(world)
+    rules = NearMissRules(registry)
+    assert {obj.ref: misses for obj in world.held() if (misses := rules.of_object(obj, world))} == {}
+
+
 REACTING = [
     source_type.name
     for vocabulary in VOCABULARY_NAMES
@@ -357,6 +370,31 @@ def test_lost_writes_and_late_events_only_delay_the_result(
     before, other = fresh_copy(world), fresh_copy(world)
     written = [*settle(world, rules), *settle(other, rules, order, fates, check=assert_lawful)]
     assert _state(other, before, written) == _state(world, before, written)
+
+
+def test_a_write_is_not_sent_if_a_late_event_shows_that_its_object_has_changed() -> None:
+    """The distribution no longer wants the Secret, which another source takes over. It sees that after its first write.
+
+    The operator drops such a write too, and plans again.
+    """
+    world = World(toys.full_registry())
+    for name in ("admin", "a", "b"):
+        world.namespace(name)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"key": "one"}}
+    spec = {"resource": body, "targets": {"allNamespaces": True}}
+    source = world.put(Ref(RESOURCE_DISTRIBUTION, "", "d"), content(spec=spec))
+    kind = RESOURCE_DISTRIBUTION
+    owner = OwnerReference(kind.api_version, kind.name, "d", source.uid, controller=True, block_owner_deletion=True)
+    marks = {resource_distribution.FROM: "d", resource_distribution.HASHCODE: "0"}
+    world.put(at("b", "x"), secret("old"), by=FIELD_MANAGER, annotations=marks, owner_references=(owner,))
+    world.put(at("admin", "x"), secret(), annotations={TARGETS: "b"})
+
+    def distribution_last(keys: list[Key]) -> list[Key]:
+        return sorted(keys, key=lambda key: key.source == source.ref)
+
+    written = settle(world, order=distribution_last, fates=["unseen"], check=assert_lawful)
+    assert not any(isinstance(write, Delete) for write in written)
+    assert world.objects[at("b", "x")].content == secret()
 
 
 def _state(world: World, before: World, written: list[Write]) -> dict[Ref, tuple[object, ...]]:

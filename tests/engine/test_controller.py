@@ -35,7 +35,6 @@ from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.apply import Ending, Result
 from samara.engine.chunks import CHUNK
-from samara.engine.event_sink import CONTROLS
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
@@ -766,12 +765,12 @@ def test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported(key: str) 
     harness = ControllerHarness(namespaces=["a", "b"])
     harness.resync()
     harness.observe(a_namespace("b", 2, annotations={key: "true"}))
-    assert harness.sink.due() == []
+    assert harness.reported() == []
     harness.observe(a_namespace("a", 2, annotations={key: "yes"}))
-    assert harness.sink.due() == [(namespace_ref("a"), CONTROLS)]
+    assert harness.reported() == [(namespace_ref("a"), "Invalid")]
 
 
 def test_an_unknown_value_of_a_control_key_that_was_there_at_the_start_is_reported() -> None:
     harness = ControllerHarness(a_namespace("a", annotations={PAUSED: "yes"}))
     harness.resync()
-    assert harness.sink.due() == [(namespace_ref("a"), CONTROLS)]
+    assert harness.reported() == [(namespace_ref("a"), "Invalid")]

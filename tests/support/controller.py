@@ -64,7 +64,7 @@ class ControllerHarness:
         self.outbox = Outbox(clock, self.limiter)
         self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
         self.sink = EventSink(client, clock)
-        self.events = EventRecorder(self.sink, self.cache)
+        self.events = EventRecorder(self.sink, self.cache, clock)
         self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
         self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
@@ -158,6 +158,11 @@ class ControllerHarness:
 
     def resync(self) -> None:
         self.planner.resync()
+
+    def reported(self) -> list[tuple[Ref, str]]:
+        """The objects and reasons of the Events that the next flush sends."""
+        self.events.gather()
+        return self.sink.due()
 
     def work(self) -> None:
         """Handles and plans all that is queued."""

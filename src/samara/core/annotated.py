@@ -56,8 +56,11 @@ class AnnotatedObjects:
     """True: messages to the author of a source name only namespaces that the source lists by name."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
+    ineffective: Lint = lambda obj: ()
+    """Why an object of a served kind with one of the annotations is no source."""
     lint: Lint = lambda obj: ()
-    """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
+    """The mistakes that are not faults of `request`: keys without effect on a source, and each name that a fault only
+    counts."""
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -67,6 +70,7 @@ class AnnotatedObjects:
                 self.annotations,
                 lambda obj, view: self._requests_copies(obj),
                 kinds=dict.fromkeys(self.annotations, self.kinds),
+                ineffective=self.ineffective,
                 lint=self.lint,
             ),
             ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),

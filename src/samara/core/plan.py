@@ -11,7 +11,7 @@ from dataclasses import replace
 from samara.core.context import PlanContext
 from samara.core.desired import Copy, Desired, Fault
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.policy import ClusterPolicy, control_faults
+from samara.core.policy import ClusterPolicy, pause_faults
 from samara.core.queries import UNREAD, Query, deletion_queries
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
@@ -42,8 +42,8 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
     source = view.get(key.source)
     ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
-    if source is not None and source.ref.kind != NAMESPACE and (faults := control_faults(source)):
-        desired = replace(desired, faults=(*desired.faults, *faults))  # Namespaces are reported by themselves
+    if source is not None and source.ref.kind != NAMESPACE and (faults := pause_faults(source)):
+        desired = replace(desired, faults=(*desired.faults, *faults))  # that of a Namespace is a near miss
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
     if source is not None and source_type.is_source(source, view):

@@ -9,10 +9,13 @@ from samara.core import kinds
 from samara.core.admission import Request
 from samara.core.desired import UNAVAILABLE, Copy, Desired, Fault, Mistake, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
-from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
-from samara.core.names import is_namespace_name, matches_any_glob, quoted
+from samara.core.model import ANNOTATIONS, NAMESPACE, Object, ObjectName, Ref, namespace_ref
+from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.view import View
+
+BOOLEANS = ("true", "false")
+CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +109,31 @@ def is_ignored(namespace: Object) -> bool:
     return "true" in _values(namespace, IGNORE)
 
 
-def control_faults(obj: Object) -> tuple[Fault, ...]:
-    """The values of control keys that are neither `true` nor `false`, and what follows from them."""
-    keys = {PAUSED: "it pauses until then", **({IGNORE: "it has no effect"} if obj.ref.kind == NAMESPACE else {})}
-    return tuple(
-        Fault("Invalid", f"{key} is {quoted(value)}, expected 'true' or 'false'; {effect}", key)
-        for key, effect in keys.items()
-        for value in dict.fromkeys(_values(obj, key))
-        if value not in ("true", "false")
-    )
+def pause_faults(source: Object) -> tuple[Fault, ...]:
+    """The values of `PAUSED` on a source that are neither `true` nor `false`."""
+    faulty = [value for value in dict.fromkeys(_values(source, PAUSED)) if value not in BOOLEANS]
+    expected = _expected_boolean(PAUSED)
+    return tuple(Fault("Invalid", f"{PAUSED}: {quoted(value)}; expected {expected}", PAUSED) for value in faulty)
+
+
+def control_mistake(kind: str, is_namespace: bool, where: str, key: str, value: str) -> Mistake | None:
+    """What is wrong with a control key on an object: it has no effect there, or no meaning with this value."""
+    if key == ACCEPT:
+        if not is_namespace or where != ANNOTATIONS:
+            found = f"{'an annotation' if where == ANNOTATIONS else 'a label'} of a {kind}"
+            return Mistake(key, "an annotation of a Namespace", found)
+        items = invalid_consent_items(value)
+        return Mistake(key, CONSENT_FORM, sample(map(quoted, items))) if items else None
+    if key == IGNORE and not is_namespace:
+        return Mistake(key, "a Namespace: on anything else it does nothing", f"on a {kind}")
+    if key in (IGNORE, PAUSED) and value not in BOOLEANS:
+        return Mistake(key, _expected_boolean(key), quoted(value))
+    return None
+
+
+def _expected_boolean(key: str) -> str:
+    effect = "it pauses" if key == PAUSED else "it has no effect"
+    return f'"true" or "false": with any other value {effect}'
 
 
 def _values(obj: Object, key: str) -> tuple[str, ...]:

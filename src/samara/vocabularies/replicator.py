@@ -84,6 +84,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
         is_discreet=context.is_strict,
+        ineffective=ineffective,
         lint=lint,
     )
     return (vocabulary.source_type(),)
@@ -127,6 +128,15 @@ _PITFALLS = (
 def lint(obj: Object) -> Iterator[Mistake]:
     items = _items(obj.annotations.get(TO))
     yield from (Mistake(TO, text, quoted(item)) for regexp, text in _PITFALLS for item in items if regexp.match(item))
+
+
+def ineffective(obj: Object) -> Iterator[Mistake]:
+    asked = sorted(ASKS.intersection(obj.annotations))
+    if not asked:
+        expected = f"{TO} or {MATCHING} beside it: alone it does nothing"
+        yield Mistake(STRIP_LABELS, expected, "no request for copies")
+    elif PULL in obj.annotations:
+        yield Mistake(asked[0], "one of the two: a target of the pull mode pushes nothing", f"beside {PULL}")
 
 
 _NO_PULL = "no such key: Samara does not pull, and copies only what a source pushes"

@@ -33,7 +33,8 @@ class SecretCopySettings(Struct, frozen=True):
 
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(settings.home, settings.on_source_gone, context.adopt, context.managers),)
+    own = settings.home, settings.on_source_gone, context.adopt, context.managers
+    return (source_type(*own, is_discreet=context.is_strict),)
 
 
 def source_type(
@@ -41,7 +42,11 @@ def source_type(
     on_source_gone: str = "keep",
     adopt: Adopt = Adopt.IDENTICAL,
     managers: frozenset[str] = frozenset(),
+    is_discreet: bool = False,
 ) -> SourceType:
+    setting = f"the home namespace (setting vocabularies.{NAME}.home)"
+    home_shown = setting if is_discreet else f"namespace {home}, the home namespace"
+
     def is_source(obj: Object) -> bool:
         return obj.ref.namespace == home and TARGETS in obj.annotations
 
@@ -60,12 +65,11 @@ def source_type(
             unmanaged=frozenset({"immutable"}),
         )
 
-    def lint(secret: Object) -> Iterator[Mistake]:
+    def ineffective(secret: Object) -> Iterator[Mistake]:
         namespace = secret.ref.namespace
         if namespace != home:
             found = f"in namespace {quoted(namespace)[1:-1]}" if namespace else "no namespace"
-            yield Mistake(TARGETS, f"namespace {home}, the home namespace: elsewhere this key does nothing", found)
-        yield from _mistakes(secret.annotations[TARGETS])
+            yield Mistake(TARGETS, f"{home_shown}: elsewhere this key does nothing", found)
 
     return AnnotatedObjects(
         NAME,
@@ -81,7 +85,8 @@ def source_type(
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
-        lint=lint,
+        ineffective=ineffective,
+        lint=lambda secret: _mistakes(secret.annotations[TARGETS]),
     ).source_type()
 
 

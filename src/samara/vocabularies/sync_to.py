@@ -96,7 +96,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         )
 
     def lint(obj: Object) -> Iterator[Mistake]:
-        yield from _combination_mistakes(obj)
+        yield from _list_mistakes(obj)
         if SYNC_TO in obj.annotations:
             yield from (not_copied(LABELS, key) for key in withheld(LABELS, obj.labels))
             yield from (not_copied(ANNOTATIONS, key) for key in withheld(ANNOTATIONS, obj.annotations))
@@ -120,6 +120,7 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         managers=managers,
         policy=Policy(needs_consent=consent),
         is_discreet=is_discreet,
+        ineffective=_list_alone,
         lint=lint,
     ).source_type()
 
@@ -185,13 +186,16 @@ def _no_names(listed: str | None) -> Mistake:
     return Mistake(SYNC_TO_NAMESPACES, LIST_FORM, f"{quoted(listed)}, which names nothing")
 
 
-def _combination_mistakes(obj: Object) -> Iterator[Mistake]:
-    """The mistakes of a list that has no effect beside the other annotation, or that is empty."""
-    value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
-    if value is None:
+def _list_alone(obj: Object) -> Iterator[Mistake]:
+    if SYNC_TO not in obj.annotations:
         expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"no {SYNC_TO}")
-    elif listed is not None and value.strip() == CLUSTER:
+
+
+def _list_mistakes(obj: Object) -> Iterator[Mistake]:
+    """The mistakes of a list that has no effect beside the other annotation, or that is empty."""
+    value, listed = obj.annotations.get(SYNC_TO, ""), obj.annotations.get(SYNC_TO_NAMESPACES)
+    if listed is not None and value.strip() == CLUSTER:
         expected = f'no list, or {SYNC_TO}: {LISTED[0]}: "{CLUSTER}" means every namespace'
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"a list beside {SYNC_TO}: {CLUSTER}")
     if listed is not None and not _SEPARATORS.sub("", listed):

@@ -23,8 +23,9 @@ from samara.cli.inspect.source_state import made_by, reason_text, sampled
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import MAX_ROWS, emit, note, print_line
 from samara.cli.session import Session, open_session
-from samara.core.model import NAMESPACE, Key, Object, Ref
+from samara.core.model import LABELS, NAMESPACE, Key, Object, Ref
 from samara.core.names import sample
+from samara.core.near_misses import NearMiss
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
 from samara.engine.apply import verb
 from samara.kube.errors import Forbidden
@@ -141,17 +142,22 @@ async def _answer_from_plans(session: Session, cluster: ClusterPlans, ref: Ref, 
     unlisted = _unlisted_sources(cluster.snapshot, ref)
     if unlisted and not any(answer.wanted for answer in answers):
         return await _answer_from_namespace(session, ref, unlisted, answers)
-    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref)}
+    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref, live)}
 
 
-def _more(session: Session, cluster: ClusterPlans, ref: Ref) -> Json:
-    """What a source makes, and what comes into a Namespace. Empty for any other object."""
-    makes = made_by(session, cluster, ref)
+def _more(session: Session, cluster: ClusterPlans, ref: Ref, live: Object | None) -> Json:
+    """What a source makes, what comes into a Namespace, and the labels and annotations of the object without effect."""
+    makes, cache = made_by(session, cluster, ref), cluster.snapshot.cache
     more: Json = {"makes": makes} if makes else {}
+    more |= _near_misses(cache.near_miss_rules.of_object(live, cache) if live is not None else ())
     if ref.kind == NAMESPACE:
         more["incoming"] = [entry._asdict() for entry in incoming(session, cluster, ref.name)]
         more["sources"] = sources_in(cluster, ref.name)
     return more
+
+
+def _near_misses(misses: Sequence[NearMiss]) -> Json:
+    return {"nearMisses": [miss._asdict() for miss in misses]} if misses else {}
 
 
 async def _answer_from_namespace(session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()) -> Json:
@@ -165,7 +171,7 @@ async def _answer_from_namespace(session: Session, ref: Ref, fault: str, from_pl
     answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
     for unread in local.unread:
         note(f"could not be read: {unread}")
-    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None}
+    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None, **_near_misses(local.near_misses)}
     return {**as_json, "events": list(local.events), "unread": list(local.unread)}
 
 
@@ -290,12 +296,20 @@ def _show(answer: Json) -> None:
         if source["blocked"]:
             print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
             print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+    _show_near_misses(answer.get("nearMisses", ()))
     for makes in answer.get("makes", ()):
         _show_makes(makes)
     if "incoming" in answer:
         _show_incoming(answer["incoming"], answer["sources"])
     for event in answer.get("events", ()):
         print_line(f"  Event {event}")
+
+
+def _show_near_misses(misses: Sequence[dict[str, str]]) -> None:
+    for miss in misses:
+        print_line(f"  without effect: {'label' if miss['where'] == LABELS else 'annotation'} {miss['key']}")
+        print_line(f"    found: {miss['found']}")
+        print_line(f"    expected: {miss['expected']}")
 
 
 def _show_makes(makes: Json) -> None:

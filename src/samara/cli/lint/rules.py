@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from samara.assembly import WELL_KNOWN, named_vocabularies, registry_of
@@ -12,7 +12,7 @@ from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_ty
 from samara.cli.lint.observed import FIELDS, hides_managers, written_by_people
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NAMED, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
+from samara.core.metadata_keys import ACCEPT, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
 from samara.core.model import NAMESPACE, Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
@@ -21,9 +21,9 @@ from samara.core.names import (
     is_label_value,
     matches_any_glob,
     quoted,
-    sample,
 )
-from samara.core.policy import invalid_consent_items
+from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
+from samara.core.policy import control_mistake
 from samara.core.source_type import Annotated, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
@@ -34,9 +34,7 @@ from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
 _KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
-_CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
 _CONTROL_KEYS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
-_NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"
 _SIMILARITY = 0.9
 """At least this for a key that is probably misspelt, as `difflib` measures it."""
@@ -55,12 +53,13 @@ class Linter:
         }
         """By vocabulary."""
         self._codec = Codec(registry.managers | {PRESERVED_WRITES["fieldManager"]})
+        self._near_misses = NearMissRules(registry)
         self._served = [source_type for source_type in registry.source_types if source_type.enabled]
         request_keys = frozenset().union(*(source_type.source.metadata_keys for source_type in registry.source_types))
         marks = frozenset().union(*(source_type.ownership.marks for source_type in registry.source_types))
         # A mark of one source type can be a key that people write for another: a namespace can name its parent itself.
-        self._marks = marks - request_keys | _NEVER_BY_HAND
-        self._known_keys = registry.metadata_keys | _CONTROL_KEYS | _NEVER_BY_HAND
+        self._marks = marks - request_keys | NEVER_BY_HAND
+        self._known_keys = registry.metadata_keys | _CONTROL_KEYS | NEVER_BY_HAND
         self._writable_keys = sorted(key for key in self._known_keys - self._marks if _prefix(key))
         """Those that people may write, as suggestions for misspelt ones."""
         self._our_prefixes = {_prefix(key) for key in self._known_keys if _prefix(key)}
@@ -72,10 +71,6 @@ class Linter:
             for key, expected in vocabulary.unserved_keys.items()
         }
         """Empty if the settings do not name the vocabulary: then the original may well serve the key."""
-        sources = [source_type.source for source_type in self._served]
-        annotated = [source for source in sources if isinstance(source, Annotated)]
-        self._label_keys = frozenset().union(*(source.labels for source in annotated))
-        self._annotation_keys = frozenset().union(*(source.metadata_keys - source.labels for source in annotated))
         patterns, more = (_KUBECTL_KEYS, *NOT_COPIED_BY_DEFAULT), settings.never_copied
         self._not_copied = {"label": (*patterns, *more.labels), "annotation": (*patterns, *more.annotations)}
         """Patterns of the keys that copies do not get."""
@@ -129,11 +124,8 @@ class Linter:
                 return  # nearly always Samara wrote it: `has_unproven_marks` counts these objects
             expected = "no such key: Samara writes this mark on the copies it makes"
             yield manifest.finding(entry.line, entry.key, "a mark written by hand", expected)
-        elif entry.key in self._annotation_keys - self._label_keys and entry.where == "label":
-            yield manifest.finding(entry.line, entry.key, "a label", "an annotation: a label of this key does nothing")
-        elif entry.key in self._label_keys - self._annotation_keys and entry.where == "annotation":
-            expected = "a label: an annotation of this key does nothing"
-            yield manifest.finding(entry.line, entry.key, "an annotation", expected)
+        elif (miss := self._near_misses.of_key(FIELDS[entry.where], entry.key)) is not None:
+            yield manifest.finding(entry.line, entry.key, miss.found, miss.expected)
         elif entry.key not in self._known_keys and (expected := self._correction(entry.key)):
             yield manifest.finding(entry.line, entry.key, "an unknown key", expected)
 
@@ -156,15 +148,12 @@ class Linter:
             yield manifest.finding(entry.line, entry.key, self._describe_no_text(entry), "text in quotes")
         elif findings := list(_label_value_findings(manifest, entry)):
             yield from findings
-        elif entry.key == ACCEPT:
-            yield from _consent_findings(manifest, entry)
-        elif entry.key == IGNORE and manifest.kind != NAMESPACE.name:
-            found = f"on a {quoted(manifest.kind)[1:-1]}"
-            yield manifest.finding(entry.line, entry.key, found, "a Namespace: on anything else it does nothing")
-        elif entry.key in (IGNORE, PAUSED) and entry.value not in ("true", "false", None):
-            effect = "it pauses" if entry.key == PAUSED else "it has no effect"
-            expected = f'"true" or "false": with any other value {effect}'
-            yield manifest.finding(entry.line, entry.key, entry.description, expected)
+        elif entry.key in _CONTROL_KEYS and entry.value is not None:
+            kind, where = quoted(manifest.kind)[1:-1], FIELDS[entry.where]
+            is_namespace = manifest.kind == NAMESPACE.name
+            mistake = control_mistake(kind, is_namespace, where, entry.key, entry.value)
+            if mistake is not None:
+                yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
 
     def _describe_no_text(self, entry: Entry) -> str:
         """A value that is not a text. Under a key that is not ours only its type, since the value may be a secret."""
@@ -210,18 +199,11 @@ class Linter:
 
     def _expected_kind(self, source_type: SourceType, source: Annotated, key: str, kind: Kind) -> str:
         """The kinds on which a key has an effect, if this kind is none of them. Otherwise an empty text."""
-        kinds = source.kinds.get(key, (kind,))
-        if kind in kinds:
-            return ""
-        if not kinds:
-            is_never_copied = kind in self._registry.always_cached
-            return f"another kind: a {kind.name} is never copied" if is_never_copied else ""
-        key_or_label = "label" if key in source.labels else "key"
-        names = ", ".join(sorted(kind.name for kind in kinds))
-        expected = f"one of {names}" if kinds[1:] else f"the kind {names}"
-        is_setting = self._kinds_in_settings.get(source_type.vocabulary, set()).issuperset(kinds)
-        hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if is_setting else ""
-        return f"{expected}: on any other kind this {key_or_label} does nothing{hint}"
+        expected = self._near_misses.wrong_kind(source, key, kind)
+        kinds = source.kinds.get(key, ())
+        is_setting = bool(kinds) and self._kinds_in_settings.get(source_type.vocabulary, set()).issuperset(kinds)
+        hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if expected and is_setting else ""
+        return f"{expected}{hint}"
 
     def _object(self, manifest: Manifest, kind: Kind, source: Annotated, entries: Mapping[str, Entry]) -> Object:
         """The object as the server reads it: an annotation that is null is an empty text."""
@@ -289,7 +271,7 @@ class Linter:
         A fault without a field concerns the cluster and not the manifest. A fault without mistakes is shown with its
         message, unless the lint has found a mistake in the same field.
         """
-        own = list(source_type.source.lint(obj))
+        own = [*_ineffective(source_type, obj), *source_type.source.lint(obj)]
         yield from own
         view = self._view_of(obj)
         faults = source_type.desired(obj.ref, view).faults if source_type.is_source(obj, view) else ()
@@ -331,6 +313,10 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     return kinds
 
 
+def _ineffective(source_type: SourceType, obj: Object) -> Iterable[Mistake]:
+    return source_type.source.ineffective(obj) if isinstance(source_type.source, Annotated) else ()
+
+
 def _name(manifest: Manifest) -> str:
     return (manifest.name.value or "") if manifest.name is not None else ""
 
@@ -351,14 +337,6 @@ def _prefix(key: str) -> str:
 def _label_value_findings(manifest: Manifest, entry: Entry) -> Iterator[Finding]:
     if entry.where == "label" and entry.value and not is_label_value(entry.value):
         yield manifest.finding(entry.line, entry.key, "a value that a label cannot have", LABEL_VALUE_FORM)
-
-
-def _consent_findings(manifest: Manifest, entry: Entry) -> Iterator[Finding]:
-    if (manifest.kind, entry.where) != (NAMESPACE.name, "annotation"):
-        found = f"a {entry.where} of a {manifest.kind}"
-        yield manifest.finding(entry.line, entry.key, found, "an annotation of a Namespace")
-    elif items := invalid_consent_items(entry.value or ""):
-        yield manifest.finding(entry.line, entry.key, sample(map(quoted, items)), _CONSENT_FORM)
 
 
 def _key_fault(key: str) -> str | None:

@@ -78,7 +78,13 @@ class Propagation:
         return SourceType(
             PROPAGATION,
             self.kinds,
-            source=Annotated(frozenset(keys), self.is_source, kinds={PROPAGATE: self.kinds}, lint=self.lint),
+            source=Annotated(
+                frozenset(keys),
+                self.is_source,
+                kinds={PROPAGATE: self.kinds},
+                ineffective=self.ineffective,
+                lint=self.lint,
+            ),
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
@@ -88,7 +94,7 @@ class Propagation:
             names=Names(is_discreet=self.is_discreet),
         )
 
-    def lint(self, obj: Object) -> Iterator[Mistake]:
+    def ineffective(self, obj: Object) -> Iterator[Mistake]:
         for key in (PROPAGATE, PROPAGATE_GENERATED):
             if obj.annotations.get(key, CREATE) not in MODES:
                 yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not propagated')
@@ -96,10 +102,12 @@ class Propagation:
             instead = f"the setting vocabularies.{NAME}.propagateGenerated: true"
             expected = f"{PROPAGATE} on the objects themselves, or {instead}"
             yield Mistake(PROPAGATE_GENERATED, expected, "a key that does nothing while that is off")
+        if PROPAGATE in obj.annotations and not self.config.watches and self.config != Config():
+            expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
+            yield Mistake(PROPAGATE, expected, "a key that does nothing")
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
         if PROPAGATE in obj.annotations:
-            if self.config != Config() and not self.config.watches:
-                expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
-                yield Mistake(PROPAGATE, expected, "a key that does nothing")
             yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
             yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 

@@ -58,7 +58,8 @@ class ResourceDistributionSettings(Struct, frozen=True):
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(context.kinds, context.copyable_as_written, context.is_protected, context.managers),)
+    copyable, is_protected = context.copyable_as_written, context.is_protected
+    return (source_type(context.kinds, copyable, is_protected, context.managers, is_strict=context.is_strict),)
 
 
 def source_type(
@@ -66,8 +67,10 @@ def source_type(
     copyable: Copyable,
     is_protected: Callable[[str], bool],
     managers: frozenset[str] = frozenset(),
+    *,
+    is_strict: bool = False,
 ) -> SourceType:
-    return ResourceDistributions(kinds, SpecCache(kinds, copyable), is_protected, managers).source_type()
+    return ResourceDistributions(kinds, SpecCache(kinds, copyable), is_protected, managers, is_strict).source_type()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class ResourceDistributions:
     is_protected: Callable[[str], bool]
     """True for namespaces that a distribution reaches only by listing them."""
     managers: frozenset[str] = frozenset()
+    is_strict: bool = False
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -151,10 +155,10 @@ class ResourceDistributions:
         new, old = request.new, request.old
         if new is None or new.deleting or (old is not None and _raw(old) == _raw(new)):
             return ()
-        spec = self.specs.parse(_raw(new))
-        old_spec = self.specs.parse(_raw(old)) if old is not None else None
+        spec = self.specs.parse_anew(_raw(new))
+        old_spec = self.specs.parse_anew(_raw(old)) if old is not None else None
         content = spec.embedded and self.specs.content(_raw(new), spec.embedded, view)
-        return refusals(new.ref.name, spec, old_spec, content, view.answer)
+        return refusals(new.ref.name, spec, old_spec, content, view.answer, is_strict=self.is_strict)
 
     def lint(self, obj: Object) -> Iterable[Mistake]:
         raw = _raw(obj)
