@@ -175,25 +175,20 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
         for item in decode(raw).get("items") or ()
         if leases.is_held(item)
     )
-    namespaces = [namespace for _, namespace in held[:MOST_NAMESPACES]]
     if len(held) > MOST_NAMESPACES:
         log.warning("original.not-believed", lease=lease, why=f"there are {len(held)}; only the oldest count")
-    answers = await asyncio.gather(
-        *(_may_run_in(client, namespace, vocabulary) for namespace in namespaces), return_exceptions=True
-    )
-    faults = [answer for answer in answers if isinstance(answer, BaseException)]
-    if unexpected := [fault for fault in faults if not isinstance(fault, SamaraError)]:
-        raise unexpected[0]
+    namespaces = [namespace for _, namespace in held[:MOST_NAMESPACES]]
+    answers = await asyncio.gather(*(_may_run_in(client, namespace, vocabulary) for namespace in namespaces))
+    for namespace, answer in zip(namespaces, answers, strict=True):
+        if answer is False:
+            log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
     if True in answers:
         return f"original running (Lease {lease}); it must stop first, or set takeover: true"
-    if faults:
-        return f"Lease {lease} is held, and it is not known whether the original holds it: {faults[0]}"
-    for namespace in namespaces:
-        log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
-    return None
+    reason = f"Lease {lease} is held, and whether the original holds it is not known"
+    return next((f"{reason}: {answer}" for answer in answers if isinstance(answer, SamaraError)), None)
 
 
-async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
+async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool | SamaraError:
     """True if an administrator installed an original in this namespace: an account there may write its custom resources
     in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces.
 
@@ -205,7 +200,12 @@ async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any
             return await _has_account(client, namespace, vocabulary)
         except (TooMany, ServerFault, Unreachable):
             await asyncio.sleep(wait)
-    return await _has_account(client, namespace, vocabulary)
+        except SamaraError as fault:
+            return fault
+    try:
+        return await _has_account(client, namespace, vocabulary)
+    except SamaraError as fault:
+        return fault
 
 
 async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
