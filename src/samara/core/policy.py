@@ -132,7 +132,7 @@ def control_mistake(kind: str, is_namespace: bool, where: str, key: str, value: 
 
 
 def _expected_boolean(key: str) -> str:
-    effect = "it pauses" if key == PAUSED else "it is as if it were absent"
+    effect = "it pauses" if key == PAUSED else "it has no effect"
     return f'"true" or "false": with any other value {effect}'
 
 

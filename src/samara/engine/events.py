@@ -29,7 +29,7 @@ _MAX_MESSAGES = 3
 _NEAR_MISSES_AT_ONCE = 50
 """Objects of which the near misses are reported with one flush, so that the Events of sources need not wait."""
 _MOST_NEAR_MISSES = 1000
-"""Objects that have an Event at the same time for near misses alone. Somebody may roll out one mistake to thousands."""
+"""Objects that have an Event at the same time for near misses alone. One mistake may be rolled out to thousands."""
 _ABSENT = "no such namespace exists: create it, or take its name off the source"
 _NO_NAMESPACE = in_camel_case("no-namespace")
 """The reason of faults by which a source type itself reports that a namespace does not exist."""

@@ -179,8 +179,8 @@ class _CopyTargets:
 class CopyIndex:
     """Finds the copies of a source, also of one that no longer exists, and counts them.
 
-    Anybody can name a source in the marks of an object. Objects that no rule may remove are kept apart, and only some
-    of them are found, so that a thousand forged copies make no plan slower.
+    Any client can name a source in the marks of an object. Objects that no rule may remove are kept apart, and only
+    some of them are found, so that a thousand forged copies make no plan slower.
     """
 
     def __init__(self) -> None:

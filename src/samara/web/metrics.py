@@ -22,7 +22,7 @@ from samara.web.health import Health
 
 _REUSED = 10
 """A text is sent again for this many times the time that it took to compute, so that scrapes take at most a tenth of
-the process's time. Anybody who reaches the port can ask for the page, and it grows with the cluster."""
+the process's time. Any client that reaches the port can request the page, and it grows with the cluster."""
 
 
 class MetricsPage:
