@@ -2023,6 +2023,36 @@ KUBE_AND_STORES = (
         "test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it",
     ),
     Fault(
+        "trusted names are checked by admission only",
+        "vocabularies/accurate/sub",
+        "if fault is None and (obj is None or not _had_namespace(obj)):",
+        "if False:",
+        by="vocabularies/accurate/test_trusted_names.py::"
+        "test_a_trusted_name_becomes_no_namespace_although_admission_did_not_see_it",
+    ),
+    Fault(
+        "trusted names are checked by the operator only",
+        "vocabularies/accurate/admit",
+        "        if trusted is not None:",
+        "        if False:",
+        by="vocabularies/accurate/test_trusted_names.py::test_admission_refuses_a_trusted_name_and_says_what_trusts_it",
+    ),
+    Fault(
+        "a policy for every root reserves names",
+        "vocabularies/accurate/naming",
+        "for other in (*roots, _ANY_ROOT) if other != root",
+        "for other in roots if other != root",
+        by="vocabularies/accurate/test_naming.py::"
+        "test_a_name_is_reserved_for_a_root_if_the_policies_give_it_to_that_root_alone",
+    ),
+    Fault(
+        "a rule for every namespace trusts every name",
+        "trust",
+        'if item.strip("*?") and matches',
+        "if matches",
+        by="core/test_trust.py::test_a_glob_trusts_a_name_unless_it_means_every_namespace",
+    ),
+    Fault(
         "an Event names the namespaces of others under strict tenancy",
         "engine/events",
         "if namespace == own or namespace in listed}",

@@ -35,6 +35,7 @@ from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses
+from samara.core.trust import Trust
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
 from samara.vocabularies import secret_copy
@@ -88,6 +89,9 @@ class Naive:
 
     def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
         return self.sources(source_type)
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 
     def excess(self, key: Key) -> str:
         return ""

@@ -129,6 +129,7 @@ def fetch() -> SourceType:
 
     custom, marked = CustomResource(FETCH, GUARD, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
     made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, affected_by, same_name)
+    made = replace(made, names=lambda obj, name: name in parse_csv_names(obj.annotations[INTO]).members)
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 

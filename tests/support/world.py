@@ -40,6 +40,7 @@ from samara.core.queries import (
 from samara.core.registry import Registry
 from samara.core.source_limits import excess, size_of
 from samara.core.source_type import Addresses
+from samara.core.trust import Trust
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -149,6 +150,9 @@ class World:
         listed = {ref: self.registry[source_type].listed(self.objects[ref]) for ref in self.sources(source_type)}
         naming = [ref for ref, names in listed.items() if names is None or namespace in names]
         return [ref for ref in naming if not self.excess(Key(source_type, ref))]
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 
     def excess(self, key: Key) -> str:
         limits = self.registry[key.source_type].limits

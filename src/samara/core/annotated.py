@@ -78,6 +78,7 @@ class AnnotatedObjects:
             affected_by=self.affected_by,
             policy=self.policy,
             listed=self.listed,
+            names=self._names,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
             named_targets=self._named_targets if self.is_discreet else None,
         )
@@ -112,6 +113,11 @@ class AnnotatedObjects:
         if source is None or source.ref.namespace == name or not self.may_target(source, name):
             return False
         return self._request(source, name).targets.selects(name, namespace.labels)
+
+    def _names(self, source: Object, namespace: str) -> bool:
+        if not self._requests_copies(source) or not self.may_target(source, namespace):
+            return False
+        return self._request(source, namespace).targets.names_namespace(namespace)
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
         """The mistakes in the annotations. None if the change leaves the annotations as they are."""

@@ -195,6 +195,11 @@ def accepts(consent: str, source: Ref) -> bool:
     return not names.isdisjoint(_items(consent))
 
 
+def consented_names(consent: str) -> frozenset[str]:
+    """The names of the namespaces from which such a list accepts something. `*` accepts every one and names none."""
+    return frozenset(item.partition(":")[0] for item in _items(consent)) - {"*"}
+
+
 def invalid_consent_items(consent: str) -> list[str]:
     """The items of such a list that can name no source, because no namespace, kind or object can have this name."""
     return [item for item in _items(consent) if item != "*" and not _can_name_source(item)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 
-from samara.core.model import NAMESPACE, Key, Kind, Object
+from samara.core.metadata_keys import ACCEPT
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.ownership import is_adopted, is_recorded
+from samara.core.policy import consented_names
 from samara.core.source_type import SourceType
+from samara.core.trust import Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -192,3 +196,37 @@ class Registry:
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
         names = (hierarchy.parent(namespace) for hierarchy in hierarchies if hierarchy.parent is not None)
         return tuple(dict.fromkeys(name for name in names if name))
+
+    def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
+        """What gives something to a namespace of this name because of the name, whether or not there is one.
+
+        `accepting`: the Namespaces whose consent may name it. A disabled source type has no sources, but its settings
+        count: its vocabulary may be waiting for the original controller.
+        """
+        for source_type in self.source_types:
+            trusted = source_type.policy.trusted
+            if trusted is not None and (item := trusted.naming(name)):
+                yield Trust(trusted.setting, "names it", item)
+        for trust in chain(_consents(name, accepting), self._lists(name, view)):
+            if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
+                yield trust
+
+    def _lists(self, name: str, view: View) -> Iterator[Trust]:
+        """The sources that may list a name."""
+        for source_type in self.source_types:
+            if source_type.names is not None and source_type.enabled:
+                holds = partial(_names, source_type.names, name)
+                yield from (Trust(ref, "lists it", holds=holds) for ref in view.sources_naming(source_type.name, name))
+
+
+def _consents(name: str, accepting: Iterable[Ref]) -> Iterator[Trust]:
+    """The Namespaces whose consent may name a namespace."""
+    return (Trust(ref, f"accepts it ({ACCEPT})", holds=partial(_accepts_from, name)) for ref in accepting)
+
+
+def _accepts_from(name: str, namespace: Object | None) -> bool:
+    return namespace is not None and name in consented_names(namespace.annotations.get(ACCEPT, ""))
+
+
+def _names(names: Callable[[Object, str], bool], name: str, source: Object | None) -> bool:
+    return source is not None and not source.deleting and names(source, name)

@@ -188,6 +188,11 @@ class NamespaceSelector:
             or any(selector.matches(labels) for selector in self.selectors)
         )
 
+    def names_namespace(self, name: str) -> bool:
+        """True if this name is listed or matches a pattern, so that whoever chooses it chooses the copies."""
+        is_named = name in self.names.members or any(pattern.fullmatch(name) for pattern in self.patterns)
+        return is_named and name not in self.excluded
+
     def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
         """The selected namespaces in view, each with whether it is listed by name."""
         if self.names.members:

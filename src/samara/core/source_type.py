@@ -12,6 +12,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
+from samara.core.trust import TrustedNamespaces
 from samara.core.view import View
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Policy(NamedTuple):
     """True if the administrator lists the kinds, and may list those that are refused otherwise."""
     needs_consent: bool = False
     """True if a target namespace must accept the source's namespace."""
+    trusted: TrustedNamespaces | None = None
+    """The namespaces that a setting names, because their sources may do more. None if there is no such setting."""
 
 
 Lint = Callable[[Object], Iterable[Mistake]]
@@ -161,6 +164,9 @@ class SourceType:
     """False if a source has at most one target, so there is nothing to split by namespace."""
     listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
     """The names that a source lists, if it wants copies in no other namespace. None if it may want one anywhere."""
+    names: Callable[[Object, str], bool] | None = None
+    """True if a source wants a copy in a namespace because of its name, such as one in its list. None if no source
+    of this type names a namespace."""
     limits: SourceLimits | None = None
     """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True

@@ -8,6 +8,7 @@ from typing import Protocol
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.queries import Query
+from samara.core.trust import Trust
 
 
 class View(Protocol):
@@ -43,6 +44,9 @@ class View(Protocol):
 
         Those that exceed the limits of their namespace are left out.
         """
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        """What gives something to a namespace of this name because of the name: settings, consents, sources."""
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
@@ -112,6 +116,9 @@ class ViewWrapper:
 
     def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._view.sources_naming(source_type, namespace)
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return self._view.trust_in(name)
 
     def excess(self, key: Key) -> str:
         return self._view.excess(key)

@@ -28,6 +28,8 @@ PULL = f"{PREFIX}replicate-from"
 """On a target of the original's pull mode, which pushes nothing."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
 ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
+_EVERY_NAME = ("*", ".*", ".+")
+"""Items that match every name. RE2 reads `^*$` as an end of the text, which every name has."""
 MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
@@ -109,7 +111,11 @@ class _Searched(NamedTuple):
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
     names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()
+    everywhere = False
     for item in names.illegal:
+        if item.removeprefix("^").removesuffix("$") in _EVERY_NAME:
+            everywhere = True
+            continue
         try:
             patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
         except RegexpError as fault:
@@ -117,7 +123,7 @@ def parse(to: str | None, matching: str | None) -> CopyRequest:
     selector, wrong = parse_selector(matching or "")
     faults += [fault.below(MATCHING) for fault in wrong]
     selectors = () if matching is None or wrong else (selector,)
-    return CopyRequest(NamespaceSelector(names, patterns=tuple(patterns), selectors=selectors), tuple(faults))
+    return CopyRequest(NamespaceSelector(names, everywhere, tuple(patterns), selectors), tuple(faults))
 
 
 def _items(to: str | None) -> list[str]:

@@ -15,6 +15,7 @@ from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
+from samara.core.trust import TrustedNamespaces
 from samara.core.view import View
 from samara.core.vocabulary import (
     LIMIT_REASONS,
@@ -95,6 +96,7 @@ class FishySecretSettings(Struct, frozen=True):
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
+    named = (name for rule in settings.paths or () if rule.allow for name in rule.namespaces)
     options = Options(
         may_read(settings.paths, context.is_strict),
         context.is_protected,
@@ -104,6 +106,7 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         consent=context.needs_consent,
         is_discreet=context.is_strict,
         managers=context.managers,
+        trusted=TrustedNamespaces(f"vocabularies.{NAME}.paths", tuple(named)),
     )
     return (source_type(options),)
 
@@ -140,6 +143,8 @@ class Options:
     is_discreet: bool = False
     """True: messages to the author of a FishySecret name only the namespace of its target."""
     managers: frozenset[str] = frozenset()
+    trusted: TrustedNamespaces | None = None
+    """The namespaces whose FishySecrets may read paths."""
 
 
 class SpecCache:
@@ -224,9 +229,11 @@ class FishySecrets:
             desired=self.desired,
             addresses=self.addresses,
             affected_by=self.affected_by,
-            policy=Policy(needs_consent=self.options.consent),
+            policy=Policy(needs_consent=self.options.consent, trusted=self.options.trusted),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
             named_targets=self._named_targets if self.options.is_discreet else None,
+            listed=self._named_targets,
+            names=lambda obj, name: name in self._named_targets(obj),
             per_namespace=False,
         )
 

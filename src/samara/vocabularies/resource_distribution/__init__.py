@@ -95,6 +95,7 @@ class ResourceDistributions:
             addresses=self.addresses,
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME),
+            names=lambda obj, name: self.specs.parse(_raw(obj)).targets.selector.names_namespace(name),
             status=Status(self.report, frozenset(TYPES)),
             admission=Admission((RESOURCE_DISTRIBUTION,), self.validate),
         )

@@ -1,0 +1,57 @@
+"""Trust in a name: the settings, consents and sources that give something to a namespace because of its name.
+
+In a namespace tree, tenants choose the names of namespaces, so a name does not prove whose namespace it is. A source
+type that creates namespaces for tenants asks `View.trust_in` before it creates one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from samara.core.model import Object, Ref
+from samara.core.names import matches_any_glob
+
+
+class TrustedNamespaces(NamedTuple):
+    """The namespaces to which a setting gives something."""
+
+    setting: str
+    """The path of the setting."""
+    items: tuple[str, ...] = ()
+    """Names and globs."""
+
+    def includes(self, namespace: str) -> bool:
+        return matches_any_glob(self.items, namespace)
+
+    def naming(self, name: str) -> str:
+        """The first item that means a namespace because of this name, or an empty text.
+
+        A glob without a letter, such as `*`, means every namespace, so no tenant gains by a choice of the name.
+        """
+        return next((item for item in self.items if item.strip("*?") and matches_any_glob((item,), name)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """One setting, consent or source that gives something to a namespace of a certain name."""
+
+    by: str | Ref
+    """The path of a setting, or the object that names the namespace."""
+    verb: str
+    """What it does with the name, such as `lists it`."""
+    hint: str = ""
+    """A part of the setting, for readers who may know it."""
+    holds: Callable[[Object | None], bool] = lambda obj: True
+    """False if the object, in this state, does not name the namespace. A cache may be behind."""
+
+    def shown(self, namespace: str, is_discreet: bool) -> str:
+        """The trust, for readers with rights in one namespace. If `is_discreet`, it names nothing outside of it."""
+        if isinstance(self.by, str):
+            hint = f" ({self.hint})" if self.hint and not is_discreet else ""
+            return f"the setting {self.by} {self.verb}{hint}"
+        if not is_discreet or self.by.namespace_or_name == namespace:
+            return f"{self.by} {self.verb}"
+        kind = self.by.kind.name
+        return f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind} elsewhere {self.verb}"
