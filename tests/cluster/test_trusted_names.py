@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.support.trees import CONFIG, SETTLED, SPACES, TYPE, Trees
+from tests.cluster.support.trees import CONFIG, PARENT, SETTLED, SPACES, TYPE, Trees
 from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_accurate_admission import a_sub, guard, refusal, unregistered
 
@@ -95,3 +95,51 @@ def test_what_exists_when_its_name_becomes_trusted_is_served_as_before(trees: Tr
     eventually(lambda: (trees.there("payments") or {"metadata": {"uid": before}})["metadata"]["uid"] != before)
     trees.until_well("payments", "team")
     trees.stage.until_copied("db", "payments")
+
+
+# Consent by tree
+
+
+TENANTS: Json = {"tenancy": "strict", "vocabularies": {"sync-to": {}, "accurate": CONFIG}}
+
+
+def annotated(trees: Trees, namespace: str, name: str) -> None:
+    body = {"metadata": {"name": name, "annotations": {"openkruise.io/sync-to": "cluster"}}, "data": {"k": name}}
+    trees.api.create(trees.path("configmaps", namespace), body)
+
+
+def accepted(trees: Trees, *names: str) -> bool:
+    """True if exactly these of the ConfigMaps are in the namespace that gives the consent."""
+    return {name for name in ("root", "low", "other") if trees.get("configmaps", "shop", name)} == set(names)
+
+
+def test_consent_by_tree_follows_the_labels_of_namespaces(trees: Trees) -> None:
+    trees.space("shop", {}, {ACCEPT: "tree:team"})
+    trees.root("team")
+    trees.root("rival")
+    trees.serve(**TENANTS)
+    for name, parent in (("web", "team"), ("api", "web"), ("team-x", "rival")):
+        trees.ask(name, parent)
+        trees.until_well(name, parent)
+    for namespace, name in (("team", "root"), ("api", "low"), ("team-x", "other")):
+        annotated(trees, namespace, name)
+    eventually(lambda: accepted(trees, "root", "low"))
+    trees.hang("late", "api")  # a source may be seen before its namespace
+    annotated(trees, "late", "other-one")
+    eventually(lambda: trees.get("configmaps", "shop", "other-one"))
+    never(lambda: not accepted(trees, "root", "low"), SETTLED)
+
+    trees.label("web", {PARENT: "rival"})  # the subtree moves, and loses the consent
+    trees.api.delete(trees.path("subnamespaces", "team", "web"))
+    eventually(lambda: accepted(trees, "root"))
+    trees.note("shop", {ACCEPT: "tree:rival"})
+    eventually(lambda: accepted(trees, "low", "other"))
+
+
+def test_a_name_in_a_consent_by_tree_is_trusted(trees: Trees) -> None:
+    trees.space("shop", {}, {ACCEPT: "tree:payments"})
+    trees.root("team")
+    trees.ask("payments", "team")
+    trees.serve(**TENANTS)
+    eventually(lambda: trees.reason("payments", "team") == "Refused")
+    assert trees.api.find(f"{SPACES}/payments") is None

@@ -352,7 +352,7 @@ DECISIONS = (
     Fault(
         "a rival that may not write wins the address",
         "context",
-        " and refusal(copy, rival.source, namespace, source_type.policy, self.cluster) is None",
+        " and refusal(copy, rival.source, namespace, source_type.policy, self.cluster, self.view) is None",
         "",
         by="core/test_laws.py::test_law_1_a_rival_that_may_not_write_there_does_not_win_the_address",
     ),
@@ -688,7 +688,7 @@ DECISIONS = (
     Fault(
         "every namespace accepts every source",
         "policy",
-        'if accepts(namespace.annotations.get(ACCEPT, ""), source):',
+        'if accepts(namespace.annotations.get(ACCEPT, ""), source, view):',
         "if True:",
         by="core/test_policy.py::test_without_consent_a_copy_is_refused_and_withdrawn",
     ),
@@ -2051,6 +2051,27 @@ KUBE_AND_STORES = (
         'if item.strip("*?") and matches',
         "if matches",
         by="core/test_trust.py::test_a_glob_trusts_a_name_unless_it_means_every_namespace",
+    ),
+    Fault(
+        "a consent for a tree means its top only",
+        "registry",
+        "            names.append(above)\n",
+        "            break\n",
+        by="core/test_policy.py::test_consent_names_a_tree_by_any_namespace_above_the_source",
+    ),
+    Fault(
+        "a namespace that moves to another tree plans no source",
+        "engine/triggers",
+        "if is_namespace and _above(change.old, registry) != _above(change.new, registry):",
+        "if False:",
+        by="engine/test_triggers.py::test_a_moved_namespace_triggers_the_sources_in_it_and_below_it",
+    ),
+    Fault(
+        "a consent for a tree does not trust the name of its top",
+        "policy",
+        'frozenset(root_in(item) or item.partition(":")[0]',
+        'frozenset(item.partition(":")[0]',
+        by="core/test_trust.py::test_a_consent_trusts_the_name_that_it_lists",
     ),
     Fault(
         "an Event names the namespaces of others under strict tenancy",

@@ -17,6 +17,7 @@ from samara.core.model import Object, Ref, namespace_ref
 from samara.core.trust import Trust, TrustedNamespaces
 from samara.settings import Settings
 from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.accurate.labels import PARENT, TYPE
 from samara.vocabularies.fishysecret import FISHY_SECRET, FishySecretSettings, PathRule
 from samara.vocabularies.replicator import TO, ReplicatorSettings
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION, ResourceDistributionSettings
@@ -65,6 +66,8 @@ def distribution(included: list[str], excluded: list[str] | None = None) -> Any:
         ("**", "payments", False),
         ("?*", "payments", False),
         ("*-prod", "shop-prod", True),
+        ("tree:shop", "shop", True),
+        ("tree:shop", "shop-x", False),
     ],
 )
 def test_a_glob_trusts_a_name_unless_it_means_every_namespace(item: str, name: str, is_trusted: bool) -> None:
@@ -89,7 +92,17 @@ def test_the_rules_of_a_vocabulary_that_waits_for_its_original_count() -> None:
 # Consent
 
 
-@pytest.mark.parametrize("consent", ["ci-tools", "a, ci-tools", "ci-tools:Secret/deploy"])
+def test_a_setting_includes_the_namespaces_of_a_tree() -> None:
+    world = a_world()
+    world.namespace("shop", {TYPE: "root"}), world.namespace("web", {PARENT: "shop"}), world.namespace("shop-x")
+    trusted = TrustedNamespaces("vocabularies.toys.rules", ("tree:shop", "ops"))
+    included = [name for name in ("shop", "web", "shop-x", "ops", "tree") if trusted.includes(name, world)]
+    assert included == ["shop", "web", "ops"]
+    world.edit(namespace_ref("web"), labels={PARENT: "shop-x"})
+    assert not trusted.includes("web", world)
+
+
+@pytest.mark.parametrize("consent", ["ci-tools", "a, ci-tools", "ci-tools:Secret/deploy", "tree:ci-tools"])
 def test_a_consent_trusts_the_name_that_it_lists(consent: str) -> None:
     world = a_world()
     world.namespace("shop", annotations={ACCEPT: consent})

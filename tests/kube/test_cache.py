@@ -90,6 +90,9 @@ class Naive:
     def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
         return self.sources(source_type)
 
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return REGISTRY.trees_of(namespace, self)
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 

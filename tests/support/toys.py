@@ -156,7 +156,7 @@ def unaffected(obj: Object, view: View) -> Iterable[Ref]:
 
 def options(**more: Any) -> Options:
     """FishySecrets of every namespace may read every path, unless a test says otherwise."""
-    return Options(**{"may_read": lambda namespace, path: True, "is_protected": lambda name: False, **more})
+    return Options(**{"readable": lambda namespace, view: ("*",), "is_protected": lambda name: False, **more})
 
 
 class ToySettings(Struct, frozen=True):

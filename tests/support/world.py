@@ -151,6 +151,9 @@ class World:
         naming = [ref for ref, names in listed.items() if names is None or namespace in names]
         return [ref for ref in naming if not self.excess(Key(source_type, ref))]
 
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self.registry.trees_of(namespace, self)
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 

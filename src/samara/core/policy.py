@@ -11,6 +11,7 @@ from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob, quoted
 from samara.core.source_type import Policy, Protected, SourceType
+from samara.core.trust import root_in
 from samara.core.view import View
 
 
@@ -40,7 +41,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(
-    copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+    copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
 ) -> Refusal | None:
     """Why this copy may not be written, or None. The first reason counts."""
     if namespace is None:  # the copy is cluster-scoped
@@ -52,7 +53,7 @@ def refusal(
         or _kept_by_cluster(copy, cluster)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
-        or _consent(copy, source, namespace, policy)
+        or _consent(copy, source, namespace, policy, view)
     )
 
 
@@ -60,10 +61,10 @@ _NO_CONTENT = Template(UNAVAILABLE)
 
 
 def revocation(
-    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
 ) -> Refusal | None:
     """Why an existing copy must be deleted whatever its source wants: the namespace no longer accepts it. Or None."""
-    refused = refusal(Copy(ref, _NO_CONTENT, by_name=True), source, namespace, policy, cluster)
+    refused = refusal(Copy(ref, _NO_CONTENT, by_name=True), source, namespace, policy, cluster, view)
     return refused if refused is not None and refused.revokes else None
 
 
@@ -180,24 +181,27 @@ def _content(copy: Copy) -> Refusal | None:
     return None if why is None else Refusal("refused", why)
 
 
-def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy) -> Refusal | None:
+def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy, view: View) -> Refusal | None:
     if not policy.needs_consent or source.namespace == copy.ref.namespace:
         return None
-    if accepts(namespace.annotations.get(ACCEPT, ""), source):
+    if accepts(namespace.annotations.get(ACCEPT, ""), source, view):
         return None
     expected = f"namespace {namespace.ref.name} does not accept {source.path}: {ACCEPT} must name {source.namespace}"
     return Refusal("not-accepted", expected, revokes=True)
 
 
-def accepts(consent: str, source: Ref) -> bool:
-    """True if a list of `<namespace>`, `<namespace>:<kind>/<name>` or `*` names this source."""
-    names = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}
-    return not names.isdisjoint(_items(consent))
+def accepts(consent: str, source: Ref, view: View) -> bool:
+    """True if a list of `<namespace>`, `<namespace>:<kind>/<name>`, `tree:<namespace>` or `*` names this source."""
+    names, items = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}, _items(consent)
+    if not names.isdisjoint(items):
+        return True
+    trees = {root for item in items if (root := root_in(item))}
+    return bool(trees) and not trees.isdisjoint(view.trees_of(source.namespace))
 
 
 def consented_names(consent: str) -> frozenset[str]:
     """The names of the namespaces from which such a list accepts something. `*` accepts every one and names none."""
-    return frozenset(item.partition(":")[0] for item in _items(consent)) - {"*"}
+    return frozenset(root_in(item) or item.partition(":")[0] for item in _items(consent)) - {"*"}
 
 
 def invalid_consent_items(consent: str) -> list[str]:
@@ -210,6 +214,8 @@ def _items(consent: str) -> list[str]:
 
 
 def _can_name_source(item: str) -> bool:
+    if root := root_in(item):
+        return is_namespace_name(root)
     namespace, colon, source = item.partition(":")
     kind, slash, name = source.partition("/")
     is_source = kind.isalnum() and kind[:1].isupper() and bool(slash and name) and "/" not in name

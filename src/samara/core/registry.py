@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 
 from samara.core.metadata_keys import ACCEPT
-from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
 from samara.core.source_type import SourceType
@@ -197,6 +196,24 @@ class Registry:
         names = (hierarchy.parent(namespace) for hierarchy in hierarchies if hierarchy.parent is not None)
         return tuple(dict.fromkeys(name for name in names if name))
 
+    def above(self, namespace: Object) -> str:
+        """The namespace directly above this one in a tree that consents and settings may name. Empty if there is none.
+
+        The trees of a disabled source type count too, so that a change of settings withdraws no consent.
+        """
+        above = (source_type.hierarchy.above for source_type in self.source_types if source_type.hierarchy is not None)
+        return next((name for find in above if find is not None and (name := find(namespace))), "")
+
+    def trees_of(self, name: str, view: View) -> tuple[str, ...]:
+        """A namespace and all namespaces above it, from the bottom to the top. Ends where a name repeats."""
+        names = [name]
+        while (namespace := view.get(namespace_ref(names[-1]))) is not None:
+            above = self.above(namespace)
+            if not above or above in names:
+                break
+            names.append(above)
+        return tuple(names)
+
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
         """What gives something to a namespace of this name because of the name, whether or not there is one.
 
@@ -207,9 +224,10 @@ class Registry:
             trusted = source_type.policy.trusted
             if trusted is not None and (item := trusted.naming(name)):
                 yield Trust(trusted.setting, "names it", item)
-        for trust in chain(_consents(name, accepting), self._lists(name, view)):
-            if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
-                yield trust
+        for trusts in (_consents(name, accepting), self._lists(name, view)):
+            for trust in trusts:
+                if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
+                    yield trust
 
     def _lists(self, name: str, view: View) -> Iterator[Trust]:
         """The sources that may list a name."""

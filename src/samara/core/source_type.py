@@ -60,6 +60,11 @@ class Policy(NamedTuple):
     trusted: TrustedNamespaces | None = None
     """The namespaces that a setting names, because their sources may do more. None if there is no such setting."""
 
+    @property
+    def follows_trees(self) -> bool:
+        """True if what a source may do can depend on the tree that its own namespace is in."""
+        return self.needs_consent or (self.trusted is not None and bool(self.trusted.trees))
+
 
 Lint = Callable[[Object], Iterable[Mistake]]
 """Mistakes for `samara lint` besides the faults of the desired state: what a plan ignores, or reports as one fault.
@@ -136,6 +141,9 @@ class Hierarchy:
     labels: frozenset[str]
     """The namespace labels that name another namespace. The cache indexes them."""
     parent: Callable[[Object], str] | None = None
+    """The namespace from which a namespace inherits."""
+    above: Callable[[Object], str] | None = None
+    """The namespace directly above a namespace in a tree that consents and settings may name, as `tree:<name>`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from samara.core.model import Object, Ref
 from samara.core.names import matches_any_glob
+
+if TYPE_CHECKING:
+    from samara.core.view import View
+
+TREE = "tree:"
+"""In consents and settings, `tree:<name>` means a namespace and all that are below it in a tree.
+
+Unlike a name, the place in a tree cannot be chosen: it follows from labels of Namespaces, which administrators write.
+"""
+
+
+def root_in(item: str) -> str:
+    """The namespace in `tree:<name>`. Empty for any other item, such as `tree:Secret/db`, an object of the namespace
+    `tree`."""
+    return item.removeprefix(TREE) if item.startswith(TREE) and "/" not in item else ""
 
 
 class TrustedNamespaces(NamedTuple):
@@ -20,17 +35,26 @@ class TrustedNamespaces(NamedTuple):
     setting: str
     """The path of the setting."""
     items: tuple[str, ...] = ()
-    """Names and globs."""
+    """Names, globs and trees."""
 
-    def includes(self, namespace: str) -> bool:
-        return matches_any_glob(self.items, namespace)
+    @property
+    def trees(self) -> frozenset[str]:
+        return frozenset(filter(None, map(root_in, self.items)))
+
+    def includes(self, namespace: str, view: View) -> bool:
+        if matches_any_glob(self.items, namespace):  # a tree is a glob that matches no name
+            return True
+        trees = self.trees
+        return bool(trees) and not trees.isdisjoint(view.trees_of(namespace))
 
     def naming(self, name: str) -> str:
         """The first item that means a namespace because of this name, or an empty text.
 
         A glob without a letter, such as `*`, means every namespace, so no tenant gains by a choice of the name.
         """
-        return next((item for item in self.items if item.strip("*?") and matches_any_glob((item,), name)), "")
+        return next(
+            (item for item in self.items if item.strip("*?") and matches_any_glob((item, root_in(item)), name)), ""
+        )
 
 
 @dataclass(frozen=True, slots=True)

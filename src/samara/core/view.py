@@ -45,6 +45,9 @@ class View(Protocol):
         Those that exceed the limits of their namespace are left out.
         """
 
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        """The trees that a namespace is in: its own name, and the names of all namespaces above it."""
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         """What gives something to a namespace of this name because of the name: settings, consents, sources."""
 
@@ -116,6 +119,9 @@ class ViewWrapper:
 
     def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._view.sources_naming(source_type, namespace)
+
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self._view.trees_of(namespace)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self._view.trust_in(name)

@@ -132,6 +132,9 @@ class Cache:
         sources = self._listed.naming(source_type, namespace)
         return [source for source in sources if not self._sizes.excess(Key(source_type, source))]
 
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self.registry.trees_of(namespace, self)
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
 

@@ -32,7 +32,7 @@ from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
 _KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
-_CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
+_CONSENT_FORM = "a namespace, namespace:Kind/name, tree:namespace or *, with commas between"
 _CONTROL_KEYS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
 _NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"

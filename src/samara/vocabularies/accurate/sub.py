@@ -88,7 +88,7 @@ class SubNamespaces:
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
             status=Status(self.report, frozenset({READY, STALLED}), field_manager=ACCURATE_MANAGER),
-            hierarchy=Hierarchy(frozenset({PARENT})),
+            hierarchy=Hierarchy(frozenset({PARENT}), above=parent_of),
             per_namespace=False,
         )
 
