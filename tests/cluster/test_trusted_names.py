@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cluster.support.stage import encoded
 from tests.cluster.support.trees import CONFIG, PARENT, SETTLED, SPACES, TYPE, Trees
 from tests.cluster.support.waiting import eventually, never
 from tests.cluster.test_accurate_admission import a_sub, guard, refusal, unregistered
@@ -143,3 +144,30 @@ def test_a_name_in_a_consent_by_tree_is_trusted(trees: Trees) -> None:
     trees.serve(**TENANTS)
     eventually(lambda: trees.reason("payments", "team") == "Refused")
     assert trees.api.find(f"{SPACES}/payments") is None
+
+
+# Labels that tenants choose
+
+
+def selected(trees: Trees) -> str | None:
+    """The Secret that the source selects by the label `stage`, if it is there."""
+    return "there" if trees.get("secrets", "web", "db") else None
+
+
+def test_a_label_from_a_spec_selects_its_namespace_only_if_its_key_is_written_in_full(trees: Trees) -> None:
+    def served_with(*keys: str) -> Json:
+        return {"replicator": {}, "accurate": {**CONFIG, "subNamespaceLabelKeys": keys}}
+
+    operator = trees.serve(vocabularies=served_with("*"))
+    assert operator.log.count("labels.not-selected setting=vocabularies.accurate.subNamespaceLabelKeys") == 1
+    trees.root("team")
+    trees.ask("web", "team", labels={"stage": "payments"})
+    eventually(lambda: trees.labels("web").get("stage") == "payments")
+    meta = {"name": "db", "annotations": {"replicator.v1.mittwald.de/replicate-to-matching": "stage=payments"}}
+    trees.api.create(trees.path("secrets", "team"), {"metadata": meta, "data": encoded({"k": "1"})})
+    message = trees.stage.until_event("Refused", "team")["message"]
+    assert "only labels that tenants chose select the namespace (stage)" in message
+    assert selected(trees) is None
+    operator.stop()
+    trees.serve(vocabularies=served_with("stage"))
+    eventually(lambda: selected(trees) == "there")

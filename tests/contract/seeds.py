@@ -2074,6 +2074,21 @@ KUBE_AND_STORES = (
         by="core/test_trust.py::test_a_consent_trusts_the_name_that_it_lists",
     ),
     Fault(
+        "a label that tenants choose selects their namespace",
+        "policy",
+        "        or _chosen_labels(copy, namespace, view)\n",
+        "",
+        by="vocabularies/accurate/test_chosen_labels.py::"
+        "test_a_label_from_a_spec_selects_its_namespace_only_if_the_settings_name_its_key_in_full",
+    ),
+    Fault(
+        "an inherited label counts as the choice of the namespace that inherits it",
+        "vocabularies/accurate/tree",
+        "            is_inherited = above is not None and above.labels.get(key) == namespace.labels[key]",
+        "            is_inherited = False",
+        by="vocabularies/accurate/test_chosen_labels.py::test_an_inherited_label_is_as_trusted_as_where_it_comes_from",
+    ),
+    Fault(
         "an Event names the namespaces of others under strict tenancy",
         "engine/events",
         "if namespace == own or namespace in listed}",

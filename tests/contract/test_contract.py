@@ -586,7 +586,7 @@ def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World
     for key in world.source_keys():
         blocked = {blocked_copy.ref for blocked_copy in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).desired)
-        for ref, template, _ in world.registry[key.source_type].desired(key.source, world).copies:
+        for ref, template, *_ in world.registry[key.source_type].desired(key.source, world).copies:
             if ref in planned - blocked and template.content is not UNAVAILABLE and template.mode is Mode.SYNC:
                 live = world.objects[ref]
                 assert template.owner is None or template.owner in live.owner_references

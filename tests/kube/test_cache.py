@@ -93,6 +93,9 @@ class Naive:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return REGISTRY.trees_of(namespace, self)
 
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return REGISTRY.chosen_labels_on(namespace, self)
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 

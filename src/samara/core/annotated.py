@@ -93,7 +93,12 @@ class AnnotatedObjects:
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
         copies = tuple(
-            Copy(Ref(source.kind, namespace, source.name), template, by_name)
+            Copy(
+                Ref(source.kind, namespace, source.name),
+                template,
+                by_name,
+                targets.deciding_selectors(namespace, by_name),
+            )
             for namespace, by_name in targets.namespaces(view)
             if namespace != source.namespace
         )

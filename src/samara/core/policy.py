@@ -9,7 +9,7 @@ from samara.core import kinds
 from samara.core.desired import UNAVAILABLE, Copy, Fault, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
-from samara.core.names import is_namespace_name, matches_any_glob, quoted
+from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.trust import root_in
 from samara.core.view import View
@@ -53,6 +53,7 @@ def refusal(
         or _kept_by_cluster(copy, cluster)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
+        or _chosen_labels(copy, namespace, view)
         or _consent(copy, source, namespace, policy, view)
     )
 
@@ -179,6 +180,23 @@ def _content(copy: Copy) -> Refusal | None:
     content = copy.template.content
     why = None if content is UNAVAILABLE else kinds.rules_for(copy.ref.kind).refusal(content)
     return None if why is None else Refusal("refused", why)
+
+
+def _chosen_labels(copy: Copy, namespace: Object, view: View) -> Refusal | None:
+    """Refuses a namespace that is selected only by labels that its tenants chose. A label that keeps it from being
+    selected counts, whoever chose it."""
+    if not copy.selectors:
+        return None
+    chosen = view.chosen_labels(namespace)
+    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen}
+    if not chosen or any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+        return None
+    used = {key: chosen[key] for selector in copy.selectors for key in selector.keys & chosen.keys()}
+    settings = ", ".join(sorted(set(used.values())))
+    why = f"only labels that tenants chose select the namespace ({sample(used)})"
+    return Refusal(
+        "refused", f"{why}; an administrator can allow these keys by writing them in full (setting {settings})"
+    )
 
 
 def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy, view: View) -> Refusal | None:

@@ -11,7 +11,7 @@ from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
 from samara.core.source_type import SourceType
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabels, Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -213,6 +213,16 @@ class Registry:
                 break
             names.append(above)
         return tuple(names)
+
+    @cached_property
+    def chosen_labels(self) -> tuple[ChosenLabels, ...]:
+        """The labels that tenants choose for namespaces, of every tree."""
+        hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
+        return tuple(hierarchy.chosen_labels for hierarchy in hierarchies if hierarchy.chosen_labels is not None)
+
+    def chosen_labels_on(self, namespace: Object, view: View) -> dict[str, str]:
+        """The keys of the labels of a Namespace that tenants chose, each with the setting that let them."""
+        return {key: chosen.setting for chosen in self.chosen_labels for key in chosen.on(namespace, view)}
 
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
         """What gives something to a namespace of this name because of the name, whether or not there is one.

@@ -12,7 +12,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
-from samara.core.trust import TrustedNamespaces
+from samara.core.trust import ChosenLabels, TrustedNamespaces
 from samara.core.view import View
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ class Hierarchy:
     """The namespace from which a namespace inherits."""
     above: Callable[[Object], str] | None = None
     """The namespace directly above a namespace in a tree that consents and settings may name, as `tree:<name>`."""
+    chosen_labels: ChosenLabels | None = None
+    """The labels that tenants choose for namespaces. No selector of a source selects a namespace by them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,9 @@ class SourceType:
     names: Callable[[Object, str], bool] | None = None
     """True if a source wants a copy in a namespace because of its name, such as one in its list. None if no source
     of this type names a namespace."""
+    selected_labels: Callable[[Object], Iterable[tuple[str, str]]] | None = None
+    """The keys in the label selectors of a source, each with its field. None if no source of this type selects
+    namespaces by their labels."""
     limits: SourceLimits | None = None
     """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True

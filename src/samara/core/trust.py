@@ -1,7 +1,8 @@
 """Trust in a name: the settings, consents and sources that give something to a namespace because of its name.
 
 In a namespace tree, tenants choose the names of namespaces, so a name does not prove whose namespace it is. A source
-type that creates namespaces for tenants asks `View.trust_in` before it creates one.
+type that creates namespaces for tenants asks `View.trust_in` before it creates one. Labels that tenants choose prove no
+more: `ChosenLabels` says which these are.
 """
 
 from __future__ import annotations
@@ -55,6 +56,19 @@ class TrustedNamespaces(NamedTuple):
         return next(
             (item for item in self.items if item.strip("*?") and matches_any_glob((item, root_in(item)), name)), ""
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLabels:
+    """The labels of Namespaces that tenants choose without the word of an administrator, who allowed a pattern only."""
+
+    setting: str
+    """The path of the setting that has the patterns."""
+    patterns: tuple[str, ...]
+    admits: Callable[[str], bool]
+    """True for a key that only a pattern lets tenants set."""
+    on: Callable[[Object, View], frozenset[str]]
+    """The keys of such labels on a Namespace."""
 
 
 @dataclass(frozen=True, slots=True)

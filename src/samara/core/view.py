@@ -48,6 +48,9 @@ class View(Protocol):
     def trees_of(self, namespace: str) -> Iterable[str]:
         """The trees that a namespace is in: its own name, and the names of all namespaces above it."""
 
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        """The keys of the labels of a Namespace that tenants chose, each with the setting whose pattern let them."""
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         """What gives something to a namespace of this name because of the name: settings, consents, sources."""
 
@@ -122,6 +125,9 @@ class ViewWrapper:
 
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self._view.trees_of(namespace)
+
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return self._view.chosen_labels(namespace)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self._view.trust_in(name)

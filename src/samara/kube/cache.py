@@ -135,6 +135,9 @@ class Cache:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return self.registry.chosen_labels_on(namespace, self)
+
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
 

@@ -81,6 +81,10 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         blocked = tuple(BlockedTarget(ref, "conflict", f"the object there has {PULL}") for ref in pulled)
         return replace(every, copies=tuple(copy for copy in copies if copy.ref not in pulled), blocked=blocked)
 
+    def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
+        selectors = parse(None, obj.annotations.get(MATCHING)).targets.selectors
+        yield from ((MATCHING, key) for selector in selectors for key in sorted(selector.keys))
+
     pushed = AnnotatedObjects(
         NAME,
         context.kinds,
@@ -95,7 +99,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         is_discreet=context.is_strict,
         lint=lint,
     ).source_type()
-    return (replace(pushed, desired=desired),)
+    return (replace(pushed, desired=desired, selected_labels=selected_labels),)
 
 
 class _Searched(NamedTuple):

@@ -24,6 +24,7 @@ from samara.core.names import (
 )
 from samara.core.policy import invalid_consent_items
 from samara.core.source_type import Annotated, CustomResource, SourceType
+from samara.core.trust import ChosenLabels
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
@@ -285,7 +286,13 @@ class Linter:
         own = list(source_type.source.lint(obj))
         yield from own
         view = self._view_of(obj)
-        faults = source_type.desired(obj.ref, view).faults if source_type.is_source(obj, view) else ()
+        is_source = source_type.is_source(obj, view)
+        if is_source and source_type.selected_labels is not None:
+            for field, key in source_type.selected_labels(obj):
+                yield from (
+                    _chosen(field, key, chosen) for chosen in self._registry.chosen_labels if chosen.admits(key)
+                )
+        faults = source_type.desired(obj.ref, view).faults if is_source else ()
         for fault in faults:
             yield from fault.mistakes
             if fault.field and not fault.mistakes and not any(_is_in(mistake.field, fault.field) for mistake in own):
@@ -322,6 +329,11 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
             if vocabulary.refused_kind(vocabulary.name, (kind,)) is None:
                 kinds[name] = kind
     return kinds
+
+
+def _chosen(field: str, key: str, chosen: ChosenLabels) -> Mistake:
+    expected = f"a label that no tenant chooses, or the key {key} in full in the setting {chosen.setting}"
+    return Mistake(field, expected, f"a selector by the label {key}, which a pattern lets tenants choose")
 
 
 def _name(manifest: Manifest) -> str:
