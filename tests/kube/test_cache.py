@@ -99,6 +99,9 @@ class Naive:
     def trust_in(self, name: str) -> Iterable[Trust]:
         return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 
+    def is_trust_known(self) -> bool:
+        return all(map(self.has_synced, REGISTRY.kinds_that_name))
+
     def excess(self, key: Key) -> str:
         return ""
 

@@ -160,6 +160,9 @@ class World:
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
 
+    def is_trust_known(self) -> bool:
+        return all(map(self.has_synced, self.registry.kinds_that_name))
+
     def excess(self, key: Key) -> str:
         limits = self.registry[key.source_type].limits
         if limits is None:

@@ -224,6 +224,12 @@ class Registry:
         """The keys of the labels of a Namespace that tenants chose, each with the setting that let them."""
         return {key: chosen.setting for chosen in self.chosen_labels for key in chosen.on(namespace, view)}
 
+    @cached_property
+    def kinds_that_name(self) -> tuple[Kind, ...]:
+        """The kinds that must have been listed before it is known whether a name is trusted."""
+        naming = (one for one in self.source_types if one.names is not None and one.enabled)
+        return tuple(dict.fromkeys((NAMESPACE, *(kind for source_type in naming for kind in source_type.kinds))))
+
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
         """What gives something to a namespace of this name because of the name, whether or not there is one.
 

@@ -54,6 +54,9 @@ class View(Protocol):
     def trust_in(self, name: str) -> Iterable[Trust]:
         """What gives something to a namespace of this name because of the name: settings, consents, sources."""
 
+    def is_trust_known(self) -> bool:
+        """False until every kind whose objects may name a namespace has been listed, or cannot be listed."""
+
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
 
@@ -131,6 +134,9 @@ class ViewWrapper:
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self._view.trust_in(name)
+
+    def is_trust_known(self) -> bool:
+        return self._view.is_trust_known()
 
     def excess(self, key: Key) -> str:
         return self._view.excess(key)

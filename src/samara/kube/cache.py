@@ -141,6 +141,9 @@ class Cache:
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
 
+    def is_trust_known(self) -> bool:
+        return all(map(self.is_settled, self.registry.kinds_that_name))
+
     def excess(self, key: Key) -> str:
         return self._sizes.excess(key)
 

@@ -9,9 +9,9 @@ from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, content, secret
 
 from samara.assembly import registry_of
-from samara.core.admission import Refused, Request
+from samara.core.admission import Refused, Request, Undecidable
 from samara.core.metadata_keys import ACCEPT
-from samara.core.model import Key, Object, Ref, namespace_ref
+from samara.core.model import SECRET, Key, Kind, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.status import status_of
 from samara.core.writes import Blocked
@@ -19,7 +19,7 @@ from samara.settings import Settings
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TYPE
 from samara.vocabularies.accurate.sub import SUB
-from samara.vocabularies.fishysecret import FishySecretSettings, PathRule
+from samara.vocabularies.fishysecret import FISHY_SECRET, FishySecretSettings, PathRule
 from samara.vocabularies.secret_copy import TARGETS, SecretCopySettings
 
 RULES = ClusterPolicy()
@@ -53,11 +53,11 @@ def a_sub(world: World, name: str, parent: str = "team") -> Ref:
     return at_sub(name, parent)
 
 
-def admitted(world: World, name: str, parent: str = "team") -> tuple[str, ...]:
+def admitted(world: World, name: str, parent: str = "team", kind: type[str] = Refused) -> tuple[str, ...]:
     admission = world.registry[SUB].admission
     assert admission is not None
     faults = admission.validate(Request("CREATE", Object(at_sub(name, parent), "u", 1, content(spec={})), None), world)
-    assert all(isinstance(fault, Refused) for fault in faults)
+    assert all(isinstance(fault, kind) for fault in faults)
     return faults
 
 
@@ -118,6 +118,22 @@ def test_a_namespace_is_created_once_nothing_trusts_its_name_any_more() -> None:
     settle(world, RULES)
     assert exists(world, "payments")
     assert stalled(world, ref) == ("", "")
+
+
+@pytest.mark.parametrize("kind", [SECRET, FISHY_SECRET])
+def test_no_namespace_is_created_before_the_sources_that_may_list_its_name_are_known(kind: Kind) -> None:
+    """At a start the kinds arrive in any order."""
+    world = a_world()
+    world.unlisted.add(kind)
+    ref = a_sub(world, "web")
+    assert not exists(world, "web")
+    assert status_of(world.objects[ref]) == {}, "nothing is wrong with it"
+    (fault,) = admitted(world, "web", kind=Undecidable)
+    assert fault == "it is not known yet what trusts the name web: not every source has been listed"
+    world.unlisted.clear()
+    settle(world, RULES)
+    assert exists(world, "web")
+    assert admitted(world, "other") == ()
 
 
 # What exists stays

@@ -156,6 +156,11 @@ class SubNamespaces:
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
 
+        # It is not known yet what trusts its name. It is planned again when the missing kind has been listed.
+        obj = view.get(source)
+        if not view.is_trust_known() and not (obj is not None and _had_namespace(obj)):
+            return Desired()
+
         # Its name is allowed. Admission has checked that, unless nobody answered when the SubNamespace was created.
         fault = self._name_fault(source, view)
         if fault is not None:
@@ -167,7 +172,7 @@ class SubNamespaces:
         """Why no namespace of this name is created, or None."""
         naming, obj = self.config.naming, view.get(source)
         fault = naming_fault(source, view, naming.refusal, self.is_strict) if naming.policies else None
-        if fault is None and (obj is None or not _had_namespace(obj)):
+        if fault is None and view.is_trust_known() and (obj is None or not _had_namespace(obj)):
             fault = trust_fault(source, view, naming.reserves, self.is_strict)
         return None if fault is None else str(fault)
 
@@ -331,11 +336,15 @@ def naming_fault(sub: Ref, view: View, refusal: NamingRefusal, is_strict: bool =
     return Refused(f"namespace {sub.namespace} is not match naming policies: namespace - {details}")
 
 
-def trust_fault(sub: Ref, view: View, is_reserved_for: NameReservation, is_strict: bool = False) -> Refused | None:
+def trust_fault(
+    sub: Ref, view: View, is_reserved_for: NameReservation, is_strict: bool = False
+) -> Refused | Undecidable | None:
     """Why the name of a SubNamespace must not be used: its namespace would get what others mean for another one.
 
     None if nothing trusts the name, or if the naming policies reserve it for the root of this tree.
     """
+    if not view.is_trust_known():
+        return Undecidable(f"it is not known yet what trusts the name {sub.name}: not every source has been listed")
     trust = next((trust for trust in view.trust_in(sub.name) if _holds(trust, view)), None)
     if trust is None:
         return None
