@@ -1,9 +1,10 @@
 """Writes the generated parts of the pages in docs from the program; `--check` only compares."""
 
 import asyncio
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +13,17 @@ import click
 from scripts.definitions_reference import custom_resources
 
 from samara.assembly import registry_of
+from samara.cli.advice import ADVICE
 from samara.cli.deploy.marks import guarded_marks
+from samara.cli.inspect.forecast import RULE_NAMES, VERBS
+from samara.cli.inspect.namespace_state import STATES
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
+from samara.core.desired import REASONS, in_lower_case
 from samara.core.occupant import Occupant
 from samara.core.ownership import ByOwnerReference, Ownership
 from samara.core.rules import RULES, UNWANTED_RULES, table
 from samara.core.source_type import SourceType
-from samara.core.vocabulary import declared_reasons
+from samara.core.vocabulary import Vocabulary, declared_reasons
 from samara.engine.event_sink import EVENT_REASONS
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.metrics import Metrics
@@ -30,6 +35,7 @@ from samara.web.metrics import CopyMetrics, ProcessMetrics, QueueMetrics, WatchM
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 POLICY = FOLDER.parent / "examples" / "security" / "marks-policy.yaml"
+SCHEMAS = tuple(sorted((FOLDER / "reference" / "schemas").glob("*.json")))
 BEGIN, END = "<!-- generated: make docs -->\n", "<!-- end of the generated part -->\n"
 WIDTH = 100
 
@@ -89,12 +95,58 @@ def events() -> str:
     return f"| reason | type | means |\n| --- | --- | --- |\n{rows}\n"
 
 
+def reasons_of_copies() -> str:
+    return _reasons((reason, text.meaning, text.advice) for reason, text in REASONS.items())
+
+
+def reasons_of_sources() -> str:
+    declared = declared_reasons(VOCABULARIES).items()
+    return _reasons((in_lower_case(reason), about.meaning, about.advice) for reason, about in declared if about.advice)
+
+
+def _reasons(texts: Iterable[tuple[str, str, str]]) -> str:
+    rows = "".join(f"| `{reason}` | {meaning} | {advice} |\n" for reason, meaning, advice in texts)
+    return f"| reason | meaning | what to do |\n| --- | --- | --- |\n{rows}"
+
+
 def rules() -> str:
     return "\n".join(table(RULES)) + "\n"
 
 
 def unwanted_rules() -> str:
     return "\n".join(table(UNWANTED_RULES)) + "\n"
+
+
+def vocabularies() -> str:
+    rows = "".join(
+        f"| [{title_of(vocabulary)}](reference/{vocabulary.name}.md) | {summary_of(vocabulary)}"
+        f"{'; off until the settings name it' if vocabulary.is_off_until_named else ''} |\n"
+        for vocabulary in VOCABULARIES
+    )
+    return f"| vocabulary | what happens |\n| --- | --- |\n{rows}"
+
+
+def title_of(vocabulary: Vocabulary[Any]) -> str:
+    """The title of its page with every rule."""
+    first = (FOLDER / "reference" / f"{vocabulary.name}.md").read_text().partition("\n")[0]
+    return first.removeprefix("# ")
+
+
+def summary_of(vocabulary: Vocabulary[Any]) -> str:
+    """What users do and what Samara does, from the docstring of its module."""
+    about = sys.modules[vocabulary.build.__module__].__doc__ or ""
+    return about.partition(": ")[2].partition("\n")[0].removesuffix(".")
+
+
+def vocabulary_facts() -> str:
+    rows = "".join(
+        f"| {title_of(vocabulary)} | {'apply' if vocabulary.is_written_by_tenants else 'have no effect'} "
+        f"| {f'`{vocabulary.original_lease}`' if vocabulary.original_lease else 'none'} "
+        f"| {'no' if vocabulary.is_off_until_named else 'yes'} |\n"
+        for vocabulary in VOCABULARIES
+    )
+    head = "| vocabulary | `tenancy: strict` and `limits` | the original's Lease | served without being named |\n"
+    return f"{head}| --- | --- | --- | --- |\n{rows}"
 
 
 def occupants() -> str:
@@ -125,15 +177,27 @@ def _ownership_row(source_type: SourceType) -> str:
 
 
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "index.md": (vocabularies,),
     "concepts/how-it-decides.md": (rules, unwanted_rules),
     "concepts/ownership.md": (occupants, ownership_facts, ownership_by_vocabulary),
+    "concepts/security.md": (vocabulary_facts,),
     "reference/settings.md": (settings,),
-    "reference/commands.md": (commands,),
+    "reference/commands.md": (reasons_of_copies, reasons_of_sources, commands),
     "reference/metrics.md": (metrics,),
     "reference/events.md": (events,),
     "reference/custom-resources.md": (custom_resources,),
 }
 """By page: the functions that generate its parts, in their order on the page."""
+
+ENUMS: dict[str, tuple[str, ...]] = {
+    "verbs": VERBS,
+    "rules": RULE_NAMES,
+    "reasons": tuple(REASONS),
+    "reasons of sources": tuple(ADVICE),
+    "states": STATES,
+}
+"""The lists of names in the JSON Schemas, by what `$comment` says after `GENERATED`."""
+GENERATED = "generated: "
 
 
 def marks_policy() -> str:
@@ -150,9 +214,28 @@ def renewed(page: str) -> str:
     return before + "".join(generated)
 
 
+def renewed_schema(path: Path) -> str:
+    """The text of a JSON Schema with its generated lists of names replaced."""
+    return json.dumps(_with_names(json.loads(path.read_text())), indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_names(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_names(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    renewed = {key: _with_names(value) for key, value in schema.items()}
+    comment = schema.get("$comment", "")
+    if comment.startswith(GENERATED):
+        may_be_null = [None] if None in schema["enum"] else []
+        renewed["enum"] = [*ENUMS[comment.removeprefix(GENERATED)], *may_be_null]
+    return renewed
+
+
 def stale() -> dict[Path, str]:
     """The files that differ from what the program generates, each with the text that it should have."""
     texts = {FOLDER / page: renewed(page) for page in PAGES} | {POLICY: marks_policy()}
+    texts |= {path: renewed_schema(path) for path in SCHEMAS}
     return {path: text for path, text in texts.items() if text != path.read_text()}
 
 

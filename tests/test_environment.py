@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.kube.scripted import Answer, access, refuses, says, serving
+from aiohttp import web
+from tests.kube.scripted import Answer, access, gated, refuses, says, serving
 from tests.support.samples import Clock
 
+import samara.environment as environment_module
 from samara.environment import Environment, LeaseObservations, discover_environment, leases_of_originals
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError
@@ -98,12 +100,59 @@ def test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed(
     ]
 
 
-def test_of_several_leases_one_that_is_proven_makes_the_vocabulary_wait() -> None:
-    leases = {"items": [*lease(age=3)["items"], *lease(age=3)["items"]]}
-    leases["items"][0]["metadata"] = {**leases["items"][0]["metadata"], "namespace": "tenant"}
-    environment, requests = discovered(DISTRIBUTE, says(leases), accounts("default"), may(False), *INSTALLED)
-    assert list(environment.waiting) == ["resource-distribution"]
-    assert requests[1][0] == "/api/v1/namespaces/tenant/serviceaccounts"
+def leases_in(*namespaces: str) -> dict[str, Any]:
+    """Leases that are held, in the order of their creation."""
+    items = []
+    for number, namespace in enumerate(namespaces):
+        (item,) = lease(age=3)["items"]
+        created = f"2026-01-01T00:{number:02}:00Z"
+        items.append({**item, "metadata": {**item["metadata"], "namespace": namespace, "creationTimestamp": created}})
+    return {"items": items[::-1]}
+
+
+async def installed_in_kruise_system(request: web.Request) -> web.StreamResponse:
+    """Each namespace has one account, and only that of kruise-system has the rights of an original."""
+    if request.path != REVIEWS:
+        return await accounts("manager")(request)
+    return await may((await request.json())["spec"]["user"] == "system:serviceaccount:kruise-system:manager")(request)
+
+
+@pytest.mark.parametrize("namespaces", [("tenant", "kruise-system"), ("kruise-system", *map(str, range(50)))])
+def test_of_several_leases_one_that_is_proven_makes_the_vocabulary_wait(namespaces: tuple[str, ...]) -> None:
+    environment, requests = discovered(DISTRIBUTE, says(leases_in(*namespaces)), installed_in_kruise_system)
+    assert environment.waiting["resource-distribution"].startswith("original running")
+    assert len([path for path, _ in requests if path.endswith("serviceaccounts")]) == min(len(namespaces), 20)
+
+
+def test_the_namespaces_of_several_leases_are_asked_about_at_once() -> None:
+    """Tenants can write Leases in all of their namespaces, and the operator starts only when the last is answered."""
+
+    async def run() -> Environment:
+        gated_answer = gated(installed_in_kruise_system)
+        async with (
+            serving(says(leases_in("a", "b", "c")), gated_answer) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
+            discovering = asyncio.create_task(discover_environment(client, parse(DISTRIBUTE, "test")))
+            await script.until(lambda: len(script.seen) == 4)
+            script.gate.set()
+            return await discovering
+
+    assert asyncio.run(run()).waiting == {}
+
+
+def test_a_server_that_fails_once_does_not_make_the_vocabulary_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment_module, "RETRY_AFTER", (0.0, 0.0))
+    answers = (refuses(500, "InternalError", "no"), accounts("a"), refuses(429, "TooManyRequests"), accounts("a"))
+    environment, _ = discovered(DISTRIBUTE, says(lease(age=3)), *answers, may(False))
+    assert environment.waiting == {}
+
+
+def test_a_server_that_keeps_failing_makes_the_vocabulary_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment_module, "RETRY_AFTER", (0.0, 0.0))
+    environment, requests = discovered(DISTRIBUTE, says(lease(age=3)), refuses(500, "InternalError", "no"))
+    assert "whether the original holds it is not known" in environment.waiting["resource-distribution"]
+    assert len(requests) == 1 + 3
 
 
 @pytest.mark.parametrize(

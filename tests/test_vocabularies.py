@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
+from tests.support.pages import ROOT
 from tests.support.world import World, at, content, path
 
 from samara.assembly import registry_of, store_config
@@ -122,3 +126,26 @@ def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
     obj = world.put(SOURCE, content(spec={}))
     assert list(registry.sources(obj, world)) == []
     assert registry[NAME].desired(SOURCE, world).reads == ()
+
+
+SPELLED = frozenset(
+    text for vocabulary in VOCABULARIES for text in (vocabulary.name, vocabulary.name.replace("-", "_"))
+)
+CODE = ("src/samara", "scripts", "devtools/samara_devtools/bench", "devtools/samara_devtools/demo")
+THEIR_CODE = (
+    "src/samara/vocabularies",
+    "devtools/samara_devtools/bench/workloads",
+    "devtools/samara_devtools/demo/walks",
+)
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_only_the_code_of_a_vocabulary_spells_its_name(folder: str) -> None:
+    theirs = [ROOT / path for path in THEIR_CODE]
+    modules = [file for file in (ROOT / folder).rglob("*.py") if not any(map(file.is_relative_to, theirs))]
+    assert modules
+    assert [f"{file}: {text}" for file in modules for text in texts_in(file) if text in SPELLED] == []
+
+
+def texts_in(file: Path) -> list[object]:
+    return [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]

@@ -9,12 +9,13 @@ import click
 from kubectl_accurate.client import ApiClient, api_client, connect
 from kubectl_accurate.program import Command
 from samara.cli.inspect.namespaces import Namespace, list_namespaces, list_objects, not_found, read_namespace
-from samara.cli.inspect.watches import resolve_kinds, watched_by_accurate, watched_by_samara
+from samara.cli.inspect.tree_kinds import kinds_in_settings, kinds_of_original, resolve_kinds
 from samara.cli.options import Cluster, config_flag, kubectl_flags, wait_for
 from samara.cli.output import note
 from samara.core.model import Kind
 from samara.kube.client import Client
 from samara.kube.errors import NotFound, SamaraError
+from samara.vocabularies.accurate import ORIGINAL_CONFIG, VOCABULARY
 from samara.vocabularies.accurate.labels import FROM, IS_TEMPLATE, PARENT, PROPAGATE, ROOT, TEMPLATE, TYPE
 
 _TYPES = (ROOT, IS_TEMPLATE, "none")
@@ -83,7 +84,7 @@ async def _unset_template(cluster: Cluster, ns: str) -> bool:
 @click.argument("ns")
 @click.option(
     "--accurate-namespace",
-    default="accurate",
+    default=ORIGINAL_CONFIG.deployment.namespace,
     show_default=True,
     metavar="NAME",
     help="Where the original's Deployment is, if there is one.",
@@ -103,9 +104,9 @@ async def _describe(cluster: Cluster, ns: str, accurate_namespace: str, config: 
         except NotFound:
             raise not_found(ns) from None
         lines = await _summary(client, namespace)
-        names = await watched_by_accurate(client, accurate_namespace) if config is None else None
+        names = await kinds_of_original(client, VOCABULARY, accurate_namespace) if config is None else None
         if names is None:
-            names = await watched_by_samara(cluster, config)
+            names = await kinds_in_settings(cluster, config)
         if names:
             kinds = await resolve_kinds(client, names)
             lines += ["", "Resources:", *await _resources(client, ns, kinds)]

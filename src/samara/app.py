@@ -180,7 +180,7 @@ class Operator:
             mass_delete_limit(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock
         )
         self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
-        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache)
+        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache, clock)
         fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
         retry = RetryBackoff(settings.timers.backoff_most, clock)
         planner = Planner(
@@ -359,7 +359,7 @@ def _secret_poller(
     if not vocabularies:
         return None
     timings = PollTimings(clock, utc_now)
-    readings = Readings(clock, store.paths_per_namespace)
+    readings = Readings(clock, store.path_limit)
     return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
 
 

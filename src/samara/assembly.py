@@ -11,6 +11,7 @@ from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
+from samara.core.policy import without_cluster_objects
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, limited
 from samara.core.source_type import SourceType, disabled
@@ -53,23 +54,22 @@ def registry_of(
             copyable=copyable.of_tenants_source if vocabulary.is_written_by_tenants else copyable.of_source,
             withheld=copyable.withheld_from_tenants,
             copyable_as_written=copyable.as_written,
-            kept_by_cluster=kept_by_cluster(settings),
             is_reserved=lambda name: matches_any_glob(reserved_names, name),
             is_protected=lambda name: matches_any_glob(settings.protected_namespaces, name),
             adopt=_adopt(settings, vocabulary),
             needs_consent=settings.cross_namespace_of(vocabulary.name) == "consent",
             is_strict=settings.tenancy == "strict",
             managers=frozenset(own.managers),
-            most_listed_names=settings.limits.listed_names,
         )
 
-    limits = source_limits(settings)
-    source_types = [
+    limits, kept = source_limits(settings), kept_by_cluster(settings)
+    built = [
         limited(source_type, limits) if vocabulary.is_written_by_tenants else source_type
         for vocabulary in vocabularies
         for own in (settings.vocabularies.get(vocabulary.name) or vocabulary.settings(),)
         for source_type in vocabulary.build(own, context(vocabulary, own))
     ]
+    source_types = [without_cluster_objects(source_type, kept) for source_type in built]
     watched = {
         kind
         for source_type in source_types
@@ -80,7 +80,8 @@ def registry_of(
         tuple(
             source_type if source_type.vocabulary in enabled else disabled(source_type, watched)
             for source_type in source_types
-        )
+        ),
+        keys_of_others=frozenset(key for vocabulary in vocabularies for key in vocabulary.unserved_keys),
     )
 
 
@@ -129,6 +130,18 @@ def kinds_in(settings: Settings) -> tuple[KindName, ...]:
     """Every kind that the settings name."""
     named = named_vocabularies(settings)
     return tuple(dict.fromkeys(kind for vocabulary, own in named for kind in vocabulary.kinds(own)))
+
+
+def kinds_in_trees(settings: Settings) -> tuple[KindName, ...]:
+    """The kinds that are copied down trees of namespaces, where a copy is the source of the next ones."""
+    source_types = served_source_types(settings)
+    in_trees = {source_type.vocabulary for source_type in source_types if source_type.hierarchy is not None}
+    named = named_vocabularies(settings)
+    return tuple(
+        dict.fromkeys(
+            kind for vocabulary, own in named if vocabulary.name in in_trees for kind in vocabulary.kinds(own)
+        )
+    )
 
 
 def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from samara.engine.leader import LEASE, boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover
-from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError
+from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, ServerFault, TooMany, Unreachable
 from samara.kube.queries import CRD, is_allowed, may_any_account
 from samara.settings import Settings
 
@@ -28,6 +28,11 @@ CLOCK_SKEW = timedelta(minutes=1)
 """How far clocks in a cluster may differ. A renewTime further in the future than this does not count as live."""
 MAX_CLOCK_ERROR = timedelta(hours=2)
 """A Lease whose renewTime differs more from our time has no holder. Any nearer one may: a clock may be wrong."""
+MOST_NAMESPACES = 20
+"""Namespaces with a Lease of an original that are asked about. Tenants may have many; an original has one, and it is
+among the oldest."""
+RETRY_AFTER = (1.0, 2.0)
+"""Seconds until the API server is asked again about one namespace."""
 
 
 @dataclass(slots=True)
@@ -87,9 +92,9 @@ async def discover_at_start(client: Client, settings: Settings) -> Environment:
     """Raises ConfigError if a required right is missing, instead of failing later on single objects."""
     environment = await discover_environment(client, settings)
     for vocabulary, own in named_vocabularies(settings):
-        if vocabulary.rights is not None:
+        if vocabulary.rights.required is not None:
             kinds = [environment.kinds[name] for name in vocabulary.kinds(own) if name in environment.kinds]
-            await _require(client, vocabulary.rights, kinds)
+            await _require(client, vocabulary.rights.required, kinds)
     await warn_of_outdated_crds(client, settings)
     return environment
 
@@ -128,7 +133,7 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
     discovered = await discover(client, kinds_in(settings), WELL_KNOWN)
     for vocabulary, own in named_vocabularies(settings):
         kinds = [discovered.kinds[name] for name in vocabulary.kinds(own) if name in discovered.kinds]
-        fault = vocabulary.refused_kind(vocabulary.name, kinds)
+        fault = vocabulary.rights.refused_kind(vocabulary.name, kinds)
         if fault is not None:
             raise ConfigError(fault)
     missing = {f"{name.group}/{name.version}/{name.kind}".lstrip("/"): why for name, why in discovered.missing.items()}
@@ -165,19 +170,45 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
         return None  # without the original, this right need not be granted
     except SamaraError as fault:
         return f"whether the original is running is not known: {fault}"
-    held = [item["metadata"]["namespace"] for item in decode(raw).get("items") or () if leases.is_held(item)]
-    try:
-        running = [namespace for namespace in held if await _may_run_in(client, namespace, vocabulary)]
-    except SamaraError as fault:
-        return f"Lease {lease} is held, and whether the original holds it is not known: {fault}"
-    for namespace in set(held) - set(running):
+    held = sorted(
+        (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"])
+        for item in decode(raw).get("items") or ()
+        if leases.is_held(item)
+    )
+    namespaces = [namespace for _, namespace in held[:MOST_NAMESPACES]]
+    if len(held) > MOST_NAMESPACES:
+        log.warning("original.not-believed", lease=lease, why=f"there are {len(held)}; only the oldest count")
+    answers = await asyncio.gather(
+        *(_may_run_in(client, namespace, vocabulary) for namespace in namespaces), return_exceptions=True
+    )
+    faults = [answer for answer in answers if isinstance(answer, BaseException)]
+    if unexpected := [fault for fault in faults if not isinstance(fault, SamaraError)]:
+        raise unexpected[0]
+    if True in answers:
+        return f"original running (Lease {lease}); it must stop first, or set takeover: true"
+    if faults:
+        return f"Lease {lease} is held, and whether the original holds it is not known: {faults[0]}"
+    for namespace in namespaces:
         log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
-    return f"original running (Lease {lease}); it must stop first, or set takeover: true" if running else None
+    return None
 
 
 async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
     """True if an administrator installed an original in this namespace: an account there may write its custom resources
-    in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces."""
+    in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces.
+
+    Asks again if the API server fails or is busy: tenants can cause many questions, and a vocabulary waits as long as
+    the questions about it have no answer.
+    """
+    for wait in RETRY_AFTER:
+        try:
+            return await _has_account(client, namespace, vocabulary)
+        except (TooMany, ServerFault, Unreachable):
+            await asyncio.sleep(wait)
+    return await _has_account(client, namespace, vocabulary)
+
+
+async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
     for kind in vocabulary.custom_resources:
         if await may_any_account(client, namespace, "update", kind):
             return True

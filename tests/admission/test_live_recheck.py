@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -295,6 +296,61 @@ def test_a_rejected_dry_run_refuses_with_the_api_servers_reason_and_no_value() -
         assert len(scene.script.seen) == 1
 
     on_scene(scenario)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "message", "is_about_object"),
+    [
+        (422, "Invalid", "data: not like this", True),
+        (403, "Forbidden", "exceeded quota: gold", False),
+        (422, "Invalid", 'ValidatingAdmissionPolicy "gold" denied request: no', False),
+        (400, "BadRequest", 'admission webhook "gold" denied the request: no', False),
+    ],
+)
+def test_a_rejection_says_whether_it_is_about_the_object_alone(
+    status: int, reason: str, message: str, is_about_object: bool
+) -> None:
+    answers: list[object] = []
+
+    def notes(request: Request, view: View) -> tuple[str, ...]:
+        answers.append(view.answer(DryRunCreate(SECRET, b"{}")))
+        return ()
+
+    async def scenario(scene: Scene) -> None:
+        scene.cluster.odd["POST", TRIALS] = refuses(status, reason, message)
+        await judged(await scene.deps(Registry((a_source_type("notes", notes, SECRET),))), an_object())
+
+    on_scene(scenario)
+    rejected = answers[-1]
+    assert isinstance(rejected, Rejected)
+    assert rejected.is_about_object == is_about_object
+
+
+def test_other_tasks_run_between_two_reviews_that_arrive_together() -> None:
+    turn, judged_at = 0, list[int]()
+
+    def slow(request: Request, view: View) -> tuple[str, ...]:
+        judged_at.append(turn)
+        return ()
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    async def scenario(scene: Scene) -> None:
+        deps = await scene.deps(Registry((a_source_type("slow", slow, SECRET),)))
+        review = read_review(json.dumps(a_review(an_object())).encode(), guarded_kinds(deps.registry), deps.codec)
+        assert review.request is not None
+        assert review.guarded is not None
+        validator = Validator(deps.view, deps.client, deps.codec, deps.namespace)
+        counting = asyncio.create_task(count_turns())
+        await asyncio.gather(*(validator.faults(review.request, review.guarded.admissions) for _ in range(10)))
+        counting.cancel()
+
+    on_scene(scenario)
+    assert len(set(judged_at)) == len(judged_at) == 10
 
 
 def test_a_dry_run_that_failed_before_is_repeated_before_a_refusal() -> None:

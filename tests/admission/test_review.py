@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.admission.scene import THING, WORD, a_registry, a_review, admitting, an_object, marking
 
-from samara.admission.review import MalformedError, Review, check_names, guarded_kinds, patch, read_review, verdict
+from samara.admission.review import (
+    MAX_OBJECT_BYTES,
+    MAX_VALUES,
+    MalformedError,
+    Review,
+    check_names,
+    guarded_kinds,
+    patch,
+    read_review,
+    verdict,
+)
 from samara.core.admission import PatchOperation, Refused, Request, Undecidable
 from samara.core.model import CONFIG_MAP, SECRET, Kind, Ref
 from samara.core.registry import Registry
@@ -84,11 +94,16 @@ def test_an_object_that_the_api_server_would_never_store_is_not_decoded() -> Non
     too_much: list[Any] = [
         {**an_object(), **{f"field-{number}": 1 for number in range(101)}},
         an_object(note="x" * 2**21),
+        {**an_object(), "data": {"large": "x" * MAX_OBJECT_BYTES}},
+        {**an_object(), "data": {"many": [{}] * (MAX_VALUES // 2)}},
+        {**an_object(), "data": {"many": [[[[[]]]]] * (MAX_VALUES // 5)}},
+        {**an_object(), "data": {"text": '"' * 5, "more": [""] * (MAX_VALUES + 1)}},
     ]
     for sent in too_much:
         with pytest.raises(MalformedError, match="found a larger one"):
             read(a_review(sent))
-    assert read(a_review({**an_object(), "data": {"large": "x" * 2**22}})).request is not None
+    for large in ("x" * (MAX_OBJECT_BYTES - 1000), ',"[{\\' * (MAX_VALUES // 2), ["x"] * (MAX_VALUES - 50)):
+        assert read(a_review({**an_object(), "data": {"large": large}})).request is not None
 
 
 IMPOSSIBLE = ["victim/secrets/db", "victim%2Fsecrets%2Fdb", "..", "a\nb", "a?watch=1", "Victim"]

@@ -282,8 +282,9 @@ NAMES: dict[str, tuple[str, Json, str]] = {
 FIXED = {
     *(("Service", "samara-webhook"), ("Issuer", "samara-webhook"), ("Certificate", "samara-webhook")),
     *(("ValidatingWebhookConfiguration", "samara"), ("MutatingWebhookConfiguration", "samara")),
+    *(("ValidatingAdmissionPolicy", "samara-marks"), ("ValidatingAdmissionPolicyBinding", "samara-marks")),
 }
-"""What the program finds by name."""
+"""What the program finds by name, and the policy that guards the marks."""
 
 
 @pytest.mark.parametrize("case", NAMES)

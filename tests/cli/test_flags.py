@@ -7,10 +7,11 @@ from unittest.mock import patch
 
 import click
 import pytest
+from tests.cli.program import samara_inside
 
 from samara.cli.commands.run import command as run
 from samara.cli.main import samara
-from samara.cli.options import Command
+from samara.cli.options import Command, flags_behind_command
 
 
 def parsed(*args: str, **variables: str) -> dict[str, Any]:
@@ -65,3 +66,30 @@ def test_arguments_after_two_dashes_are_no_flags() -> None:
 
     params = command.make_context("x", ["--loud", "--", "--loud=false"]).params
     assert params == {"loud": True, "words": ("--loud=false",)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("-n shop why secret/db", "why -n shop secret/db"),
+        ("--namespace=shop --context c why secret/db", "why --namespace=shop --context c secret/db"),
+        ("--insecure-skip-tls-verify -s https://x plan", "plan --insecure-skip-tls-verify -s https://x"),
+        ("why -n shop secret/db", "why -n shop secret/db"),
+        ("--version", "--version"),
+        ("--observe run", "--observe run"),
+        ("-n shop", ""),
+        ("-n shop --help", "--help"),
+        ("-n", ""),
+        ("", ""),
+    ],
+)
+def test_flags_of_kubectl_may_be_in_front_of_the_command(before: str, after: str) -> None:
+    assert flags_behind_command(before.split()) == after.split()
+
+
+def test_a_flag_in_front_of_the_command_is_one_of_the_command() -> None:
+    assert samara_inside("-n", "elsewhere", "rbac") == samara_inside("rbac", "-n", "elsewhere")
+    assert "namespace: elsewhere" in samara_inside("--namespace=elsewhere", "rbac").out
+    assert samara_inside("-n", "shop", "statsu").err.endswith("found 'statsu'; did you mean 'status'?\n")
+    assert samara_inside("-n", "shop", "--help") == samara_inside("--help")
+    assert samara_inside("-n", "shop") == samara_inside()

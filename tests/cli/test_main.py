@@ -285,7 +285,7 @@ def test_variable_has_the_effect_of_its_flag(tmp_path: Path) -> None:
     assert "resink" in samara_inside("rbac", env={"SAMARA_CONFIG": str(file)}).fault
     assert samara_inside("rbac", env={"SAMARA_OUTPUT": "json"}).json["kind"] == "List"
     assert "namespace: elsewhere" in samara_inside("rbac", env={"SAMARA_NAMESPACE": "elsewhere"}).out
-    assert "SAMARA_CONFIG" in samara_inside("rbac", "--help").out
+    assert "SAMARA_EXPLAIN" in samara_inside("rbac", "--help").out
     assert samara_inside("run", env={"SAMARA_HELP_SETTINGS": "1"}) == samara_inside("run", "--help-settings")
 
 

@@ -113,8 +113,9 @@ def test_a_table_groups_by_source_and_all_lists_each(stage: Stage, shell: Shell)
     stage.source("db", "")
     grouped = shell("plan").out.splitlines()
     assert len(grouped) == 3
-    assert "13" in grouped[1]
-    assert "and 10 more" in grouped[1]
+    assert grouped[0] == "13 to create."
+    assert "13" in grouped[2]
+    assert "and 10 more" in grouped[2]
     assert len(shell("plan", "--all").out.splitlines()) == 15
 
 
@@ -126,8 +127,9 @@ def test_diff_shows_keys_sizes_types_and_marks(stage: Stage, shell: Shell) -> No
     stage.api.patch(stage.path("admin", "db"), {"data": data})
     out = shell("plan", "--diff").out
     lines = [line.strip() for line in out.splitlines()]
-    assert lines[0].startswith("update Secret a/db, secret-copy from admin/db: ")
-    assert lines[1:4] == ["- data gone: 3 bytes", "~ data longer: 2 bytes → 4 bytes", "+ data new: 5 bytes"]
+    assert lines[0] == "1 to update."
+    assert lines[1].startswith("update Secret a/db, secret-copy from admin/db: ")
+    assert lines[2:5] == ["- data gone: 3 bytes", "~ data longer: 2 bytes → 4 bytes", "+ data new: 5 bytes"]
     diff = shell("plan", "--diff", "-o", "json").json["writes"][0]["diff"]
     assert {"change": "changed", "field": "data", "key": "longer", "before": 2, "after": 4} in diff
 
@@ -140,7 +142,7 @@ def test_diff_shows_a_changed_type(stage: Stage, shell: Shell) -> None:
     stage.api.delete(stage.path("admin", "db"))
     stage.source("db", "a", {"username": "u", "password": "p"}, type="kubernetes.io/basic-auth")
     out = shell("plan", "--diff").out
-    assert out.startswith("recreate Secret a/db")
+    assert out.startswith("1 to recreate.\nrecreate Secret a/db")
     assert "~ type: Opaque → kubernetes.io/basic-auth" in out
     assert "mine" not in out  # the annotations of users are on the recreated copy too
 
@@ -150,7 +152,7 @@ def test_diff_of_an_adoption_shows_the_added_marks(stage: Stage, shell: Shell) -
     made = stage.source("db", "a")
     stage.api.create("/api/v1/namespaces/a/secrets", {"metadata": {"name": "db"}, "data": made["data"]})
     lines = [line.strip() for line in shell("plan", "--diff").out.splitlines()]
-    assert lines[1:4] == [
+    assert lines[2:5] == [
         "+ label secret-copy/from",
         "+ annotation samara.dev/adopted",
         "+ annotation secret-copy/origin",

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from scripts import reference
 from tests.cli.conftest import Shell
 from tests.cli.program import samara_inside
 from tests.cluster.support.stage import Stage
-from tests.support.json_schema import FOLDER, check, commands, faults_of, schema
+from tests.support.json_schema import FOLDER, OF_LISTS, check, commands, faults_of, schema
 from tests.support.pages import ROOT, fences
 from tests.support.trees import namespace, obj
 
 from samara.cli.advice import ADVICE
 from samara.cli.inspect.forecast import VERBS
 from samara.cli.inspect.trees import add_propagations, build_forest
-from samara.core.desired import Reason
+from samara.core.desired import Reason, in_lower_case
 from samara.core.model import SECRET
-from samara.core.rules import OVERLAY_RULES, RULES, UNWANTED_RULES
+from samara.core.rules import TABLES
 from samara.core.vocabulary import declared_reasons
 from samara.vocabularies import VOCABULARIES
 
@@ -63,35 +65,39 @@ def test_a_schema_requires_exactly_what_is_promised(command: str, way: tuple[str
     assert at(command, way)["required"] == PROMISED[command][way]
 
 
-def test_verbs_and_reasons_are_those_of_the_program() -> None:
-    assert at("plan", ("writes",))["properties"]["verb"]["enum"] == list(VERBS)
-    assert at("plan", ("blocked",))["properties"]["reason"]["enum"] == list(get_args(Reason))
-    assert at("why", ("answers",))["properties"]["blocked"]["properties"]["reason"]["enum"] == list(get_args(Reason))
+@pytest.mark.parametrize("path", reference.SCHEMAS, ids=lambda path: path.stem)
+def test_the_lists_of_names_in_a_schema_are_those_of_the_program(path: Path) -> None:
+    assert reference.renewed_schema(path) == path.read_text(), "run make docs"
 
 
-def test_rules_are_those_of_the_program() -> None:
-    ruled = (
-        [rule.name for rule in RULES] + [rule.name for rule in UNWANTED_RULES] + [rule.name for rule in OVERLAY_RULES]
-    )
-    names = [*dict.fromkeys(ruled), "blocked", "finalizer", "fault", "status"]
-    for way in ("writes", "blocked"):
-        assert at("plan", (way,))["properties"]["rule"]["enum"] == names
-    assert at("why", ("answers",))["properties"]["decision"]["enum"] == [*names, None]
+def names_at(command: str, way: tuple[str, ...], field: str) -> set[str]:
+    return set(at(command, way)["properties"][field]["enum"])
 
 
-def test_status_has_reasons_of_faults_besides_those_of_blocked_copies() -> None:
-    declared = {"PathNotAllowed", "NoNamespace", "TokenError", "ConnectionError", "FetchError", "LimitExceeded"}
-    assert declared == declared_reasons(VOCABULARIES).keys()
-    of_faults = {"path-not-allowed", "token-error", "connection-error", "fetch-error", "limit-exceeded"}
-    reasons = at("status", ("sources", "reasons"))["properties"]["reason"]["enum"]
-    assert set(reasons) == {*get_args(Reason), *of_faults}
-    assert set(ADVICE) == set(reasons)
+def test_a_plan_may_have_every_rule_verb_and_reason() -> None:
+    rules = {rule.name for table in TABLES for rule in table}
+    for command, way, field in (
+        ("plan", ("writes",), "rule"),
+        ("plan", ("blocked",), "rule"),
+        ("why", ("answers",), "decision"),
+    ):
+        assert rules <= names_at(command, way, field)
+    assert set(VERBS) == names_at("plan", ("writes",), "verb")
+    assert set(get_args(Reason)) == names_at("plan", ("blocked",), "reason")
+    assert set(get_args(Reason)) == names_at("why", ("answers", "blocked"), "reason")
+
+
+def test_a_source_may_have_the_reason_of_each_fault_besides_those_of_blocked_copies() -> None:
+    faults = [reason for reason, about in declared_reasons(VOCABULARIES).items() if about.advice]
+    for command, way in (("status", ("sources", "reasons")), ("why", ("makes", "reasons"))):
+        assert {*get_args(Reason), *map(in_lower_case, faults)} == names_at(command, way, "reason")
 
 
 def test_every_command_that_prints_json_has_a_schema_on_the_page() -> None:
     page = PAGE.read_text()
-    assert [name for name in commands() if f"(schemas/{name}.json)" not in page] == []
-    assert {path.stem for path in FOLDER.iterdir()} == set(commands())
+    names = {*commands(), *OF_LISTS}
+    assert [name for name in sorted(names) if f"(schemas/{name}.json)" not in page] == []
+    assert {path.stem for path in FOLDER.iterdir()} == names
 
 
 def test_every_reason_is_explained_on_the_page() -> None:
@@ -141,6 +147,7 @@ def test_the_answers_of_a_cluster_are_of_their_schemas(stage: Stage, shell: Shel
         "plan": ("plan", "--diff"),
         "status": ("status",),
         "why": ("why", "secret/db", "-n", "b"),
+        "why-list": ("why", "secret", "db", "old", "-n", "b"),
         "orphans": ("orphans",),
         "tree": ("tree",),
         "version": ("version",),

@@ -50,7 +50,8 @@ def test_settings_of_an_administrator_come_before_those_of_a_tenant(stage: Stage
     assert "settings: from ConfigMap ops/samara" in done.err
     assert "found more than one ConfigMap with settings (aaa/samara, ops/samara)" in done.err
     for command in ("status", "plan"):
-        assert "settings: from ConfigMap aaa/samara" in shell(command, "-n", "aaa").err, "-n names it"
+        assert "settings: from ConfigMap ops/samara" in shell(command, "-n", "aaa").err, "-n selects objects"
+        assert "settings: from ConfigMap aaa/samara" in shell(command, "-A", "-n", "aaa").err, "-n can only mean them"
 
 
 def test_nothing_is_deleted_by_the_settings_of_a_tenant(stage: Stage, shell: Shell) -> None:

@@ -130,6 +130,20 @@ def test_copies_stay_while_an_operator_without_a_lease_restores_them(shell: Shel
 
 
 @pytest.mark.cluster
+def test_copies_that_no_operator_would_restore_do_not_hide_one_that_runs(shell: Shell, stage: Stage) -> None:
+    names = ("a", "b", "c", "d")
+    stage.namespace(*names)
+    stage.source("db", "")
+    stage.operator()
+    stage.until_copied("db", *names)
+    for name in names[:3]:
+        stage.annotate(f"/api/v1/namespaces/{name}", {"samara.dev/ignore": "true"})
+    done = shell("uninstall", "-n", OWN, "--copies", "--yes")
+    assert "expected no operator at work, found one that has restored Secret" in done.fault
+    assert all(stage.has_copy(name, "db") for name in names)
+
+
+@pytest.mark.cluster
 def test_copies_in_a_paused_namespace_stay_with_a_note(shell: Shell, stage: Stage) -> None:
     copied(stage)
     stage.annotate("/api/v1/namespaces/a", {"samara.dev/paused": "true"})

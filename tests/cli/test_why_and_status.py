@@ -9,6 +9,7 @@ from tests.cli.conftest import Shell
 from tests.cluster.support.granting import granted
 from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
+from tests.support.json_schema import check
 
 from samara.vocabularies.secret_copy import TARGETS
 from samara_devtools.devcluster import Devcluster
@@ -172,6 +173,14 @@ def answers_from_marks_and_events(tenant: Shell) -> None:
 
 def test_why_with_rights_in_one_namespace_answers_from_marks_and_events(stage: Stage) -> None:
     answers_from_marks_and_events(as_tenant(stage))
+
+
+def test_why_with_rights_in_one_namespace_answers_what_has_no_effect_there(stage: Stage) -> None:
+    tenant = as_tenant(stage)
+    stage.foreign("a", "own", metadata={"annotations": {"secret-copy/namespace": "b"}})
+    response = tenant("why", "secret/own", "-n", "a", "-o", "json").json
+    assert [miss["expected"] for miss in response["nearMisses"]] == [TARGETS]
+    check("why", response)
 
 
 def test_why_with_rights_to_list_namespaces_answers_from_marks_and_events(stage: Stage, cluster: Devcluster) -> None:

@@ -48,7 +48,8 @@ def brake(**changes: Any) -> Json:
 
 def samara(stage: Stage, *words: str) -> str:
     """A command of the program, as an administrator would type it."""
-    done = program.samara(*words, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+    everywhere = ("-A",) if words[0] in ("status", "plan") else ()  # else -n would select the objects
+    done = program.samara(*words, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN, *everywhere)
     assert done.code == 0, done.err
     return done.out
 

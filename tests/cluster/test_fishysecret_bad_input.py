@@ -17,7 +17,7 @@ from tests.cluster.support.fishy import (
     manifest,
 )
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually, never
 
 Json = dict[str, Any]
@@ -217,9 +217,9 @@ def test_the_commands_name_the_path_that_failed_and_show_no_value(fishy: Fishy, 
     settings = stage.folder / "settings.yaml"
     settings.write_text("vocabularies: {fishysecret: {}}")
     flags = (f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}")
-    status = samara("status", *flags, "-n", OWN, "-o", "json")
+    status = samara("status", *flags, "-A", "-o", "json")
     why = samara("why", "secret/db", *flags, "-n", TARGET)
-    plan = samara("plan", *flags, "-n", OWN, "--diff")
+    plan = samara("plan", *flags, "-A", "--diff")
     for done in (status, why, plan):
         assert done.code == 0, done.err
         assert CANARY not in done.out + done.err

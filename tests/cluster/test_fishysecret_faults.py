@@ -12,6 +12,7 @@ from tests.cluster.support.definitions import DEFINITIONS, undefine
 from tests.cluster.support.fishy import (
     DEFINITION,
     FINALIZER,
+    GROUP,
     SELDOM,
     SETTLED,
     TARGET,
@@ -23,6 +24,7 @@ from tests.cluster.support.fishy import (
 )
 from tests.cluster.support.fishy_folder import CANARY
 from tests.cluster.support.oracles import metadata_of
+from tests.cluster.support.originals import installed
 from tests.cluster.support.scripted_vault import TOKEN, Vault
 from tests.cluster.support.stage import OWN, Stage, decoded, encoded
 from tests.cluster.support.waiting import eventually, never
@@ -203,7 +205,7 @@ def test_a_takeover_from_the_original_writes_no_secret_and_later_changes_are_ser
     before = fishy.version("db")
     settings = stage.folder / "settings.yaml"
     settings.write_text(f"vocabularies: {{fishysecret: {{managers: [{MANAGER}]}}}}")
-    plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-n", OWN, "-o", "json")
+    plan = samara("plan", f"--kubeconfig={stage.cluster.kubeconfig}", f"--config={settings}", "-o", "json")
     assert {verb for verb, count in plan.json["summary"].items() if count} <= {"report"}
     fishy.serve(managers=[MANAGER])
     fishy.until("db")
@@ -238,13 +240,14 @@ def test_while_the_original_runs_nothing_is_served(fishy: Fishy, stage: Stage) -
     fishy.api.create(leases, {"metadata": {"name": "dd9fe84d.2v.pm"}, "spec": spec})
     fishy.put("a", f"{CANARY}-1")
     fishy.configure()
-    operator = fishy.serve()
-    fishy.ask("db", {"A": "a"})
-    never(fishy.sent, SETTLED)
-    assert b"original running" in operator.answer("/readyz")[1]
-    operator.stop()
-    fishy.serve(takeover=True)
-    fishy.until("db")
+    with installed(stage, "default", GROUP, "fishysecrets"):
+        operator = fishy.serve()
+        fishy.ask("db", {"A": "a"})
+        never(fishy.sent, SETTLED)
+        assert b"original running" in operator.answer("/readyz")[1]
+        operator.stop()
+        fishy.serve(takeover=True)
+        fishy.until("db")
 
 
 # The definition

@@ -13,7 +13,7 @@ from tests.cli.program import Done, samara
 from tests.cluster.support.fishy import FINALIZER, Fishy
 from tests.cluster.support.fishy import manifest as fishy_manifest
 from tests.cluster.support.fishy_folder import CANARY
-from tests.cluster.support.stage import OWN, Stage
+from tests.cluster.support.stage import Stage
 from tests.support.json_schema import check
 
 pytestmark = pytest.mark.oracle_off(
@@ -35,8 +35,7 @@ def ask(stage: Stage, command: str, *args: str | Path) -> Done:
 
 def inspected(stage: Stage, command: str, *args: str | Path) -> tuple[Json, list[str]]:
     """The JSON output and the lines on standard error."""
-    where = ("-n", OWN) if command == "plan" else ()  # in `status` it would leave out the sources elsewhere
-    done = ask(stage, command, *args, *where, "-o", "json")
+    done = ask(stage, command, *args, "-o", "json")
     check(command, done.json)
     return done.json, done.err.splitlines()
 

@@ -625,8 +625,9 @@ def test_without_the_definition_the_error_names_what_to_install(trees: Trees) ->
 # samara tree
 
 
-def tree(trees: Trees, *args: str, config: Path) -> Json:
-    done = samara("tree", *args, f"--kubeconfig={trees.stage.cluster.kubeconfig}", f"--config={config}", "-o", "json")
+def tree(trees: Trees, *args: str, config: Path | None = None) -> Json:
+    flags = [f"--config={config}"] if config else []
+    done = samara("tree", *args, f"--kubeconfig={trees.stage.cluster.kubeconfig}", *flags, "-o", "json")
     assert done.code == 0, done.err
     answer: Json = json.loads(done.out)
     return answer
@@ -663,6 +664,13 @@ def test_tree_shows_what_is_inherited_and_where_copies_are_missing(forest: Trees
     assert base64.b64encode(canary.encode()).decode() not in answers[-1]
     [b] = tree(forest, "b", config=config)["trees"]
     assert (b["name"], b["faults"]) == ("b", [])
+
+
+def test_tree_reads_the_propagated_kinds_from_the_original_where_the_settings_name_none(forest: Trees) -> None:
+    originals_config(forest.stage, "accurate", f"{WATCHES}newerKey: true\n")
+    forest.stage.foreign("r", "db", metadata={"annotations": {PROPAGATE: "update"}})
+    [r, _] = tree(forest)["trees"]
+    assert [(obj["kind"], obj["name"]) for obj in r["objects"]] == [("v1/Secret", "db")]
 
 
 def is_list_of_secrets(line: str) -> bool:

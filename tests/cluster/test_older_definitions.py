@@ -180,7 +180,7 @@ def test_a_missing_definition_is_reported_and_the_others_are_served(stage: Stage
     settings = stage.folder / "served.yaml"
     served = {name: ALL[name] for name in ("secret-copy", "accurate", "resource-distribution", "fishysecret")}
     settings.write_text(json.dumps({"vocabularies": served}))
-    config = (f"--config={settings}", f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+    config = (f"--config={settings}", f"--kubeconfig={stage.cluster.kubeconfig}", "-A", "-n", OWN)
     shown = samara("status", *config, "-o", "json")
     assert {entry["kind"].rpartition("/")[2] for entry in shown.json["waiting"]} == kinds
     for done in (shown, samara("status", *config), samara("plan", *config)):

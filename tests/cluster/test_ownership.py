@@ -65,8 +65,8 @@ def test_an_unknown_value_of_paused_pauses_and_is_reported_and_one_of_ignore_onl
     sync(stage)
     stage.annotate(stage.path("team", "db"), {"samara.dev/paused": "yes"})
     stage.operator(config=SERVED)
-    assert "it pauses until then" in stage.until_event("Invalid", "team", "db")["message"]
-    assert "it does not count" in stage.until_event("Invalid", "default", "a")["message"]
+    assert "it pauses" in stage.until_event("Invalid", "team", "db")["message"]
+    assert "it is as if it were absent" in stage.until_event("Invalid", "default", "a")["message"]
     assert stage.secret("a", "db") is None
     stage.annotate(stage.path("team", "db"), {"samara.dev/paused": "false"})
     eventually(lambda: notes(stage, "a").get(SYNCED_FROM) == "team/db")

@@ -50,7 +50,7 @@ def plan(stage: Stage, config: Json, *manifests: Json) -> Json:
 
 
 def ask(stage: Stage, *args: str | Path) -> Done:
-    return samara(*args, f"--kubeconfig={stage.cluster.kubeconfig}", "-n", OWN)
+    return samara(*args, f"--kubeconfig={stage.cluster.kubeconfig}", "-A", "-n", OWN)
 
 
 def planned(answer: Json) -> Sent:

@@ -187,6 +187,7 @@ def test_the_namespaces_of_a_condition_are_readable_in_both_versions(stage: Stag
             "type": "NamespaceNotExists",
             "status": "True",
             "reason": "NoNamespace",
+            "message": "Secret zz/db: namespace zz does not exist yet",
             field: ["zz"],
         }
         assert {frozenset(condition) for condition in fine} == {

@@ -396,14 +396,14 @@ def test_rule_4_consent_withdrawn_in_many_namespaces_is_held_and_restored_consen
 def test_sources_beyond_the_limits_are_reported_and_served_when_there_is_room(secrets: Scene) -> None:
     names = ("a", "b", "c", "d")
     secrets.stage.namespace(*names)
-    secrets.make(asked=to("a", "b", "c"), name="aaa-first")
+    secrets.make(annotations=to("a", "b", "c"), name="aaa-first")
     secrets.operator({"limits": {"listedNames": 3, "listedNamesPerNamespace": 4}})
     secrets.until_copied("a", "b", "c", name="aaa-first")
-    secrets.make(asked=to("a", "b"))
+    secrets.make(annotations=to("a", "b"))
     assert "limits.listedNamesPerNamespace" in secrets.until_reported("LimitExceeded")
-    secrets.make(asked=to(*names), name="many")
+    secrets.make(annotations=to(*names), name="many")
     event = secrets.stage.until_event("LimitExceeded", "team", "many")
-    assert "has more than 3 names" in event["message"]
+    assert "at most 3 names" in event["message"]
     never(lambda: secrets.get("a") or secrets.get("a", "many"), SETTLED)
     secrets.delete("team", "aaa-first")
     secrets.until_gone("a", "b", "c", name="aaa-first")
@@ -851,7 +851,7 @@ def test_the_rights_on_the_served_kinds_are_enough_and_nothing_is_refused(scene:
 
 def test_copies_of_a_request_that_ended_during_a_pause_are_deleted_when_the_pause_ends(secrets: Scene) -> None:
     secrets.stage.namespace("a", "b")
-    secrets.make(asked=to("a", "b"))
+    secrets.make(annotations=to("a", "b"))
     secrets.operator(config={"resync": "0s"})
     secrets.until_copied("a", "b")
     secrets.stage.annotate(secrets.path("team"), {PAUSED: "true"})

@@ -20,6 +20,7 @@ from tests.cluster.support.definitions import defined
 from tests.cluster.support.stage import OWN, Stage
 from tests.cluster.support.waiting import eventually
 from tests.support.ports import free_port
+from tests.support.toys import a_sync_to
 from tests.support.transports import until_closed
 
 from samara.admission.admission import Admission, AdmissionDeps, Listener
@@ -36,7 +37,6 @@ from samara.kube.auth import load
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
-from samara.vocabularies import sync_to
 from samara.vocabularies.accurate.convert import convert
 from samara_devtools.devcluster import DevclusterError
 
@@ -84,7 +84,7 @@ def storable(request: Request, view: View) -> tuple[str, ...]:
 
 def a_registry() -> Registry:
     named = {source_type.name: source_type for source_type in toys().source_types}
-    real = sync_to.source_type((SECRET, CONFIG_MAP), lambda where, words: dict(words), is_protected=lambda name: False)
+    real = a_sync_to((SECRET, CONFIG_MAP), lambda where, words: dict(words))
     return Registry((named["twinned"], named["things"], a_source_type("storable", storable, THING), real))
 
 

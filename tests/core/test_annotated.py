@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.caches import a_plain_cache
+from tests.support.samples import a_namespace, an_object
 from tests.support.settle import follow, plan_of, settle
 from tests.support.world import World, at, config_map, secret
 
@@ -193,18 +195,52 @@ def test_an_object_that_is_not_a_namespace_requeues_no_source() -> None:
     assert list(world.registry["toy"].affected_by(world.objects[SOURCE], world)) == []
 
 
-def test_a_namespace_that_a_source_may_not_target_is_not_matched_against_its_request() -> None:
-    compared: list[str] = []
+def test_a_namespace_that_a_source_does_not_list_parses_no_annotation() -> None:
+    parsed: list[str] = []
 
     def counted(obj: Object) -> CopyRequest:
-        compared.append(obj.ref.name)
+        parsed.append(obj.ref.name)
         return request(obj)
 
-    world = a_world("a", request=counted, may_target=lambda obj, namespace: namespace in obj.annotations[TO])
-    source_type = world.registry["toy"]
-    assert list(source_type.affected_by(world.objects[namespace_ref("c")], world)) == []
-    assert compared == []
-    assert list(source_type.affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
+    registry = Registry((replace(TOY, request=counted).source_type(),))
+    cache = a_plain_cache(registry)
+    cache.put(an_object(SOURCE, annotations={TO: "a"}))
+    parsed.clear()
+    assert list(registry["toy"].affected_by(a_namespace("c"), cache)) == []
+    assert parsed == []
+    assert list(registry["toy"].affected_by(a_namespace("a"), cache)) == [SOURCE]
+
+
+@pytest.mark.parametrize(
+    ("to", "names", "elsewhere"), [("a,b", {"a", "b"}, False), ("/.*/", set(), True), ("team=red", set(), True)]
+)
+def test_the_names_that_a_source_lists_are_those_of_its_selector(to: str, names: set[str], elsewhere: bool) -> None:
+    listed = TOY.listed(Object(SOURCE, "u", 1, annotations={TO: to, MATCHING: ""}))
+    assert (set(listed.names), listed.elsewhere, listed.field) == (names, elsewhere, TO)
+    assert TOY.listed(Object(SOURCE, "u", 1, annotations={TO: "a,B,c"})).total == 3
+    assert TOY.listed(Object(SOURCE, "u", 1)).total == 0
+
+
+def test_an_excluded_namespace_gets_no_copy_not_even_by_name() -> None:
+    assert filled(a_world("a,b", excluded=("b*",))) == {"a"}
+    assert filled(a_world("/.*/", excluded=("a", "b"))) == {"c"}
+
+
+def test_an_excluded_namespace_requeues_no_source() -> None:
+    world = a_world("a,b", excluded=("b",))
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("b")], world)) == []
+    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
+
+
+def test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason() -> None:
+    world = a_world("a,b", left_alone=lambda live: "it has a note" if "note" in live.annotations else "")
+    world.put(at("a", "x"), secret("other"), annotations={"note": "mine"}, by=FIELD_MANAGER)
+    settle(world, RULES)
+    assert world.objects[at("a", "x")].content == secret("other")
+    assert world.objects[at("b", "x")].content == secret()
+    assert [(blocked.ref, blocked.reason, blocked.message) for blocked in plan_of(KEY, world, RULES).blocked] == [
+        (at("a", "x"), "conflict", "it has a note")
+    ]
 
 
 # Mistakes, and the end of a source
@@ -246,15 +282,6 @@ def test_copies_are_deleted_with_their_source_unless_they_are_kept(keep: bool, e
     else:
         world.edit(SOURCE, finalizers=("somebody/else",) if end == "terminating" else (), deleting=True)
     assert filled(world) == ({"a", "b"} if keep else set())
-
-
-def test_an_object_that_the_cluster_keeps_in_every_namespace_is_never_copied() -> None:
-    world = a_world("a")
-    source = world.put(at("home", "kube-root-ca.crt", CONFIG_MAP), config_map(), annotations={TO: "a"})
-    planned = plan_of(Key("toy", source.ref), world, RULES)
-    assert [(fault.reason, "never copied" in fault.message) for fault in planned.faults] == [("Refused", True)]
-    assert planned.writes == ()
-    assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
 
 
 # Admission

@@ -1,10 +1,12 @@
-"""Faults: a message for users, and its parts for tools."""
+"""Faults: a message for users, and its parts for tools. Reasons, and the two forms in which they are shown."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from samara.core.desired import Mistake, mismatch, not_copied
+from samara.core.desired import REASONS, Mistake, Reason, in_camel_case, in_lower_case, mismatch, not_copied
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,13 @@ def test_a_fault_of_a_nested_value_has_the_complete_path() -> None:
 def test_a_key_that_is_not_copied_is_reported_with_its_field_path() -> None:
     assert not_copied("labels", "example.com/a").at == "metadata.labels.example.com/a"
     assert not_copied("annotations", "a").found == "an annotation that does not travel"
+
+
+@pytest.mark.parametrize(("shown", "command"), [("NoNamespace", "no-namespace"), ("FetchError", "fetch-error")])
+def test_a_reason_has_one_form_in_conditions_and_one_in_commands(shown: str, command: str) -> None:
+    assert (in_camel_case(command), in_lower_case(shown)) == (shown, command)
+
+
+def test_every_reason_has_a_meaning_and_advice() -> None:
+    assert tuple(REASONS) == get_args(Reason)
+    assert all(text.meaning and text.advice for text in REASONS.values())

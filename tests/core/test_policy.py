@@ -12,10 +12,10 @@ from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, Object, namespa
 from samara.core.policy import (
     ClusterPolicy,
     accepts,
-    control_faults,
     invalid_consent_items,
     is_ignored,
     is_paused,
+    pause_faults,
     paused_at,
     refusal,
 )
@@ -236,15 +236,11 @@ def test_an_unknown_value_pauses_and_does_not_ignore(where: str, value: str, pau
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
-def test_values_of_control_keys_other_than_true_and_false_are_faults(where: str) -> None:
+def test_a_value_of_paused_on_a_source_other_than_true_and_false_is_a_fault(where: str) -> None:
     world = World(toys.registry())
-    namespace = world.namespace("a", **{where: {PAUSED: "yes", IGNORE: "no"}})
-    assert [fault.message for fault in control_faults(namespace)] == [
-        "samara.dev/paused is 'yes', expected 'true' or 'false'; it pauses until then",
-        "samara.dev/ignore is 'no', expected 'true' or 'false'; it does not count",
-    ]
-    known = world.namespace("b", **{where: {PAUSED: "true", IGNORE: "false"}})
-    assert control_faults(known) == ()
     words: dict[str, Any] = {where: {PAUSED: "yes", IGNORE: "no"}}
-    source = world.put(at("a", "x"), **words)
-    assert [fault.field for fault in control_faults(source)] == [PAUSED], "lint says that ignore does nothing there"
+    (fault,) = pause_faults(world.put(at("a", "x"), **words))
+    expected = 'expected "true" or "false": with any other value it pauses'
+    assert (fault.field, fault.message) == (PAUSED, f"samara.dev/paused: 'yes'; {expected}")
+    known: dict[str, Any] = {where: {PAUSED: "true"}}
+    assert pause_faults(world.put(at("a", "y"), **known)) == ()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tests.support.toys import COPYABLE
+from tests.support.toys import a_sync_to
 from tests.support.world import World, at, secret
 
+from samara.core.admission import Request
 from samara.core.desired import Fault
-from samara.core.model import FIELD_MANAGER, SECRET, Key, Object, Ref
+from samara.core.model import FIELD_MANAGER, Key, Object, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, SourceSize, excess, limited, size_of
 from samara.core.writes import Create, Delete, Plan, Update
-from samara.vocabularies import sync_to
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=5, listed_names_per_namespace=6, source_bytes_per_namespace=400)
@@ -42,7 +42,7 @@ def test_the_newest_sources_of_a_namespace_are_refused_when_they_hold_too_many_b
 
 
 def test_a_source_with_too_many_names_of_its_own_takes_nothing_from_the_others() -> None:
-    assert refused(("a", 100, 1), ("b", 5, 1)) == []
+    assert refused(("a", 100, 1), ("b", 5, 1)) == ["a"]
 
 
 def test_the_message_names_the_setting() -> None:
@@ -60,9 +60,7 @@ def test_the_size_of_a_source_is_that_of_its_content_labels_and_annotations() ->
 
 
 def a_world(*names: str) -> World:
-    source_type = sync_to.source_type(
-        (SECRET,), COPYABLE.of_source, is_protected=lambda name: False, most_names=LIMITS.listed_names
-    )
+    source_type = a_sync_to()
     world = World(Registry((limited(source_type, LIMITS),)))
     for name in ("team", *names):
         world.namespace(name)
@@ -106,6 +104,19 @@ def test_names_of_another_namespace_do_not_count() -> None:
     assert len(plan(key("second", "other"), world, world.registry, ClusterPolicy()).writes) == 5
 
 
+def test_an_object_counts_whose_marks_are_not_proven() -> None:
+    """Whether such an object is a source depends on what its marks name, which depends on the limits."""
+    world = a_world("a", "b", "c", "d", "e", "f")
+    ask(world, "first", "a", "b")
+    forged = {FROM: "team/first", SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "b;c;d"}
+    world.put(at("a", "first"), secret("one"), annotations=forged, created="2026-01")
+    younger = {SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "c;d;e;f"}
+    world.put(at("a", "second"), secret("one"), annotations=younger, created="2026-02")
+    made = plan(key("second", "a"), world, world.registry, ClusterPolicy())
+    assert [fault.reason for fault in made.faults] == [LIMIT_EXCEEDED]
+    assert planned(world, "first").faults == ()
+
+
 def test_cluster_does_not_count_as_names() -> None:
     world = a_world(*(f"n{number}" for number in range(9)))
     ask(world, "first", "n1", "n2", "n3", "n4", "n5")
@@ -119,3 +130,24 @@ def test_a_source_with_too_many_names_is_refused_by_its_own_limit() -> None:
     made = planned(world, "first")
     assert (made.writes, [fault.reason for fault in made.faults]) == ((), [LIMIT_EXCEEDED])
     assert not any(isinstance(write, Create | Update | Delete) for write in made.writes)
+
+
+def validated(new: Object, old: Object | None = None) -> tuple[str, ...]:
+    admission = a_world().registry[NAME].admission
+    assert admission is not None
+    return admission.validate(Request("CREATE" if old is None else "UPDATE", new, old), a_world())
+
+
+def a_list(names: str, word: str = "namespaces") -> Object:
+    return Object(at("team", "a"), "u", 1, annotations={SYNC_TO: word, SYNC_TO_NAMESPACES: ";".join(names)})
+
+
+def test_the_webhook_refuses_a_list_that_is_longer_than_the_limit_unless_it_was_so_before() -> None:
+    assert ["at most 5 names" in message for message in validated(a_list("abcdef"))] == [True]
+    assert validated(a_list("abcdef"), a_list("abcdef")) == ()
+    assert len(validated(a_list("abcdefg"), a_list("abcdef"))) == 1
+    assert validated(a_list("abcde")) == ()
+
+
+def test_the_webhook_still_asks_the_vocabulary() -> None:
+    assert validated(a_list("abcde", "everywhere")) != ()

@@ -10,11 +10,12 @@ import pytest
 from tests.support import strategies, toys
 from tests.support.oracle import assert_lawful
 from tests.support.settle import is_silent, plan_of, settle
+from tests.support.toys import a_sync_to
 from tests.support.world import World, at, content, path, secret
 
 from samara.core.desired import Adopt
 from samara.core.metadata_keys import ACCEPT, ADOPTED, PAUSED, RELEASED
-from samara.core.model import SECRET, Key, OwnerReference, Ref, namespace_ref
+from samara.core.model import Key, OwnerReference, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.registry import Registry
@@ -295,15 +296,7 @@ def test_a_copy_that_only_a_paused_source_would_take_over_is_deleted() -> None:
 
 def a_world_with_consent(accepted: str) -> World:
     """Copies of sync-to need the consent of namespace b."""
-    world = World(
-        Registry(
-            (
-                sync_to.source_type(
-                    (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
-                ),
-            )
-        )
-    )
+    world = World(Registry((a_sync_to(copyable=lambda where, words: dict(words), consent=True),)))
     for name in ("a", "b", "c"):
         world.namespace(name)
     world.edit(namespace_ref("b"), annotations={ACCEPT: accepted})

@@ -23,6 +23,7 @@ from tests.support.samples import (
     create,
     numbered,
 )
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 from tests.vocabularies.accurate.forest import a_registry as trees
 
@@ -34,7 +35,6 @@ from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
 from samara.engine.apply import Ending, Result
 from samara.engine.chunks import CHUNK
-from samara.engine.event_sink import CONTROLS
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.kube.cache import Change
@@ -108,13 +108,7 @@ def test_a_copy_whose_consent_returns_during_a_large_plan_stays_although_its_sou
     source = an_object(at("team", "db"), annotations=asks, content=secret("one"))
     ours = frozenset({ManagedKey(FIELD_MANAGER, "annotations", sync_to.FROM)})
     left = an_object(at("other", "db"), annotations={sync_to.FROM: "team/db"}, managed_keys=ours, known_copy=True)
-    registry = Registry(
-        (
-            sync_to.source_type(
-                (SECRET,), lambda where, words: dict(words), consent=True, is_protected=lambda name: False
-            ),
-        )
-    )
+    registry = Registry((a_sync_to(copyable=lambda where, words: dict(words), consent=True),))
     key = Key("sync-to", source.ref)
 
     engine = EngineHarness(source, left, *accepting, namespaces=["team", "other"], registry=registry)
@@ -771,12 +765,12 @@ def test_an_unknown_value_of_a_control_key_on_a_namespace_is_reported(key: str) 
     engine = EngineHarness(namespaces=["a", "b"])
     engine.resync()
     engine.observe(a_namespace("b", 2, annotations={key: "true"}))
-    assert engine.sink.due() == []
+    assert engine.reported() == []
     engine.observe(a_namespace("a", 2, annotations={key: "yes"}))
-    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]
+    assert engine.reported() == [(namespace_ref("a"), "Invalid")]
 
 
 def test_an_unknown_value_of_a_control_key_that_was_there_at_the_start_is_reported() -> None:
     engine = EngineHarness(a_namespace("a", annotations={PAUSED: "yes"}))
     engine.resync()
-    assert engine.sink.due() == [(namespace_ref("a"), CONTROLS)]
+    assert engine.reported() == [(namespace_ref("a"), "Invalid")]

@@ -27,6 +27,7 @@ from tests.support.samples import (
     deletes,
     numbered,
 )
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 
 from samara.core.copy_counts import CopyCounts
@@ -60,7 +61,7 @@ class Stage:
         self.cache.put(a_namespace("admin"))
         self.cache.put(a_source(uid="u1"))
         self.sink = EventSink(client, self.clock)
-        self.recorder = EventRecorder(self.sink, self.cache)
+        self.recorder = EventRecorder(self.sink, self.cache, self.clock)
 
     async def flush(self) -> None:
         """What the recorder does once a second."""
@@ -327,7 +328,9 @@ def test_refused_removals_are_reported_with_refused_copies() -> None:
 def test_an_event_ends_with_the_advice_of_the_vocabulary() -> None:
     async def scenario(stage: Stage) -> None:
         (source_type,) = stage.cache.registry.source_types
-        stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))))
+        stage.recorder = EventRecorder(
+            stage.sink, a_plain_cache(Registry((advising(source_type, "rename it"),))), stage.clock
+        )
         stage.recorder.recheck(a_key(), blocked(["a", "b"]))
         await stage.flush()
         assert stage.summaries() == [("Conflict", "somebody's in 2 namespaces: a, b; rename it", 1)]
@@ -446,7 +449,7 @@ def a_tree(stage: Stage, *objects: Object, **parents: str) -> None:
     spaces = [a_namespace(name, labels={PARENT: parent} if parent else {}) for name, parent in parents.items()]
     for obj in (*spaces, *objects):
         stage.cache.put(obj)
-    stage.recorder = EventRecorder(stage.sink, stage.cache)
+    stage.recorder = EventRecorder(stage.sink, stage.cache, stage.clock)
 
 
 def below(namespace: str) -> Key:
@@ -623,12 +626,6 @@ def test_an_event_shows_the_first_messages_and_that_there_are_others() -> None:
     on_stage(scenario)
 
 
-def a_sync_to(**options: Any) -> SourceType:
-    return sync_to.source_type(
-        (SECRET,), lambda where, metadata: dict(metadata), is_protected=lambda name: False, **options
-    )
-
-
 # Under `tenancy: strict`
 
 TENANTS = Key("sync-to", at("team", "db"))
@@ -640,7 +637,7 @@ def with_a_tenant(stage: Stage, **requests: str) -> None:
     stage.cache = a_plain_cache(Registry((a_sync_to(consent=True, is_discreet=True),)))
     stage.cache.put(a_namespace("team"))
     stage.cache.put(an_object(TENANTS.source, annotations=requests))
-    stage.recorder = EventRecorder(stage.sink, stage.cache)
+    stage.recorder = EventRecorder(stage.sink, stage.cache, stage.clock)
 
 
 def not_accepted(*names: str) -> CopyCounts:
@@ -692,7 +689,7 @@ def with_two_vocabularies(stage: Stage) -> None:
     stage.cache = a_plain_cache(Registry((secret_copy.source_type(HOME), a_sync_to())))
     stage.cache.put(a_namespace(HOME))
     stage.cache.put(a_source(uid="u1"))
-    stage.recorder = EventRecorder(stage.sink, stage.cache)
+    stage.recorder = EventRecorder(stage.sink, stage.cache, stage.clock)
 
 
 def test_problems_of_one_source_in_two_vocabularies_are_one_event_that_is_not_repeated_within_half_an_hour() -> None:
@@ -732,7 +729,7 @@ def test_the_advice_of_two_vocabularies_is_in_one_event() -> None:
     async def scenario(stage: Stage) -> None:
         one, other = secret_copy.source_type(HOME), a_sync_to()
         advised = (advising(one, "rename it"), advising(other, "ask them"))
-        stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry(advised)))
+        stage.recorder = EventRecorder(stage.sink, a_plain_cache(Registry(advised)), stage.clock)
         stage.recorder.recheck(OTHER, blocked(["b"]))
         stage.recorder.recheck(a_key(), blocked(["a"]))
         await stage.flush()
@@ -780,7 +777,7 @@ def test_the_count_of_an_event_continues_after_a_restart() -> None:
             stage.recorder.report_write(create(name))
         await stage.flush()
         stage.sink = EventSink(stage.sink._client, stage.clock)
-        stage.recorder = EventRecorder(stage.sink, stage.cache)
+        stage.recorder = EventRecorder(stage.sink, stage.cache, stage.clock)
         for name in ("a", "b"):
             stage.recorder.report_write(create(name))
             await stage.flush()

@@ -13,10 +13,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kube.scripted import Script, Store, access, refuses, serving
-from tests.support.samples import Clock, a_key, deletes, numbered
+from tests.support.samples import Clock, a_key, an_object, deletes, numbered
 
 from samara.core.mass_delete import MassDeleteLimit
-from samara.core.model import Key
+from samara.core.model import Key, namespace_ref
+from samara.core.writes import Delete
 from samara.engine.hold_store import HoldRecord, HoldStore, post_answer, record_name, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Answer, HoldAnswered, HoldsStored, Inbox
@@ -365,6 +366,31 @@ def test_a_record_has_only_names_counts_and_times() -> None:
         (text,) = store.objects[PATH]["data"].values()
         assert set(json.loads(text)) == {"key", "count", "since", "until", "set", "answer"}
         assert "uid" not in text
+
+    with_store(scenario)
+
+
+def held_by(namespace: str, number: int) -> list[Key]:
+    return [a_key(f"source-{index}", namespace) for index in range(number)]
+
+
+def test_a_tenant_with_thousands_of_held_sources_takes_no_room_from_others_nor_from_deleted_namespaces() -> None:
+    async def scenario(client: Client, store: Store, script: Script) -> None:
+        guard = MassDeleteGuard(MassDeleteLimit(5, 30.0), float("inf"), Clock())
+        tenants = held_by("tenant", 6000)
+        other = a_key("db", "other")
+        for key in (*tenants, other):
+            guard.check(key, deletes(numbered(0, 8), key), 10, 10)
+        tree = a_key("web", "root")
+        deletion = [Delete(tree, namespace_ref("web"), an_object(namespace_ref("web")))]
+        assert guard.check(tree, deletion, 1, 1, tree="root") == [], "it waits for the record"
+        hold_store = HoldStore(client, "samara", guard, Inbox().post)
+        await run_once(hold_store)
+        recorded = written(store)
+        assert str(other) in recorded
+        assert 1000 < len(recorded) < len(tenants)
+        assert sum(map(len, store.objects[PATH]["data"].values())) < 1024 * 1024, "what the API server accepts"
+        assert guard.check(tree, deletion, 1, 1, tree="root") == deletion
 
     with_store(scenario)
 

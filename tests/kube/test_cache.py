@@ -17,7 +17,7 @@ from tests.support.caches import a_plain_cache
 from tests.support.samples import a_copy, a_key, a_namespace, a_source, an_object
 from tests.support.world import World, at, secret
 
-from samara.core.metadata_keys import ADOPTED
+from samara.core.metadata_keys import ADOPTED, RELEASED
 from samara.core.model import (
     FIELD_MANAGER,
     NAMESPACE,
@@ -27,23 +27,28 @@ from samara.core.model import (
     Kind,
     ManagedKey,
     Object,
+    OwnerReference,
     Ref,
     namespace_ref,
 )
 from samara.core.names import NamespaceNames
+from samara.core.near_misses import NearMissRules
 from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
-from samara.core.source_type import Addresses
+from samara.core.source_type import Addresses, SourceType
 from samara.core.trust import Trust
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
-from samara.vocabularies import secret_copy
+from samara.kube.indexes import MOST_UNREMOVABLE, CopyIndex
+from samara.vocabularies import resource_distribution, secret_copy
+from samara.vocabularies.resource_distribution import HASHCODE, RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 from samara.vocabularies.sync_to import SYNC_TO
 
 REGISTRY = Registry((secret_copy.source_type("admin"), toys.fetch()))
 KINDS = (NAMESPACE, SECRET, toys.FETCH)
+NEAR_MISSES = NearMissRules(REGISTRY)
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Naive:
     known_of: dict[Ref, Object | None] = field(default_factory=dict)
     tombs: dict[Ref, str] = field(default_factory=dict)
     listed: set[Kind] = field(default_factory=set)
+    missed: set[Ref] = field(default_factory=set)
+    """The objects with near misses."""
 
     # the methods of a View, which scan all objects
 
@@ -143,6 +150,7 @@ class Naive:
         if old is not None and old.uid == obj.uid:
             obj = replace(obj, known_copy=obj.known_copy or old.known_copy or self._was_ours(old))
         self.known_of[obj.ref] = obj
+        (self.missed.add if NEAR_MISSES.of_object(obj, self) else self.missed.discard)(obj.ref)
         self._forget_what_nobody_claims()
         return True
 
@@ -159,6 +167,7 @@ class Naive:
             return False
         self.tombs.pop(ref, None)
         self.known_of.pop(ref, None)
+        self.missed.discard(ref)
         self._forget_what_nobody_claims()
         return True
 
@@ -273,12 +282,12 @@ class CacheAgainstNaive(RuleBasedStateMachine):
     def relist(self, kind: Kind, present: set[Ref], back: int) -> None:
         seen = {ref for ref in present if ref.kind == kind}
         version = self._version(back)
-        before = {ref for ref in REFS if self.naive.get(ref) is not None}
+        before, missed = {ref for ref in REFS if self.naive.get(ref) is not None}, set(self.naive.missed)
         self.naive.finish_list(kind, seen, version)
         changes = self.cache.finish_list(kind, set(map(address_hash, seen)), version)
-        gone = {ref for ref in before if ref.kind == kind and ref not in self.naive.known_of}
+        gone = {ref for ref in before | missed if ref.kind == kind and ref not in self.naive.known_of}
         assert {change.ref for change in changes} == gone
-        assert all(change.old is not None and change.new is None for change in changes)
+        assert all((change.ref in before) == (change.old is not None) and change.new is None for change in changes)
 
     @invariant()
     def every_answer_is_the_same(self) -> None:
@@ -288,7 +297,9 @@ class CacheAgainstNaive(RuleBasedStateMachine):
             claimed = self.naive.is_claimed(ref)
             always = ref.kind in (NAMESPACE, toys.FETCH)
             assert set(self.cache.claimants(ref)) == set(self.naive.claimants(ref))
-            assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed)
+            missed = ref in self.naive.missed
+            assert self.cache.has_near_misses(ref) == missed
+            assert self.cache.must_parse(ref) == (always or self.naive.get(ref) is not None or claimed or missed)
         for kind in KINDS:
             assert ids(self.cache.objects_of(kind)) == ids(self.naive.objects_of(kind))
             assert self.cache.has_synced(kind) == self.naive.has_synced(kind)
@@ -547,6 +558,75 @@ def test_forged_marks_never_count() -> None:
     assert (cache.count(a_key("x")), cache.count_in_namespace("admin")) == (1, 1)
 
 
+DISTRIBUTION = Key("resource-distribution", Ref(RESOURCE_DISTRIBUTION, "", "db"))
+
+
+def a_distributed(namespace: str, name: str, **more: Any) -> Object:
+    """An object with a reference to `DISTRIBUTION`. Its name may differ from that of the copies."""
+    owner = OwnerReference(RESOURCE_DISTRIBUTION.api_version, RESOURCE_DISTRIBUTION.name, "db", "u", controller=True)
+    return an_object(at(namespace, name), owner_references=(owner,), **more)
+
+
+def distributions() -> SourceType:
+    return resource_distribution.source_type((SECRET,), lambda where, words: dict(words), lambda namespace: False)
+
+
+OURS = frozenset({ManagedKey(FIELD_MANAGER, "annotations", HASHCODE)})
+UNREMOVABLE: dict[str, dict[str, Any]] = {
+    "without proof": {},
+    "released": {"managed_keys": OURS, "annotations": {RELEASED: "true"}},
+}
+
+
+@pytest.mark.parametrize("why", UNREMOVABLE)
+def test_objects_that_name_a_source_and_are_never_removed_hide_no_copy_and_hardly_slow_its_plan(why: str) -> None:
+    """Who may write in one namespace can name a source of others in as many objects there as the quota allows."""
+    forged = [a_distributed("a", f"f{number}", **UNREMOVABLE[why]) for number in range(100)]
+    copies = [a_distributed(namespace, "old", managed_keys=OURS) for namespace in ("a", "b")]
+    cache = a_plain_cache(Registry((distributions(),)))
+    for obj in (*forged[:50], *copies, *forged[50:]):
+        cache.put(obj)
+
+    assert len(list(cache.copies_of(DISTRIBUTION))) == 2 + MOST_UNREMOVABLE
+    assert len(list(cache.copies_of(DISTRIBUTION.in_namespace("a")))) == 1 + MOST_UNREMOVABLE
+    assert {obj.ref for obj in copies} <= {obj.ref for obj in cache.copies_of(DISTRIBUTION)}
+
+    for obj in forged[:95]:
+        cache.remove(obj.ref)
+    in_a = {obj.ref for obj in cache.copies_of(DISTRIBUTION.in_namespace("a"))}
+    assert in_a == {at("a", "old"), *(obj.ref for obj in forged[95:])}
+    for obj in (*forged[95:], *copies):
+        cache.remove(obj.ref)
+    assert list(cache.marked_sources()) == []
+
+
+def test_an_object_that_becomes_a_proven_copy_is_found_among_those_that_are_none() -> None:
+    cache = a_plain_cache(Registry((distributions(),)))
+    for number in range(100):
+        cache.put(a_distributed("a", f"f{number}"))
+    for number in (98, 99):
+        cache.put(replace(a_distributed("a", f"f{number}", managed_keys=OURS), resource_version=2))
+
+    assert {at("a", "f98"), at("a", "f99")} <= {obj.ref for obj in cache.copies_of(DISTRIBUTION)}
+
+
+def test_the_memory_of_an_index_grows_with_the_number_of_copies_in_a_namespace_and_not_with_its_square() -> None:
+    index, refs = CopyIndex(), [at("a", f"x{number}") for number in range(3000)]
+    tracemalloc.start()
+    try:
+        for number, ref in enumerate(refs):
+            index.add(a_key(), ref, is_removable=number % 2 == 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak / len(refs) < 500, f"{peak / len(refs):.0f} bytes per object"
+    assert len(list(index.of(a_key()))) == len(refs) // 2 + MOST_UNREMOVABLE
+    for number, ref in enumerate(refs):
+        index.discard(a_key(), ref, is_removable=number % 2 == 0)
+    assert a_key() not in index
+
+
 def test_a_fetched_object_stays_while_its_source_changes() -> None:
     """Otherwise every change of a source would read every conflicting object again."""
     cache = filled(a_source("x"), an_object(at("a", "x"), content=secret("theirs")))
@@ -716,3 +796,58 @@ def test_a_kind_whose_crd_is_gone_is_not_synced_until_it_is_listed_again() -> No
     cache.set_served(SECRET, False)
     assert not cache.has_synced(SECRET)
     assert cache.is_settled(SECRET)
+
+
+# near misses
+
+
+def a_near_miss(version: int = 1, **more: Any) -> Object:
+    return an_object(at("a", "x"), version, annotations={TARGETS: "b"}, content=secret("one"), uid="u1", **more)
+
+
+def test_of_an_object_with_near_misses_only_its_uid_and_these_are_kept() -> None:
+    cache = filled(a_near_miss())
+    missed = cache.near_misses(at("a", "x"))
+    assert missed is not None
+    assert (missed.uid, [miss.key for miss in missed.misses]) == ("u1", [TARGETS])
+    assert list(cache.with_near_misses()) == [at("a", "x")]
+    assert cache.get(at("a", "x")) is None
+    assert cache.exists_unread(at("a", "x"))
+
+
+def test_near_misses_end_with_a_change_a_deletion_or_a_list_without_the_object() -> None:
+    mended = filled(a_near_miss(), an_object(at("a", "x"), 2, uid="u1"))
+    deleted, missing = filled(a_near_miss()), filled(a_near_miss())
+    deleted.remove(at("a", "x"), 2)
+    (change,) = missing.finish_list(SECRET, set(), 2)
+    assert change.ref == at("a", "x")
+    for cache in (mended, deleted, missing):
+        assert list(cache.with_near_misses()) == []
+        assert cache.near_misses(at("a", "x")) is None
+
+
+def test_near_misses_of_a_kept_object_are_those_that_it_has_now() -> None:
+    cache = filled(a_source("x"))
+    assert cache.near_misses(at("admin", "x")) is None
+    cache.put(an_object(at("admin", "x"), 2, uid="uid of admin/x", annotations={TARGETS: "", f"{TARGETS}s": ""}))
+    missed = cache.near_misses(at("admin", "x"))
+    assert missed is not None
+    assert [miss.key for miss in missed.misses] == [f"{TARGETS}s"]
+    assert cache.get(at("admin", "x")) is not None
+
+
+def test_an_object_with_near_misses_costs_little() -> None:
+    """Its annotation may be long, and its content is not kept."""
+    cache, many = filled(a_namespace("a")), 2_000
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(many):
+            annotations = {TARGETS: f"b,{number}," + "c," * 5_000}
+            cache.put(an_object(at("a", f"x-{number}"), 1, annotations=annotations, content=secret("one")))
+        size = (tracemalloc.get_traced_memory()[0] - before) / many
+    finally:
+        tracemalloc.stop()
+
+    assert len(list(cache.with_near_misses())) == many
+    assert size < 700, f"{size:.0f} bytes per object"

@@ -440,6 +440,8 @@ def _can_be_a_name(text: str) -> bool:
     [
         "/api/v1/namespaces/victim%2Fsecrets%2fdb/configmaps/x",
         "/api/v1/namespaces/a/../b/secrets/x",
+        "/api/v1/namespaces/a/%2e%2e/b/secrets/x",
+        "/api/v1/namespaces/a/.%2E/b/secrets/x",
         "/api/v1/namespaces/%252e%252e/secrets",
         "/api/v1/namespaces/a/secrets/x%00",
         "/api/v1/namespaces//secrets",

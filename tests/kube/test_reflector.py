@@ -660,6 +660,14 @@ def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
     assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')
 
 
+def test_an_object_with_a_key_that_begins_like_ours_is_parsed() -> None:
+    pattern = relevance_pattern(a_registry().metadata_keys, {"secret-copy/"})
+
+    assert pattern.search(b'{"annotations":{"secret-copy/namspaces":""}}')
+    assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
+    assert not pattern.search(b'{"annotations":{"note":"see secret-copy/namespaces","not-secret-copy/x":""}}')
+
+
 def test_an_object_nested_without_end_does_not_end_the_watch() -> None:
     deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 

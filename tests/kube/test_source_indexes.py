@@ -6,22 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.caches import a_plain_cache
 from tests.support.samples import a_namespace, an_object
-from tests.support.toys import COPYABLE
+from tests.support.toys import a_sync_to
 from tests.support.world import at, secret
 
-from samara.core.model import SECRET, Key, Object, Ref
+from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
 from samara.kube.cache import Cache
-from samara.kube.indexes import ListedNameIndex, SizeIndex
-from samara.vocabularies import sync_to
-from samara.vocabularies.sync_to import NAME, SYNC_TO, SYNC_TO_NAMESPACES
+from samara.kube.indexes import SizeIndex
+from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=3, listed_names_per_namespace=4, source_bytes_per_namespace=1000)
 
 
 def a_cache() -> Cache:
-    source_type = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False, most_names=3)
+    source_type = a_sync_to()
     return a_plain_cache(Registry((limited(source_type, LIMITS),)))
 
 
@@ -54,10 +53,14 @@ def test_a_namespace_finds_the_sources_that_list_it_or_want_every_one() -> None:
 
 
 def test_the_names_of_a_source_that_lists_too_many_are_not_kept() -> None:
-    index = ListedNameIndex()
+    cache = a_cache()
+    cache.put(a_source("a", "x;y;z;v"))
 
-    assert index.add(key("a"), ["x", "y", "z"], 2) == 3
-    assert index.naming(NAME, "x") == ()
+    assert cache.excess(key("a"))
+    assert not list(cache.sources_naming(NAME, "x"))
+    cache.put(a_source("a", "x;y;z", 2))
+    assert not cache.excess(key("a"))
+    assert list(cache.sources_naming(NAME, "x")) == [at("team", "a")]
 
 
 def test_a_source_that_ends_wakes_those_that_the_limits_refused() -> None:
@@ -81,6 +84,16 @@ def test_a_source_that_is_being_deleted_does_not_count() -> None:
     cache.put(ending)
 
     assert not cache.excess(key("b"))
+
+
+def test_an_object_counts_whose_marks_are_not_proven() -> None:
+    cache = a_cache()
+    forged = {FROM: "team/a", SYNC_TO: "namespaces", SYNC_TO_NAMESPACES: "x;y;z"}
+    cache.put(a_source("a", "b"))
+    cache.put(an_object(at("b", "a"), annotations=forged, content=secret("one"), created="a"))
+    cache.put(a_source("b", "x;y", namespace="b"))
+
+    assert cache.excess(key("b", "b"))
 
 
 _SIZES = st.builds(SourceSize, st.sampled_from(["1", "2", "3"]), st.integers(0, 4), st.integers(0, 800))

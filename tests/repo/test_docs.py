@@ -11,7 +11,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
-from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, samara
+from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, HELP, samara
 from samara.core.desired import Reason
 from samara.core.occupant import Occupant
 from samara.core.ownership import Ownership
@@ -77,7 +77,7 @@ def test_commands_on_a_page_exist() -> None:
     used = {
         word for text in shown for word in re.findall(r"(?:^|[|$] )(?:kubectl )?samara ([a-z]+)", text, re.MULTILINE)
     }
-    assert used <= {*COMMANDS, *DEVTOOLS_COMMANDS}
+    assert used <= {*COMMANDS, *DEVTOOLS_COMMANDS, HELP}
     assert {"plan", "why", "run"} <= used
 
 
@@ -98,6 +98,15 @@ def flags_of(name: str) -> set[str]:
         command = samara.get_command(context, name)
         assert command is not None
         return {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def test_names_on_a_page_are_in_the_module_that_it_gives() -> None:
+    """Such as `RULES` in `core/rules.py` or `Reflector` (`kube/reflector.py`); share_to.py is the example of a page."""
+    given = [place for page in PAGES for place in re.findall(r"`([\w.]+)`\s+(?:in\s+|\()`([\w/]+\.py)`", prose(page))]
+    places = [(name, path) for name, path in given if not path.endswith("/share_to.py")]
+    files = {path: next(filter(Path.exists, (ROOT / "src/samara" / path, ROOT / path))) for _, path in places}
+    assert [place for place in places if place[0].rpartition(".")[2] not in files[place[1]].read_text()] == []
+    assert len(places) > 20
 
 
 def test_make_targets_on_a_page_exist() -> None:

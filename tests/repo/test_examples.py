@@ -124,7 +124,8 @@ def test_the_demo_shows_every_step_and_leaves_nothing(temporary: Path) -> None:
         "is removed",
     )
     rotation = ("one key for each value", "has the new password", "with the last good values", "its Secret is gone")
-    assert [step for step in (*steps, *trees, *rotation) if step not in done.stdout] == []
+    pushes = ("2 Secrets", "3 ConfigMaps", "the labelled namespace has its copy", "that in shop stays")
+    assert [step for step in (*steps, *trees, *rotation, *pushes) if step not in done.stdout] == []
     assert "\x1b" not in done.stdout
     assert "example-not-a-password" not in done.stdout
     assert list(temporary.iterdir()) == []

@@ -130,6 +130,7 @@ def test_the_installed_wheel_works_outside_the_checkout(installed: Path, tmp_pat
     assert where.startswith(str(installed.parent))
     assert "demo" in run(str(installed / "samara"), "--help", cwd=tmp_path)
     assert "--observe" in run(str(installed / "kubectl-samara"), "run", "--help", cwd=tmp_path)
+    assert "plan" in run(str(installed / "kubectl_complete-samara"), "pl", cwd=tmp_path)
 
 
 def test_the_installed_wheel_prints_its_version_without_a_cluster(

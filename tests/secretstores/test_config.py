@@ -50,7 +50,7 @@ def a_poller(clock: Callable[[], float], post: Callable[[SecretValues], None]) -
     timings = PollTimings(clock, lambda: "now", lambda: 1.0)
     calls = Counter[tuple[str, str]]()
     return SecretPoller(
-        Readings(clock), frozenset({"fetch"}), timings, post=post, count_call=lambda *call: calls.update([call])
+        Readings(clock, None), frozenset({"fetch"}), timings, post=post, count_call=lambda *call: calls.update([call])
     )
 
 

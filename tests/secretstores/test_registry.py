@@ -9,9 +9,11 @@ from tests.secretstores.contexts import CONTEXT
 
 from samara.core.model import SECRET, Ref
 from samara.secretstores import registry
+from samara.secretstores.aws import SecretsManager
 from samara.secretstores.base import Store, StoreConfigError
 from samara.secretstores.local import Files, KubeSecrets
 from samara.secretstores.registry import Scheme, StoreArguments, open_store, refuse_plain_text
+from samara.secretstores.vault import Vault
 
 CANARY = "canary-7f3a9"
 
@@ -48,13 +50,45 @@ def test_the_scheme_chooses_the_store() -> None:
     assert isinstance(open_url("kube://team"), KubeSecrets)
 
 
-@pytest.mark.parametrize("url", ["kube://team", "kube://samara", "file:///etc/values"])
-def test_a_store_with_the_operators_own_rights_needs_a_configuration_in_the_operators_namespace(url: str) -> None:
-    """Whoever writes a configuration in a tenant's namespace would otherwise read every Secret of the cluster."""
+VAULT_URL = "vault+https://vault.example:8200/secret"
+AWS_URL = "aws-sm://eu-central-1"
+
+
+@pytest.mark.parametrize(
+    ("url", "keys"),
+    [
+        ("kube://team", {}),
+        ("kube://samara", {}),
+        ("file:///etc/values", {}),
+        (VAULT_URL, {"role": b"samara"}),
+        (AWS_URL, {}),
+    ],
+)
+def test_a_store_that_reads_as_the_operator_needs_a_configuration_in_the_operators_namespace(
+    url: str, keys: dict[str, bytes]
+) -> None:
+    """The authors of a configuration in a tenant's namespace would otherwise read with the operator's rights."""
     elsewhere = CONTEXT._replace(config=Ref(SECRET, "tenant", "config"))
-    with pytest.raises(StoreConfigError, match="namespace team may name it; this one is in tenant") as caught:
-        asyncio.run(open_store({"url": url.encode()}, elsewhere))
+    with pytest.raises(StoreConfigError, match="operator's namespace team; this one is in tenant") as caught:
+        asyncio.run(open_store({"url": url.encode(), **keys}, elsewhere))
     assert caught.value.reason == "ConnectionError"
+
+
+@pytest.mark.parametrize(
+    ("url", "keys"),
+    [(VAULT_URL, {"token": b"t"}), (AWS_URL, {"access-key-id": b"AKIA", "secret-access-key": b"s"})],
+)
+def test_a_store_with_credentials_of_its_configuration_may_be_configured_in_any_namespace(
+    url: str, keys: dict[str, bytes]
+) -> None:
+    elsewhere = CONTEXT._replace(config=Ref(SECRET, "tenant", "config"))
+
+    async def opened() -> type[Store]:
+        store = await open_store({"url": url.encode(), **keys}, elsewhere)
+        await store.close()
+        return type(store)
+
+    assert asyncio.run(opened()) in (Vault, SecretsManager)
 
 
 def test_the_store_gets_the_names_of_the_operators_own_secrets() -> None:

@@ -229,6 +229,15 @@ def test_the_manual_names_the_keys_that_are_never_copied() -> None:
         assert pattern in help_text()
 
 
+def test_the_manual_says_which_vocabularies_have_limits() -> None:
+    (line,) = (line for line in help_text().splitlines() if line.startswith("limits:"))
+    assert [
+        vocabulary.name
+        for vocabulary in VOCABULARIES
+        if vocabulary.is_written_by_tenants and vocabulary.name not in line
+    ] == []
+
+
 def test_every_line_of_the_manual_has_a_comment() -> None:
     lines = [line.strip() for line in help_text().splitlines()]
     assert [line for line in lines if "#" not in line] == [f"{name}:" for name in Settings().vocabularies]

@@ -64,7 +64,7 @@ class EngineHarness:
         self.outbox = Outbox(clock, self.limiter)
         self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
         self.sink = EventSink(client, clock)
-        self.events = EventRecorder(self.sink, self.cache)
+        self.events = EventRecorder(self.sink, self.cache, clock)
         self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
         self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
@@ -159,6 +159,11 @@ class EngineHarness:
     def resync(self) -> None:
         self.planner.resync()
 
+    def reported(self) -> list[tuple[Ref, str]]:
+        """The objects and reasons of the Events that the next flush sends."""
+        self.events.gather()
+        return self.sink.due()
+
     def work(self) -> None:
         """Handles and plans all that is queued."""
         while self.controller.work():
@@ -245,4 +250,4 @@ def _secret_poller(names: Iterable[str], engine: EngineHarness) -> SecretPoller 
     if not (source_types := frozenset(names)):
         return None
     timings, count_call = PollTimings(engine.clock, lambda: "now", lambda: 1.0), engine.metrics.count_provider_call
-    return SecretPoller(Readings(engine.clock), source_types, timings, post=engine.post, count_call=count_call)
+    return SecretPoller(Readings(engine.clock, None), source_types, timings, post=engine.post, count_call=count_call)

@@ -22,6 +22,7 @@ from typing import Any
 PROGRAMS = {
     "samara": "samara.cli.main",
     "kubectl-samara": "samara.cli.main",
+    "kubectl_complete-samara": "samara.cli.kubectl_completion",
     "kubectl-accurate": "kubectl_accurate.program",
 }
 """The module of each program. Its `main` reads `sys.argv` and ends the process."""

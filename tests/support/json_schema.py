@@ -14,9 +14,11 @@ from samara.cli.main import COMMANDS, samara
 FOLDER = ROOT / "docs" / "reference" / "schemas"
 LISTS = frozenset({"crds", "manifests"})
 """These commands print Kubernetes Lists, which need no schema of ours. The schema of `rbac` is that of `--explain`."""
+OF_LISTS = frozenset({"why-list"})
+"""The schemas of what a command prints for several objects, beside the schema of one."""
 _TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 _KEYWORDS = {"type", "enum", "minimum", "required", "properties", "items", "$ref"}
-_IGNORED = {"$schema", "$defs", "title", "description"}
+_IGNORED = {"$comment", "$schema", "$defs", "title", "description"}
 
 Json = Any
 
@@ -29,8 +31,8 @@ def commands() -> tuple[str, ...]:
 
 
 def _prints_json(command: click.Command) -> bool:
-    types = (parameter.type for parameter in command.params if "-o" in parameter.opts)
-    return any(isinstance(type, click.Choice) and "json" in type.choices for type in types)
+    shown = (parameter.metavar or "" for parameter in command.params if "-o" in parameter.opts)
+    return any("json" in metavar.strip("[]").split("|") for metavar in shown)
 
 
 def schema(command: str) -> dict[str, Json]:
@@ -52,7 +54,9 @@ def _faults(schema_document: dict[str, Json], rule: dict[str, Json], value: Json
     unknown = rule.keys() - _KEYWORDS - _IGNORED
     assert not unknown, f"this validator does not know the keywords {sorted(unknown)}"
     if "$ref" in rule:
-        yield from _faults(schema_document, schema_document["$defs"][rule["$ref"].removeprefix("#/$defs/")], value, at)
+        other, _, name = rule["$ref"].partition("#/$defs/")
+        document = schema(other.removesuffix(".json")) if other else schema_document
+        yield from _faults(document, document["$defs"][name] if name else document, value, at)
         return
     if "enum" in rule and value not in rule["enum"]:
         yield f"{at}: expected one of {rule['enum']}, found {value!r}"

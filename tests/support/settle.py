@@ -13,7 +13,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import Key, Ref
 from samara.core.plan import plan, prepare, steps
 from samara.core.policy import ClusterPolicy
-from samara.core.writes import Plan, Write, WriteStatus
+from samara.core.writes import Create, Plan, Write, WriteStatus
 
 Order = Callable[[list[Key]], list[Key]]
 Fate = Literal["done", "dropped", "unseen"]
@@ -73,13 +73,17 @@ def settle(
 ) -> list[Write]:
     """Plans every key until none has a write, and returns all writes.
 
-    A write is performed, dropped, or performed without the cache seeing the result, as `fates` says.
+    A write is performed, dropped, or performed without the cache seeing the result, as `fates` says. Like the operator,
+    it sends no write to an object that has changed in the cache since the plan, and plans that again.
     """
-    fate, sent = iter(fates), list[Write]()
+    fate, sent, outdated = iter(fates), list[Write](), 0
     for _ in range(ROUNDS):
-        cache, before = world.snapshot(), (len(sent), len(world.fetched), len(world.values))
+        cache, before = world.snapshot(), (len(sent), outdated, len(world.fetched), len(world.values))
         for key in order(every_key(cache)):
             for write in writes_of(key, cache, rules):
+                if cache.get(write.ref) is not (None if isinstance(write, Create) else write.live):
+                    outdated += 1
+                    continue
                 sent.append(write)
                 check(cache, write)
                 outcome = next(fate, "done")
@@ -87,7 +91,7 @@ def settle(
                     perform(world, write)
                 if outcome == "done":
                     cache.catch_up(world)
-        if (len(sent), len(world.fetched), len(world.values)) == before:
+        if (len(sent), outdated, len(world.fetched), len(world.values)) == before:
             return sent  # nothing was read either, which could have changed the plan of an earlier key
     raise AssertionError(f"not settled after {ROUNDS} rounds: {sent[-3:]}")
 

@@ -32,6 +32,7 @@ from samara.core.source_type import (
     Copyable,
     CustomResource,
     Hierarchy,
+    Names,
     Policy,
     Protected,
     SourceType,
@@ -129,7 +130,7 @@ def fetch() -> SourceType:
 
     custom, marked = CustomResource(FETCH, GUARD, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
     made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, affected_by, same_name)
-    made = replace(made, names=lambda obj, name: name in parse_csv_names(obj.annotations[INTO]).members)
+    made = replace(made, names=Names(trusts=lambda obj, name: name in parse_csv_names(obj.annotations[INTO]).members))
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 
@@ -194,6 +195,12 @@ def propagation(*kinds: Kind, generated: bool = False) -> SourceType:
         accurate_config.Config(), kinds, lambda where, metadata: dict(metadata), Adopt.IDENTICAL, generated=generated
     )
     return alone.source_type
+
+
+def a_sync_to(kinds: tuple[Kind, ...] = (SECRET,), copyable: Copyable = COPYABLE.of_source, **more: Any) -> SourceType:
+    """Sync-to without protected namespaces, under tenancy open, unless a test says otherwise."""
+    wiring: dict[str, Any] = {"is_protected": lambda name: False, "withheld": lambda where, metadata: {}}
+    return sync_to.source_type(kinds, copyable, **{**wiring, **more})
 
 
 def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Registry:

@@ -147,8 +147,10 @@ class World:
     only_namespace: None = None
 
     def sources_naming(self, source_type: str, namespace: str) -> list[Ref]:
-        listed = {ref: self.registry[source_type].listed(self.objects[ref]) for ref in self.sources(source_type)}
-        naming = [ref for ref, names in listed.items() if names is None or namespace in names]
+        listed = {
+            ref: self.registry[source_type].names.listed_by(self.objects[ref]) for ref in self.sources(source_type)
+        }
+        naming = [ref for ref, found in listed.items() if found.elsewhere or namespace in found.names]
         return [ref for ref in naming if not self.excess(Key(source_type, ref))]
 
     def trees_of(self, namespace: str) -> Iterable[str]:
@@ -164,14 +166,14 @@ class World:
         return all(map(self.has_synced, self.registry.kinds_that_name))
 
     def excess(self, key: Key) -> str:
-        limits = self.registry[key.source_type].limits
+        limits = self.registry[key.source_type].policy.limits
         if limits is None:
             return ""
         near = {
-            other: size_of(self.objects[other.source], len(list(self.registry[other.source_type].listed(obj) or ())))
-            for other in self.source_keys()
+            other: size_of(self.objects[other.source], self.registry[other.source_type].names.listed_by(obj).total)
+            for other in self.possible_source_keys()
             if other.source.namespace == key.source.namespace
-            and self.registry[other.source_type].limits is not None
+            and self.registry[other.source_type].policy.limits is not None
             and not (obj := self.objects[other.source]).deleting
         }
         return excess(near, limits).get(key, "")

@@ -8,17 +8,25 @@ from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
-from tests.support.toys import COPYABLE, options
+from tests.support.toys import a_sync_to, options
 from tests.support.world import NOT_FOUND, World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT, PAUSED
-from samara.core.model import SECRET, Content, Key, Object, Ref, namespace_ref
+from samara.core.model import Content, Key, Object, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, Plan, Recreate, SetFinalizer, Update, WriteStatus
 from samara.vocabularies import fishysecret, secret_copy, sync_to
-from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME, OWNER_NAME, OWNER_NAMESPACE, Options
+from samara.vocabularies.fishysecret import (
+    FINALIZER,
+    FISHY_SECRET,
+    NAME,
+    OWNER_NAME,
+    OWNER_NAMESPACE,
+    FishySecretSettings,
+    Options,
+)
 
 Json = dict[str, Any]
 RULES = ClusterPolicy(protected=("kube-*",))
@@ -38,7 +46,7 @@ DOWN = ReadError("FetchError", "the store does not answer")
 
 
 def a_registry(terms: Options | None = None) -> Registry:
-    last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
+    last = a_sync_to()
     return Registry((secret_copy.source_type(), fishysecret.source_type(terms or options()), last))
 
 
@@ -839,3 +847,9 @@ def test_no_repr_shows_a_value() -> None:
     shown = repr((plan, want, want.copies, world.outside))
     assert "canary" not in shown
     assert "Y2FuYXJ5" not in shown
+
+
+def test_the_limit_of_paths_says_which_setting_it_is() -> None:
+    most, message = fishysecret.secret_store(FishySecretSettings(paths_per_namespace=1200), "operator").path_limit
+    assert most == 1200
+    assert "may have 1,200 paths together (setting vocabularies.fishysecret.pathsPerNamespace)" in message

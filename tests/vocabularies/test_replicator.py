@@ -15,6 +15,7 @@ from samara.core.policy import ClusterPolicy
 from samara.core.vocabulary import SettingError
 from samara.core.writes import Blocked
 from samara.settings import Settings
+from samara.settings.model import CopiedMetadata
 from samara.vocabularies import replicator
 from samara.vocabularies.replicator import FROM, KEYS, MATCHING, NAME, PULL, STRIP_LABELS, TO, ReplicatorSettings, parse
 
@@ -26,9 +27,12 @@ AT, VERSION = f"{replicator.PREFIX}replicated-at", f"{replicator.PREFIX}replicat
 SHOP = {TO: "shop"}
 
 
-def a_world(asks: dict[str, str] | None = None, tenancy: str = "open", **settings: Any) -> World:
-    own = ReplicatorSettings(**settings)
-    world = World(registry_of(Settings(tenancy=tenancy, vocabularies={NAME: own})))  # type: ignore[arg-type]
+def a_world(asks: dict[str, str] | None = None, tenancy: str = "open", copied: str = "", **settings: Any) -> World:
+    """`copied`: a glob in the setting `copiedMetadata`."""
+    own, listed = ReplicatorSettings(**settings), CopiedMetadata((copied,), (copied,))
+    world = World(
+        registry_of(Settings(tenancy=tenancy, vocabularies={NAME: own}, copied_metadata=listed))  # type: ignore[arg-type]
+    )
     for name, tier in NAMESPACES.items():
         world.namespace(name, {"stage": "test" if name.endswith("-test") else "live", "tier": tier})
     if asks is not None:
@@ -136,6 +140,14 @@ def test_under_strict_tenancy_a_namespace_must_accept() -> None:
     assert (copied_to(world), blocked(world)) == (set(), {"shop": "not-accepted"})
     world.edit(namespace_ref("shop"), annotations={"samara.dev/accept-from": "team"})
     settle(world, RULES)
+    assert dict(copy(world).labels) == {}
+
+
+def test_under_strict_tenancy_no_label_travels_whatever_the_settings_list() -> None:
+    world = a_world(SHOP, tenancy="strict", copied="*")
+    world.edit(namespace_ref("shop"), annotations={"samara.dev/accept-from": "team"})
+    settle(world, RULES)
+    assert copy(world).content == secret()
     assert dict(copy(world).labels) == {}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.settle import plan_of, settle
-from tests.support.toys import COPYABLE
+from tests.support.toys import COPYABLE, a_sync_to
 from tests.support.world import World, at, content, secret
 
 from samara.core.copy_counts import CopyCounts, NotInSync
@@ -43,7 +43,7 @@ def a_registry(
     is_protected: Callable[[str], bool] = lambda name: name.startswith("kube-"),
 ) -> Registry:
     distribution = resource_distribution.source_type(kinds, COPYABLE.as_written, is_protected=is_protected)
-    last = sync_to.source_type((SECRET,), COPYABLE.of_source, is_protected=lambda name: False)
+    last = a_sync_to()
     return Registry((secret_copy.source_type(), distribution, last))
 
 

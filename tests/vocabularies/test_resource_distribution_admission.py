@@ -19,7 +19,8 @@ from tests.vocabularies.test_resource_distribution import (
 from samara.core.admission import Operation, Request
 from samara.core.model import SECRET, Object, Ref
 from samara.core.queries import DryRunCreate, Rejected
-from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert
+from samara.core.registry import Registry
+from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert, source_type
 
 Json = dict[str, Any]
 NOWHERE: Json = {}
@@ -192,6 +193,20 @@ def test_every_kind_is_dry_run_and_a_refusal_by_the_server_is_a_fault(what: Json
     kind = QUEUE if what["kind"] == "Queue" else a_registry()[NAME].kinds[0]
     world.values[the_trial(what, kind)] = Rejected("422: it is invalid")
     assert answered(stored(what), None, world) == ("spec.resource: the server would not take it: 422: it is invalid",)
+
+
+@pytest.mark.parametrize(("is_strict", "is_about_object"), [(True, False), (True, True), (False, False)])
+def test_strict_tenancy_hides_what_policies_and_quotas_of_the_operators_namespace_say(
+    is_strict: bool, is_about_object: bool
+) -> None:
+    """Any pod that reaches the webhook can send a review and read the answer."""
+    distribution = source_type((SECRET,), lambda where, words: dict(words), lambda name: False, is_strict=is_strict)
+    registry = Registry((distribution,))
+    world = World(registry)
+    world.values[the_trial(SECRET_DB, SECRET)] = Rejected("exceeded quota: gold", is_about_object)
+    (fault,) = answered(stored(), None, world)
+    assert fault.startswith("spec.resource: the server would not take it: ")
+    assert ("gold" in fault) == (is_about_object or not is_strict)
 
 
 def test_a_dry_run_without_an_answer_is_no_fault() -> None:

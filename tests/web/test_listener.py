@@ -156,6 +156,30 @@ def test_a_client_with_many_connections_displaces_none_of_another_client() -> No
     on_port(scenario, PATIENT)
 
 
+@pytest.mark.parametrize("data", [b"", b"GET", GET.replace(b"ok", b"no")], ids=["nothing", "half a head", "not found"])
+def test_clients_that_get_no_answer_displace_none_that_gets_answers_however_many_they_are(data: bytes) -> None:
+    async def scenario(port: int) -> None:
+        served = [await sent(port, GET) for _ in range(PATIENT.connections - 1)]
+        for reader, _ in served:
+            await reader.readuntil(b"ok")
+        others = []
+        for number in range(2, 9):
+            address = f"127.0.0.{number}", 0
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=address)
+            others.append((reader, writer))
+            writer.write(data)
+            if data.endswith(b"\r\n\r\n"):
+                await reader.readuntil(b"404")
+        await until_cut(others[0][0])
+        for reader, writer in served:
+            writer.write(GET)
+            await reader.readuntil(b"ok")
+        for _, writer in (*served, *others):
+            writer.close()
+
+    on_port(scenario, PATIENT)
+
+
 def test_half_open_requests_never_take_more_files_than_the_limit() -> None:
     async def scenario(port: int) -> None:
         clients = [await sent(port, b"GET") for _ in range(200)]
@@ -169,6 +193,31 @@ def test_half_open_requests_never_take_more_files_than_the_limit() -> None:
             task.cancel()
         for _, other in (*clients, (reader, writer)):
             other.close()
+
+    on_port(scenario, PATIENT)
+
+
+@pytest.mark.parametrize("request_line", [b"HEAD /ok", b"GET /no", b"POST /ok"])
+def test_requests_that_arrive_together_leave_other_tasks_a_turn_before_each_answer(request_line: bytes) -> None:
+    """A handler that awaits nothing runs to its end at once. Without a turn in between, one connection could keep the
+    event loop for as long as it sends requests, and no deadline would ever be checked."""
+    number, turns = 500, 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def scenario(port: int) -> None:
+        counting = asyncio.create_task(count_turns())
+        last = request_line + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        reader, writer = await sent(port, last.replace(b"close", b"keep-alive") * (number - 1) + last)
+        answers = await until_cut(reader)
+        counting.cancel()
+        writer.close()
+        assert answers.count(b"HTTP/1.1 ") == number
+        assert turns >= number
 
     on_port(scenario, PATIENT)
 

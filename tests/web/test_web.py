@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,9 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 from prometheus_client import disable_created_metrics
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from tests.support.engine import EngineHarness
 from tests.support.ports import free_port
 from tests.support.samples import Clock, a_copy, a_key, a_source, create, deletes, numbered
@@ -93,6 +95,8 @@ class Stage:
     tallies: dict[Key, CopyCounts] = field(default_factory=dict)
     registry: Registry | None = None
     unserved: tuple[str, ...] = ()
+    page: MetricsPage | None = None
+    """None: a page of its own for each server, with the collectors of the program."""
 
     def __post_init__(self) -> None:
         self.program = program = EngineHarness(
@@ -143,7 +147,7 @@ async def responses(stage: Stage, *paths: str) -> list[tuple[int, str, str]]:
     """The answers of the real server: status, type and text."""
     port = free_port()
     async with (
-        serving(f"127.0.0.1:{port}", stage.health(), stage.metrics()),
+        serving(f"127.0.0.1:{port}", stage.health(), stage.page or stage.metrics()),
         aiohttp.ClientSession() as session,
         asyncio.timeout(8),
     ):
@@ -382,6 +386,38 @@ def test_the_exposition_is_the_one_that_dashboards_were_made_for() -> None:
         lines = stage.metrics().text().decode().splitlines()
         shown = sorted(line if line.startswith("#") else line.rpartition(" ")[0] for line in lines)
         assert shown == EXPOSITION.read_text().splitlines()
+
+    on_stage(scenario)
+
+
+@dataclass(eq=False)
+class SlowCollector(Collector):
+    """Takes three seconds at each scrape, by a clock that no test waits for."""
+
+    clock: Clock
+    scrapes: int = 0
+
+    def collect(self) -> Iterable[Metric]:
+        self.scrapes += 1
+        self.clock.now += 3.0
+        return ()
+
+
+def test_scrapes_in_a_row_take_at_most_a_tenth_of_the_time() -> None:
+    async def scenario(stage: Stage) -> None:
+        clock = Clock()
+        slow = SlowCollector(clock)
+        stage.page = MetricsPage(stage.program.metrics.registry, slow, clock=clock)
+        assert len({text for _, _, text in await responses(stage, *["/metrics"] * 20)}) == 1
+        assert slow.scrapes == 1
+
+        clock.now += 29.0
+        await responses(stage, "/metrics")
+        assert slow.scrapes == 1
+
+        clock.now += 1.0
+        await responses(stage, "/metrics")
+        assert slow.scrapes == 2
 
     on_stage(scenario)
 

@@ -18,7 +18,6 @@ from samara_devtools.bench.bare import BareError
 from samara_devtools.bench.bystander import Bystander, measure_bystander
 from samara_devtools.bench.controller import ControllerError
 from samara_devtools.bench.fan_outs import FanOuts, measure_fan_outs
-from samara_devtools.bench.fishysecret import FishySecrets, measure_fishysecrets
 from samara_devtools.bench.in_sync import InSync, measure_in_sync
 from samara_devtools.bench.lab import open_lab, say
 from samara_devtools.bench.memory import Large, Memory, measure_large, measure_memory
@@ -27,16 +26,14 @@ from samara_devtools.bench.table import (
     Row,
     bystander_rows,
     fan_out_rows,
-    fishysecret_rows,
     in_sync_rows,
     large_rows,
     memory_rows,
     table,
 )
+from samara_devtools.bench.workload import Measured, OwnMeasurement
+from samara_devtools.bench.workloads import workload_of
 from samara_devtools.devcluster import DevclusterError
-
-FISHYSECRET_NAMESPACES = 10
-"""Few are enough: the cost of FishySecrets depends on their paths, not on their namespaces."""
 
 
 @dataclass(slots=True)
@@ -47,7 +44,7 @@ class Report:
     bystander: Bystander | None = None
     memory: Memory | None = None
     large: Large | None = None
-    fishysecrets: FishySecrets | None = None
+    own: Measured | None = None
 
     def rows(self) -> list[Row]:
         return [
@@ -56,14 +53,15 @@ class Report:
             *(in_sync_rows(self.in_sync) if self.in_sync else ()),
             *(memory_rows(self.memory) if self.memory else ()),
             *(large_rows(self.large) if self.large else ()),
-            *(fishysecret_rows(self.fishysecrets) if self.fishysecrets else ()),
+            *(self.own.rows() if self.own else ()),
         ]
 
 
 async def measure(options: Options, report: Report) -> None:
-    if options.vocabulary == "fishysecret":
-        async with open_lab(options, FISHYSECRET_NAMESPACES) as lab:
-            report.fishysecrets = await measure_fishysecrets(lab)
+    workload = workload_of(options.vocabulary)
+    if isinstance(workload, OwnMeasurement):
+        async with open_lab(options, workload.namespaces) as lab:
+            report.own = await workload.measure(lab)
         return
     if options.wants("memory"):
         async with open_lab(options, options.small) as lab:
@@ -101,8 +99,9 @@ def _jsonable(value: object) -> object:
 
 
 def _heading(options: Options) -> str:
-    if options.vocabulary == "fishysecret":
-        return f"{options.objects:,} FishySecrets over {options.paths:,} paths"
+    workload = workload_of(options.vocabulary)
+    if isinstance(workload, OwnMeasurement):
+        return workload.heading(options)
     return f"{options.namespaces:,} namespaces unless a row names another number, Secrets of 1 KiB"
 
 

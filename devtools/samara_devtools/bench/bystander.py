@@ -14,7 +14,6 @@ from samara_devtools.bench.baseline import CONCURRENCY, MAX_WRITES, BareLoop, wa
 from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.figures import Burst, median, percentile
 from samara_devtools.bench.lab import BARE, BYSTANDER, CONTROLLER, Lab, say
-from samara_devtools.bench.secrets import source_of
 
 PAUSE = 0.01
 """Seconds between two writes of the bystander."""
@@ -75,7 +74,7 @@ def _say_latencies(client: str, runs: ClientRuns) -> None:
 async def _beside_us(lab: Lab, runs: ClientRuns, name: str) -> None:
     async with lab.ready() as controller, _writing(lab):
         mark = lab.log.catch_up()
-        burst = await run_fan_out(lab, controller, source_of(lab.options, name))
+        burst = await run_fan_out(lab, controller, lab.source(name))
         runs.add(burst, latencies_during(lab.log.since(mark), BYSTANDER, CONTROLLER))
 
 

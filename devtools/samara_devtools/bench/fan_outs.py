@@ -10,7 +10,7 @@ from samara_devtools.bench.baseline import UPDATES, Baseline
 from samara_devtools.bench.controller import Controller
 from samara_devtools.bench.figures import Burst, WritesOf, fan_out, ratios
 from samara_devtools.bench.lab import ADMIN, CONTROLLER, Lab, say
-from samara_devtools.bench.secrets import Source, source_of
+from samara_devtools.bench.secrets import Source
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ async def measure_fan_outs(lab: Lab) -> FanOuts:
     await fan_outs.baseline.measure_round(lab)
     for number in range(1, lab.options.rounds + 1):
         names = [f"round-{number}-{resource}" for resource in range(lab.options.resources)]
-        await _fill_and_change(lab, fan_outs, [source_of(lab.options, name) for name in names])
+        await _fill_and_change(lab, fan_outs, [lab.source(name) for name in names])
         await fan_outs.baseline.measure_round(lab)
     return fan_outs
 

@@ -9,7 +9,7 @@ from samara_devtools.bench.audit import Counts, count, creations, first_writes, 
 from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.figures import delays
 from samara_devtools.bench.lab import ADMIN, CONTROLLER, Lab, say
-from samara_devtools.bench.secrets import Source, source_of
+from samara_devtools.bench.secrets import Source
 
 IDLE_PAUSE = 0.05
 """Seconds between two new namespaces when idle, in which Kubernetes' own controllers finish as well."""
@@ -49,7 +49,7 @@ class InSync:
 
 
 async def measure_in_sync(lab: Lab) -> InSync:
-    in_sync, source = InSync(), source_of(lab.options, "first")
+    in_sync, source = InSync(), lab.source("first")
     with lab.running() as controller:
         in_sync.ready = await lab.wait_ready(controller)
         await lab.wait_settled()

@@ -17,8 +17,10 @@ from samara_devtools.bench.audit import AuditLog, Entry, MissingWrites, last_wri
 from samara_devtools.bench.bare import Bare, BareError, encode, open_client, spread
 from samara_devtools.bench.controller import SETTINGS, Controller
 from samara_devtools.bench.figures import Cpu
-from samara_devtools.bench.options import BRANCHES, Options
+from samara_devtools.bench.options import Options
 from samara_devtools.bench.secrets import Source
+from samara_devtools.bench.workload import Workload
+from samara_devtools.bench.workloads import workload_of
 from samara_devtools.devcluster import Devcluster, DevclusterOptions
 from samara_devtools.devcluster.cluster import APISERVER, ETCD
 
@@ -36,16 +38,6 @@ WORKERS = 16
 STALL_TIMEOUT = 120.0
 """Seconds without progress after which a wait fails."""
 CONTROLLER_MANAGER_QPS = 5000
-
-
-def labels_of(name: str, options: Options) -> dict[str, str]:
-    """The labels of a namespace: Accurate's make a tree, in which n-00004 is the first child of n-00000."""
-    if options.vocabulary != "accurate":
-        return {}
-    if name == options.home:
-        return {"accurate.cybozu.com/type": "root"}
-    above = int(name.removeprefix("n-")) // BRANCHES - 1 if options.deep else -1
-    return {"accurate.cybozu.com/parent": options.home if above < 0 else f"n-{above:05}"}
 
 
 def say(text: str) -> None:
@@ -66,7 +58,15 @@ class Lab:
     started: int = 0
     """The mark in the log at the last start of the controller."""
 
+    @property
+    def workload(self) -> Workload:
+        return workload_of(self.options.vocabulary) or Workload()
+
     # namespaces and sources
+
+    def source(self, name: str) -> Source:
+        """A source of the vocabulary that is measured."""
+        return self.workload.source(self.options, name)
 
     async def grow(self, total: int) -> None:
         """Adds namespaces and waits until the server's own controllers are done with them."""
@@ -87,7 +87,7 @@ class Lab:
         await self.make_namespace(name)
 
     async def make_namespace(self, name: str) -> None:
-        labels = labels_of(name, self.options)
+        labels = self.workload.labels_of(name, self.options)
         await self.admin.send("POST", "/api/v1/namespaces", encode({"metadata": {"name": name, "labels": labels}}))
 
     async def write(self, source: Source) -> None:

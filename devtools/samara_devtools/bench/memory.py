@@ -13,7 +13,7 @@ from samara_devtools.bench.controller import Controller
 from samara_devtools.bench.fan_outs import run_fan_out
 from samara_devtools.bench.lab import CONTROLLER, WORKERS, Lab, say
 from samara_devtools.bench.options import SOURCES
-from samara_devtools.bench.secrets import Source, source_of, unrelated_secrets
+from samara_devtools.bench.secrets import Source, unrelated_secrets
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Memory:
 
 async def measure_memory(lab: Lab) -> Memory:
     memory = Memory(len(lab.namespaces), unrelated=lab.options.unrelated)
-    source = source_of(lab.options, "first")
+    source = lab.source("first")
     with lab.running() as controller:
         memory.ready = await lab.wait_ready(controller)
         await lab.wait_settled()
@@ -105,7 +105,7 @@ class Large:
 
 async def measure_large(lab: Lab) -> Large:
     large = Large(len(lab.namespaces), SOURCES)
-    sources = [source_of(lab.options, f"large-{number}") for number in range(SOURCES)]
+    sources = [lab.source(f"large-{number}") for number in range(SOURCES)]
     await _fill(lab, large, sources)
     say(f"{large.copies} copies in {large.seconds:.0f} s, peak {large.filled:.1f} MB")
     await _start(lab, large)

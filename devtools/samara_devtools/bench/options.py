@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from samara.vocabularies import VOCABULARIES
+from samara_devtools.bench.workload import Workload
+from samara_devtools.bench.workloads import workload_of
 
 PHASES = ("fill", "change", "bystander", "latency", "rest", "restart", "memory", "large")
 OURS = "{python} -m samara.cli.main run --kubeconfig {kubeconfig} --http-address 127.0.0.1:{port}"
@@ -17,32 +18,6 @@ METRICS = "http://127.0.0.1:{port}/metrics"
 FULL = 10_000
 SMALL = 1_000
 """Namespaces at which memory and the time to ready are measured."""
-LEAST_RATE = 90
-"""Percent of the bare client's rate."""
-
-
-class Workload(NamedTuple):
-    """How a vocabulary is measured."""
-
-    annotations: Mapping[str, str]
-    """Make a Secret a source for every namespace. Empty if the sources are custom resources."""
-    settings: Mapping[str, object] | None = None
-    """The vocabulary's own settings. None: the operator runs without a settings file."""
-    least_rate: int = LEAST_RATE
-
-
-WORKLOADS = {
-    "secret-copy": Workload({"secret-copy/namespaces": ""}),
-    "sync-to": Workload({"openkruise.io/sync-to": "cluster"}),
-    "resource-distribution": Workload({}),
-    "accurate": Workload(
-        {"accurate.cybozu.com/propagate": "update"},
-        {"watches": [{"version": "v1", "kind": "Secret"}]},
-        least_rate=80,  # in a tree each hop waits for the one before
-    ),
-    "fishysecret": Workload({}, {}),
-}
-"""A vocabulary without a line here is measured with the annotations of `--source-annotation`."""
 SOURCES = 10
 """Sources of the large run."""
 BRANCHES = 4
@@ -54,6 +29,7 @@ class Options:
     vocabulary: str
     has_custom_resources: bool
     settings: Mapping[str, object] | None
+    """The vocabulary's own settings. None: the operator runs without a settings file."""
     least_rate: int
     namespaces: int
     only: frozenset[str]
@@ -89,18 +65,22 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser = _parser()
     given = parser.parse_args(arguments)
     is_ours = given.controller == OURS
-    workload = WORKLOADS.get(given.vocabulary, Workload({}))
-    annotations = dict(given.source_annotation)
-    if not annotations and given.vocabulary not in WORKLOADS:
+    vocabulary = next(known for known in VOCABULARIES if known.name == given.vocabulary)
+    own, annotations = workload_of(given.vocabulary), dict(given.source_annotation)
+    if not annotations and own is None:
         parser.error(f"--vocabulary {given.vocabulary}: expected --source-annotation, which makes a Secret its source")
+    workload = own or Workload()
+    settings = workload.settings
+    if settings is None and vocabulary.is_off_until_named:
+        settings = {}
     return Options(
         vocabulary=given.vocabulary,
-        has_custom_resources=any(known.custom_resources for known in VOCABULARIES if known.name == given.vocabulary),
-        settings=workload.settings,
+        has_custom_resources=bool(vocabulary.custom_resources),
+        settings=settings,
         least_rate=workload.least_rate,
         namespaces=given.namespaces or (FULL if given.full else SMALL),
         only=frozenset(given.only.split(",")) if given.only else _default_phases(given.full or given.copies),
-        controller=f"{OURS} --config {{config}}" if is_ours and workload.settings is not None else given.controller,
+        controller=f"{OURS} --config {{config}}" if is_ours and settings is not None else given.controller,
         copies=given.copies or SOURCES * FULL,
         rest=given.rest,
         unrelated=given.unrelated,
@@ -146,7 +126,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Measures speed and memory beside a bare client on the same server, and prints one table.",
     )
     add = parser.add_argument
-    add("--vocabulary", choices=[known.name for known in VOCABULARIES], default="secret-copy", help="what is measured")
+    add(
+        "--vocabulary",
+        choices=[known.name for known in VOCABULARIES],
+        default=VOCABULARIES[0].name,
+        help="what is measured",
+    )
     add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
     add("--full", action="store_true", help=f"{FULL} namespaces, and the large run too")
     add("--only", type=_phases, metavar="PHASES", help=f"some of {','.join(PHASES)}")

@@ -6,14 +6,14 @@ import base64
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samara_devtools.bench.bare import JSON, encode
-from samara_devtools.bench.options import Options
+
+if TYPE_CHECKING:
+    from samara_devtools.bench.options import Options
 
 KIB = 1024
-MERGE = "application/merge-patch+json"
-DISTRIBUTIONS = "resourcedistributions"
 
 
 def content(seed: str, size: int = KIB) -> dict[str, str]:
@@ -57,29 +57,6 @@ class Source:
 
     def changed(self) -> Source:
         return replace(self, edition=self.edition + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution(Source):
-    """A source as a custom resource that holds the Secret."""
-
-    resource = DISTRIBUTIONS
-
-    def request(self) -> tuple[str, str, bytes, str]:
-        path = f"/apis/apps.kruise.io/v1beta1/{DISTRIBUTIONS}"
-        if self.edition:
-            return "PATCH", f"{path}/{self.name}", encode({"spec": {"resource": {"data": self.data}}}), MERGE
-        return "POST", path, self.body(), JSON
-
-    def body(self) -> bytes:
-        spec = {"resource": secret("", self.name, self.data), "targets": {"allNamespaces": True}}
-        kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ResourceDistribution"}
-        return encode({**kind, "metadata": {"name": self.name}, "spec": spec})
-
-
-def source_of(options: Options, name: str) -> Source:
-    """A source of the vocabulary that is measured."""
-    return Distribution(options, name) if options.vocabulary == "resource-distribution" else Source(options, name)
 
 
 def copy_body(namespace: str, name: str, data: dict[str, str], version: str = "") -> bytes:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from samara_devtools.bench.audit import Counts
 from samara_devtools.bench.baseline import CREATES, UPDATES
 from samara_devtools.bench.bystander import Bystander
 from samara_devtools.bench.fan_outs import FanOuts
 from samara_devtools.bench.figures import Burst, median, percentile
-from samara_devtools.bench.fishysecret import SLOW_INTERVAL, SLOW_REFRESHES, FishySecrets
 from samara_devtools.bench.in_sync import InSync
 from samara_devtools.bench.memory import Large, Memory
 
@@ -127,32 +125,6 @@ def large_rows(large: Large) -> Iterator[Row]:
     yield Row(f"{at}: synced after", large.synced, "s")
     yield Row(f"{at}: writes at restart", large.restart.writes if large.restart else None, digits=0, most=0)
     yield Row(f"{at}: loop blocked", _blocked(large.stall, large.blocked), "ms", 0, most=200)
-
-
-CONCURRENCY = 8
-"""Reads of a secret manager at the same time."""
-
-
-def fishysecret_rows(result: FishySecrets) -> Iterator[Row]:
-    yield Row("fill: Secrets", result.objects / max(result.filled, 1e-9), "/s", 0)
-    yield Row("fill: reads of the manager", result.first_calls, digits=0, most=result.paths)
-    yield Row("at rest: reads of a path in an interval", result.calls_per_path, most=1.15)
-    yield Row("reads at the same time, ever", result.most_at_once, digits=0, most=CONCURRENCY)
-    yield from _requests("at rest", result.rest, most=0)
-    yield from _requests("restart in sync", result.restart, most=0)
-    yield Row("restart in sync: reads of the manager", result.restart_calls, digits=0, most=result.paths)
-    yield Row("rotation: from the manager to the last Secret", result.rotated, "s", 1)
-    yield Row("rotation: writes", result.rotation.writes if result.rotation else None, digits=0)
-    status_writes = result.sync_time.status / SLOW_REFRESHES / result.objects if result.sync_time else None
-    yield Row(f"lastSynced: status writes an object in {SLOW_INTERVAL} s", status_writes, most=1.15)
-    yield Row("  server and etcd CPU for each", result.sync_time_cpu.serving if result.sync_time_cpu else None, "ms")
-    yield Row("peak memory", result.peak, "MB", 1)
-
-
-def _requests(when: str, counts: Counts | None, most: float) -> Iterator[Row]:
-    yield Row(f"{when}: writes", counts.writes if counts else None, digits=0, most=most)
-    yield Row(f"{when}: status writes", counts.status if counts else None, digits=0, most=most)
-    yield Row(f"{when}: requests that read", counts.reads if counts else None, digits=0)
 
 
 def _blocked(stall: float | None, longest_answer: float | None) -> float | None:

@@ -18,8 +18,15 @@ from samara_devtools.devcluster import DevclusterError, find
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@click.command("demo", cls=Command)
-@click.option("--keep", is_flag=True, help="Show no steps; keep the cluster and the operator running until Ctrl-C.")
+@click.command(
+    "demo",
+    cls=Command,
+    examples={
+        "See what Samara does, step by step": "samara demo",
+        "Keep the cluster, and try things by hand with kubectl": "samara demo --keep",
+    },
+)
+@click.option("--keep", is_flag=True, help="Show no steps, and keep the cluster and the operator running until Ctrl-C.")
 @click.pass_context
 def command(context: click.Context, keep: bool) -> None:
     """Start a local API server, the operator and the examples, show each step, and remove everything."""

@@ -13,17 +13,15 @@ from typing import Any
 
 import msgspec
 
-from samara.admission.review import MalformedError
+from samara.admission.review import MAX_OBJECT_BYTES, MAX_VALUES, MalformedError, is_too_large
 from samara.core.admission import ConversionError
 from samara.kube.codec import MALFORMED, decode, encode
 
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
 MAX_OBJECTS = 10_000
 MAX_COMMAS = 1_000_000
-"""There are no more values in a review than commas. Counting these bytes is quick, and decoding `{}` a million times is
-not."""
-MAX_OBJECT_BYTES = 3 * 2**20
-"""The API server accepts no larger request."""
+"""There are no more objects in a review than commas. Counting these bytes is quick, and splitting a list of a million
+`{}` is not."""
 _SLICE = 0.01
 """Seconds after which other tasks run."""
 Json = dict[str, Any]
@@ -82,8 +80,6 @@ async def _converted(request: _Request, converters: Converters) -> list[msgspec.
     """The converted objects, encoded."""
     if len(request.objects) > MAX_OBJECTS:
         raise _CannotConvertError(f"at most {MAX_OBJECTS} objects can be converted at once")
-    if any(len(memoryview(raw)) > MAX_OBJECT_BYTES for raw in request.objects):
-        raise _CannotConvertError(f"an object of at most {MAX_OBJECT_BYTES} bytes was expected")
     converted: list[msgspec.Raw] = []
     resumed = monotonic()
     for raw in request.objects:
@@ -95,6 +91,9 @@ async def _converted(request: _Request, converters: Converters) -> list[msgspec.
 
 
 def _convert(raw: msgspec.Raw, wanted: str, converters: Converters) -> msgspec.Raw:
+    if is_too_large(raw):
+        expected = f"an object of at most {MAX_OBJECT_BYTES} bytes and {MAX_VALUES} values"
+        raise _CannotConvertError(f"{expected} was expected")
     try:
         head = _object(raw)
     except MALFORMED:

@@ -7,8 +7,9 @@ Otherwise a cache that lags could refuse a valid change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ ROUNDS = 8
 next ancestor of a namespace."""
 NAMESPACES_PER_LABEL = 2
 """How many namespaces are read for a label. One is enough to refuse, unless it is the namespace of the request."""
+T = TypeVar("T")
 Label = tuple[str, str]
 """Key and value."""
 
@@ -42,6 +44,14 @@ class Validator:
     codec: Codec
     namespace: str
     """Dry runs create objects in the operator's own namespace."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, compare=False)
+
+    async def in_turn(self, decide: Callable[[], T]) -> T:
+        """Calls a function that takes long for a large review. If many reviews arrive together, other tasks run between
+        two such calls."""
+        async with self._turn:
+            await asyncio.sleep(0)
+            return decide()
 
     async def faults(self, request: Request, admissions: Iterable[Admission]) -> tuple[str, ...]:
         """The faults that all vocabularies find, without duplicates. Raises if the API server does not answer."""
@@ -61,7 +71,9 @@ class Validator:
     ) -> tuple[str, ...]:
         """Asks all vocabularies once. Sends every dry run that their answer needs first."""
         for _ in range(ROUNDS):
-            faults = [fault for admission in admissions for fault in admission.validate(request, view)]
+            faults = await self.in_turn(
+                lambda: [fault for admission in admissions for fault in admission.validate(request, view)]
+            )
             unanswered = view.unanswered()
             if not unanswered:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -24,6 +25,13 @@ MAX_FIELDS = 100
 """Most fields of an object besides those in them. The largest kinds have ten."""
 MAX_METADATA_BYTES = 2 * 2**20
 """Anybody who reaches the port can send a review. Decoding takes many times the memory of the bytes."""
+MAX_OBJECT_BYTES = 3 * 2**20
+"""The API server accepts no larger request."""
+MAX_VALUES = 250_000
+"""Most commas and opening brackets of an object outside its texts. The values in it are no more than these. The API
+server's database has no room for a larger object with short keys and values."""
+_text_in_json = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SIGNS = (b",", b"[", b"{")
 _STATUSES = ((Undecidable, 500, "InternalError"), (Refused, 403, "Forbidden"), (str, 422, "Invalid"))
 """The status and reason for each class of fault, the gravest first. The gravest fault decides the answer."""
 _LONGEST_PREFIX = 58
@@ -125,13 +133,32 @@ def _request(sent: _Request, operation: Operation, kind: Kind, codec: Codec) -> 
     return Request(operation, new=new, old=old)
 
 
+def is_too_large(raw: msgspec.Raw) -> bool:
+    """True for an object that the API server would not store, and that would take much memory to decode. The bytes must
+    be JSON."""
+    if len(memoryview(raw)) > MAX_OBJECT_BYTES:
+        return True
+    text = bytes(raw)
+    if _number_of_signs(text) <= MAX_VALUES:
+        return False
+    rest, texts = _text_in_json.subn(b"", text, count=2 * MAX_VALUES + 1)
+    return texts > 2 * MAX_VALUES or _number_of_signs(rest) > MAX_VALUES  # a value comes with one key at most
+
+
+def _number_of_signs(text: bytes) -> int:
+    return sum(map(text.count, _SIGNS))
+
+
 def _object(raw: msgspec.Raw, sent: _Request, kind: Kind, codec: Codec) -> Object | None:
     """The content stays as it was sent. Name and namespace come from the request if a new object lacks them."""
     if bytes(raw) in _ABSENT:
         return None
+    larger = MalformedError("expected an object as the API server stores it, found a larger one")
+    if is_too_large(raw):
+        raise larger
     fields = _fields(raw)
     if len(fields) > MAX_FIELDS or len(memoryview(fields["metadata"])) > MAX_METADATA_BYTES:
-        raise MalformedError("expected an object as the API server stores it, found a larger one")
+        raise larger
     given = {key: value for key, value in _fields(fields["metadata"]).items() if bytes(value) not in _EMPTY}
     # The API server generates the name after admission: the prefix and five characters.
     prefix = _text(given["generateName"]) if "generateName" in given else ""

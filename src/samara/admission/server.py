@@ -101,7 +101,7 @@ class WebhookServer:
         started, labels = monotonic(), RequestLabels()
         try:
             async with self._body(request, MAX_REVIEW_BYTES) as body:
-                review = self._review(body)
+                review = await self._review(body)
                 if review.guarded is not None:
                     labels.kind = str(review.guarded.kind)
                 faults = await self._faults(review)
@@ -113,7 +113,7 @@ class WebhookServer:
     async def _mutate(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers even before the caches are filled, because defaults depend only on the object."""
         async with self._body(request, MAX_REVIEW_BYTES) as body:
-            review = self._review(body)
+            review = await self._review(body)
         if review.guarded is None or review.request is None:
             return _json(patch(review.uid, ()))
         defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
@@ -151,8 +151,8 @@ class WebhookServer:
         finally:
             self._bytes_left += counted
 
-    def _review(self, body: bytes) -> Review:
-        return read_review(body, self._guarded, self._validator.codec)
+    async def _review(self, body: bytes) -> Review:
+        return await self._validator.in_turn(lambda: read_review(body, self._guarded, self._validator.codec))
 
     async def _faults(self, review: Review) -> tuple[str, ...]:
         if review.guarded is None or review.request is None:

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import click
 
-from samara.core.metadata_keys import ACCEPT, PAUSED
+from samara.core.desired import REASONS, in_lower_case
 from samara.core.vocabulary import declared_reasons
 from samara.vocabularies import VOCABULARIES
 
-
-def fault_reason(reason: str) -> str:
-    """The reason of a fault in the form of other reasons: `FetchError` is `fetch-error`."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", reason).lower()
-
-
-ADVICE = {
-    "conflict": "remove or rename the object that is there, or remove this target from the source",
-    "no-namespace": "create the namespace, or take its name off the source; the copy follows by itself",
-    "refused": "correct the source, or ask an administrator: the settings, the API server or the secret manager refuse"
-    " it; Samara tries again from time to time",
-    "not-accepted": f"an editor of that namespace can add the source's namespace to its annotation {ACCEPT}",
-    "invalid": "correct the name or the value on the source; `samara lint FILE` shows the line",
-    "held": f"remove {PAUSED} where something is paused; what the brake holds goes on by `samara release KEY`",
-    "fought": "find out who else changes the object, and stop one of the two",
-    **{fault_reason(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
+ADVICE: dict[str, str] = {
+    **{reason: text.advice for reason, text in REASONS.items()},
+    **{in_lower_case(reason): info.advice for reason, info in declared_reasons(VOCABULARIES).items() if info.advice},
 }
 """By reason, as plans and `samara status` show it."""
 

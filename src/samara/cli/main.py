@@ -14,34 +14,51 @@ from typing import TYPE_CHECKING
 
 import click
 
-from samara.cli.options import Debug
+from samara import __version__
+from samara.cli.options import Debug, flags_behind_command
+from samara.cli.suggestions import did_you_mean
 from samara.kube.aiohttp_import import small_aiohttp
 
-if TYPE_CHECKING:  # imported when an error occurs: it takes longer than all other imports of this module
+if TYPE_CHECKING:  # imported when they are needed: the errors take longer than all other imports of this module
+    from click.shell_completion import CompletionItem
+
     from samara.kube.errors import SamaraError
     from samara.settings import SettingsError
 
-COMMANDS = {
-    "run": "run the operator until SIGTERM or Ctrl-C",
-    "plan": "show what the operator would write, now or if a manifest were applied",
-    "why": "show why an object is, or is not, in a namespace",
-    "status": "show each source, its copies and what blocks them, and held deletions",
-    "release": "let held deletions continue, or discard them",
-    "orphans": "list marked copies that no source wants, and delete them",
-    "lint": "find mistakes in manifests",
-    "rbac": "print exactly the rights that the settings need",
-    "crds": "print the custom resource definitions that the settings need",
-    "manifests": "print the whole installation that the settings need",
-    "uninstall": "remove webhooks, conversions and finalizers, and with --copies the copies",
-    "tree": "show namespace trees and templates, and what they propagate",
-    "version": "show the versions of Samara and of the API server, and the vocabularies",
-    "completion": "print shell completion for bash, zsh or fish",
+GROUPS = {
+    "Run the operator": {
+        "run": "run the operator until SIGTERM or Ctrl-C",
+    },
+    "See what the operator does, and why (these commands write nothing)": {
+        "status": "show the sources, the state of their copies, and held deletions",
+        "plan": "show what the operator would write, now or after an apply",
+        "why": "show why an object is, or is not, in a namespace",
+        "tree": "show namespace trees and templates, and what they propagate",
+        "lint": "find mistakes in manifests",
+    },
+    "Act": {
+        "release": "let deletions that the operator holds go on, or discard them",
+        "orphans": "list copies that no source wants; --delete deletes them",
+        "uninstall": "remove webhooks and finalizers; --copies also deletes the copies",
+    },
+    "Set up": {
+        "manifests": "print the whole installation that the settings need",
+        "rbac": "print exactly the rights that the settings need",
+        "crds": "print the custom resource definitions that the settings need",
+        "completion": "print a script for bash, zsh or fish that completes words",
+        "version": "show the versions of Samara and of the API server",
+    },
 }
+"""The commands and their lines in `samara --help`, under a title for each group."""
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 PLUGIN_GROUP = "samara.commands"
 """Other packages add commands to `samara` by entry points of this group."""
+DEVTOOLS_TITLE = "Try it"
 DEVTOOLS_COMMANDS = {"demo": "start a local API server and the operator, and show what it does"}
 """Commands of `samara-devtools`, a package that the operator does not need."""
 NO_DEMO = "the demo is in a package of its own: pip install 'samara[demo]', or make demo in a checkout"
+HELP = "help"
+"""`samara help status` is the same as `samara status --help`."""
 EXIT_INTERRUPTED = 130
 OUR_PACKAGES = {"samara", "kubectl_accurate"}
 """A bug is reported with the last line of the traceback that is in one of these."""
@@ -72,15 +89,48 @@ class Commands(click.Group):
             raise click.UsageError(NO_DEMO, context)
         return None
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Accepts `samara -n shop status` and `samara help status`, as kubectl does."""
+        args = flags_behind_command(args)
+        if args[:1] == [HELP]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(context, args)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuses an unknown command, and names those that are spelt nearly like it."""
+        word = args[0]
+        if not context.resilient_parsing and not word.startswith("-") and self.get_command(context, word) is None:
+            similar = did_you_mean(word, self.list_commands(context))
+            raise click.UsageError(f"expected a command, found {word!r}{similar}", context)
+        return super().resolve_command(context, args)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Offers commands from the tables, so that a shell that completes imports none, and flags as any command."""
+        from click.shell_completion import CompletionItem
+
+        lines = {**COMMANDS, **DEVTOOLS_COMMANDS}
+        commands = [CompletionItem(name, help=line) for name, line in lines.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, context, incomplete)]
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Written from the tables, so that `--help` imports no command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items(), *DEVTOOLS_COMMANDS.items()])
+        groups = {DEVTOOLS_TITLE: DEVTOOLS_COMMANDS, **GROUPS}
+        width = max(len(name) for group in groups.values() for name in group)
+        for title, group in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in group.items()])
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`samara help COMMAND` shows what a command does, with examples and all of its flags.",
+)
+@click.version_option(__version__, prog_name="samara", message="%(prog)s %(version)s", help="Show the version.")
 def samara() -> None:
-    """Keeps namespaced Kubernetes objects where they are needed."""
+    """Copies namespaced Kubernetes objects, such as Secrets, to the namespaces that need them."""
 
 
 def user_errors(error: BaseException) -> list[SamaraError | SettingsError] | None:

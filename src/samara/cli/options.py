@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from samara.cli.suggestions import SuggestingChoice
 
 if TYPE_CHECKING:  # imported when a command connects, so that help and completion stay quick
+    from click.shell_completion import CompletionItem
+
     from samara.kube.auth import Access
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,7 +50,7 @@ def debug_flag() -> click.Option:
         expose_value=False,
         callback=_set_debug,
         is_eager=True,
-        help="Show the traceback of an unexpected error.",
+        help="Show the traceback if the program itself has a bug.",
     )
 
 
@@ -57,20 +62,26 @@ class KubectlStyleCommand(click.Command):
         flags = {flag: option for flag, option in options.items() if option.is_flag}
         end = _end_of_flags(args, None if self.allow_interspersed_args else options)
         switched_off = _switched_off(flags, args[:end])
-        rest = super().parse_args(context, [*_normalize_flags(flags, args[:end]), *args[end:]])
+        rest = super().parse_args(context, [*_normalize_flags(options, args[:end]), *args[end:]])
         context.params.update(dict.fromkeys(switched_off, False))
         return rest
 
 
-def _normalize_flags(flags: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
-    """The arguments as click reads them: `--flag=true` becomes `--flag`, and `--flag=false` is dropped."""
+def _normalize_flags(options: Mapping[str, click.Option], args: Sequence[str]) -> list[str]:
+    """The arguments as click reads them.
+
+    `--flag=true` becomes `--flag`, `--flag=false` is dropped, and `-o=json`, which click reads as `=json`, becomes
+    `-o json`.
+    """
     normalized = []
     for arg in args:
-        flag, _, value = arg.partition("=")
-        if flag not in flags or value not in _ON | _OFF:
+        flag, equals, value = arg.partition("=")
+        if flag in options and options[flag].is_flag and value in _ON | _OFF:
+            normalized += [flag] if value in _ON else []
+        elif flag in options and equals and not flag.startswith("--"):
+            normalized += [flag, value]
+        else:
             normalized.append(arg)
-        elif value in _ON:
-            normalized.append(flag)
     return normalized
 
 
@@ -100,35 +111,88 @@ def _end_of_flags(args: Sequence[str], options: Mapping[str, click.Option] | Non
     return min(index, end)
 
 
+GENERAL = frozenset({"--kubeconfig", "--context", "--as", "--request-timeout", "--debug", "--help"})
+"""Flags that mean the same for every command. Its help shows them below its own."""
+_MAX_LISTED_CHOICES = 4
+"""Values that the help shows between a flag and its text. More are listed behind the text."""
+
+
 class Command(KubectlStyleCommand):
     """A command of `samara`. Each of its flags can be given as `SAMARA_<FLAG>` too."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Any, examples: Mapping[str, str] | None = None, namespace: str = "", **more: Any) -> None:
+        """`examples` are command lines by what they are for. `namespace` says what -n means for this command."""
         super().__init__(*args, **more)
+        self.examples = examples or {}
         self.params.append(debug_flag())
         for parameter in self.params:
+            if type(parameter.type) is click.Choice:
+                parameter.type = SuggestingChoice(parameter.type.choices)
             if isinstance(parameter, click.Option):
                 _set_variable(parameter)
+                _shorten_choices(parameter)
+                if parameter.name == "namespace" and namespace:
+                    parameter.help = namespace
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Names the variable in the message about a wrong value that comes from one."""
+        try:
+            return super().parse_args(context, args)
+        except click.BadParameter as error:
+            option = error.param
+            if not isinstance(option, click.Option) or not isinstance(option.envvar, str):
+                raise
+            if context.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
+                raise
+            raise click.BadParameter(error.message, context, option, f"the variable {option.envvar}") from None
+
+    def format_help_text(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(context, formatter)
+        if not self.examples:
+            return
+        with formatter.section("Examples"):
+            formatter.write("\n".join(f"  # {purpose}\n  {line}\n" for purpose, line in self.examples.items()))
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Shows the flags of this command first, and those that mean the same everywhere below them."""
+        options = [parameter for parameter in self.get_params(context) if isinstance(parameter, click.Option)]
+        own = [option for option in options if GENERAL.isdisjoint(option.opts)]
+        general = [option for option in options if not GENERAL.isdisjoint(option.opts)]
+        for title, listed in (("Options", own), ("Options of every command", general)):
+            records = [record for option in listed if (record := option.get_help_record(context)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [parameter for parameter in self.params if isinstance(parameter, click.Option)]
+        example = next(option for option in options if option.envvar)
+        lines = [
+            f"Every flag can be given as a variable too, such as {example.envvar} for {max(example.opts, key=len)}."
+        ]
+        if any(option.envvar is None for option in options):
+            lines.append("Flags that delete something have none.")
+        if any(option.name == "server" for option in options):
+            lines.append("kubectl's other flags for the connection are accepted too, such as --server and --token.")
+        formatter.write_paragraph()
+        formatter.write_text(" ".join(lines))
 
 
 def _set_variable(option: click.Option) -> None:
     flag = max(option.opts, key=len)
-    if flag in WITHOUT_VARIABLE:
-        return
-    option.envvar = f"{PREFIX}_{flag.lstrip('-').replace('-', '_').upper()}"
-    option.show_envvar = not option.hidden
+    if flag not in WITHOUT_VARIABLE:
+        option.envvar = f"{PREFIX}_{flag.lstrip('-').replace('-', '_').upper()}"
+
+
+def _shorten_choices(option: click.Option) -> None:
+    if isinstance(option.type, click.Choice) and len(option.type.choices) > _MAX_LISTED_CHOICES:
+        option.metavar = "VALUE"
+        option.help = f"{option.help} One of: {', '.join(option.type.choices)}."
 
 
 def config_flag(command: F) -> F:
-    help_text = "The settings. Default: those of the operator in the cluster, else the built-in ones."
-    return click.option("--config", metavar="FILE", help=help_text)(command)
-
-
-def output_flag(*forms: str) -> Callable[[F], F]:
-    choice = click.Choice(forms or ("table", "json", "yaml"))
-    return click.option(
-        "-o", "--output", type=choice, default=choice.choices[0], show_default=True, help="The output format."
-    )
+    help_text = "The file with the settings. Default: those of the operator in the cluster, else the built-in ones."
+    return click.option("--config", type=click.Path(), metavar="FILE", help=help_text)(command)
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -156,13 +220,45 @@ OPTIONAL_TIMEOUT = 3.0
 """Seconds to wait at most for a cluster that a command can do without."""
 
 
+def _complete_namespaces(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from samara.cli import completion  # late, because only a shell that completes needs it
+
+    return completion.namespaces(context, parameter, incomplete)
+
+
+def _complete_contexts(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from samara.cli import completion
+
+    return completion.contexts(context, parameter, incomplete)
+
+
 _COMMON_FLAGS = (
-    click.option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig file."),
-    click.option("--context", metavar="NAME", help="The kubeconfig context to use."),
-    click.option("-n", "--namespace", metavar="NAME", help="The namespace, if the command needs one."),
-    click.option("--as", "as_user", metavar="USER", help="Act as this user."),
     click.option(
-        "--request-timeout", metavar="DURATION", help="How long a request may take.", default="30s", show_default=True
+        "--kubeconfig",
+        type=click.Path(),
+        metavar="FILE",
+        help="The kubeconfig file. Default: KUBECONFIG, else ~/.kube/config.",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=_complete_contexts,
+        help="The context of the kubeconfig. Default: its current one.",
+    ),
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        shell_complete=_complete_namespaces,
+        help="The namespace. Default: that of the context.",
+    ),
+    click.option("--as", "as_user", metavar="USER", help="Act as this user, if you may."),
+    click.option(
+        "--request-timeout",
+        metavar="DURATION",
+        help="How long a request may take; 0: no limit.",
+        default="30s",
+        show_default=True,
     ),
 )
 _RARE_FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -228,20 +324,27 @@ def kubectl_options(*, all_shown: bool = False) -> tuple[Callable[[F], F], ...]:
     return (*_COMMON_FLAGS, *rare)
 
 
+def flags_behind_command(args: list[str]) -> list[str]:
+    """The arguments with kubectl's flags in front of the command moved behind it, where the command reads them.
+
+    Without a command they are dropped.
+    """
+    command = click.Command(None)
+    for add in kubectl_options():
+        add(command)
+    options = {flag: option for option in command.params for flag in option.opts if isinstance(option, click.Option)}
+    end = 0
+    while end < len(args) and args[end].partition("=")[0] in options:
+        end += 1 if "=" in args[end] or options[args[end]].is_flag else 2
+    flags, rest = args[:end], args[end:]
+    return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else rest
+
+
 def kubectl_flags(command: F) -> F:
     """Adds kubectl's flags to a command, which gets one argument `cluster` in their place."""
 
-    def with_cluster(
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None,
-        as_user: str | None,
-        request_timeout: str,
-        **rest: Any,
-    ) -> Any:
-        timeout = _seconds(request_timeout)
-        rare_flags = _pop_rare_flags(rest)
-        return command(cluster=Cluster(kubeconfig, context, namespace, as_user, timeout, rare_flags), **rest)
+    def with_cluster(**values: Any) -> Any:
+        return command(cluster=cluster_of(values), **values)
 
     with_cluster.__name__ = command.__name__
     with_cluster.__doc__ = command.__doc__
@@ -250,6 +353,18 @@ def kubectl_flags(command: F) -> F:
     for flag in reversed(kubectl_options()):
         wrapped = flag(wrapped)
     return wrapped  # type: ignore[no-any-return]
+
+
+def cluster_of(values: dict[str, Any]) -> Cluster:
+    """The cluster that the values of kubectl's flags name. Takes these out of the arguments of a command."""
+    return Cluster(
+        values.pop("kubeconfig"),
+        values.pop("context"),
+        values.pop("namespace"),
+        values.pop("as_user"),
+        _seconds(values.pop("request_timeout")),
+        _pop_rare_flags(values),
+    )
 
 
 def _pop_rare_flags(rest: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from samara.cli.formats import DEFAULT_LAYOUT, JSON, NAME, YAML, Form, Layout
 from samara.core.model import Ref
 
 T = TypeVar("T")
@@ -23,8 +23,9 @@ Grouping = Callable[[T], Hashable]
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 _CLEAR_LINE = "\r\x1b[2K"
 _GAP = "  "
-_MIN_WIDTH = 20
-"""The least width of a last column that is folded."""
+_CUT = "…"
+_MIN_WIDTH = 10
+"""No column is cut to less than this. It is the width of the longest header."""
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -42,14 +43,39 @@ def _represent_text(dumper: Any, value: str) -> Any:
 _Dumper.add_representer(str, _represent_text)
 
 
-def emit(answer: Callable[[], Mapping[str, Any]], form: str, table: Callable[[], None]) -> None:
-    """Prints one answer in the form that `-o` asks for. Computes no other form."""
-    if form == "json":
+def emit(
+    answer: Callable[[], Mapping[str, Any]],
+    form: Form,
+    table: Callable[[], None],
+    objects: Callable[[], Iterable[Mapping[str, str]]] = tuple,
+) -> None:
+    """Prints one answer in the form that `-o` asks for. Computes no other form.
+
+    `objects`: the kind, the namespace and the name of each object that the answer lists.
+    """
+    if form.template is not None:
+        click.echo(form.template.render(answer()), nl=False)
+    elif form.name == JSON:
         click.echo(_as_json(answer()))
-    elif form == "yaml":
+    elif form.name == YAML:
         click.echo(as_yaml([answer()]), nl=False)
+    elif form.name == NAME:
+        _print_names(objects())
     else:
         table()
+
+
+def _print_names(objects: Iterable[Mapping[str, str]]) -> None:
+    """Each object once, as kubectl names it: `secret/db`, `subnamespace.accurate.cybozu.com/shop`."""
+    for kind, _, name in dict.fromkeys((entry["kind"], entry["namespace"], entry["name"]) for entry in objects):
+        api_version, _, kind_name = kind.rpartition("/")
+        group = api_version.rpartition("/")[0]
+        print_line(f"{kind_name.lower()}{'.' if group else ''}{group}/{name}")
+
+
+def kind_text(kind: str, layout: Layout) -> str:
+    """A kind in a table. Only a wide one has room for group and version."""
+    return kind if layout.is_wide else kind.rpartition("/")[2]
 
 
 def _as_json(answer: Mapping[str, Any]) -> str:
@@ -72,16 +98,49 @@ def note(text: str) -> None:
     print_line(f"{program or 'samara'}: {text}", err=True)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell. On a terminal the last column is folded and the header is bold."""
-    lines = [list(headers), *([printable(str(value)) for value in row] for row in rows)]
+def table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    layout: Layout = DEFAULT_LAYOUT,
+    names: str = "",
+) -> None:
+    """Columns as wide as their widest cell, one line for each row. Nothing is wrapped.
+
+    On a terminal columns are cut until a row fits, unless the layout is wide. `names` is the header of the column that
+    a user copies into the next command, so that it is cut last.
+    """
+    lines = [*([headers] if layout.has_headers else []), *([printable(str(value)) for value in row] for row in rows)]
+    if not lines:
+        return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     is_terminal = sys.stdout.isatty()
-    last_width = _width_of_last_column(widths) if is_terminal else None
+    if is_terminal and not layout.is_wide:
+        kept = list(headers).index(names) if names else 0
+        _fit(widths, shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1), kept)
     for number, line in enumerate(lines):
-        is_bold = number == 0 and is_terminal and "NO_COLOR" not in os.environ
-        for text in _wrapped(line, widths, last_width):
-            click.echo(click.style(text, bold=True) if is_bold else text)
+        cells = (_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True))
+        text = _GAP.join(cells).rstrip()
+        is_bold = layout.has_headers and number == 0 and is_terminal and "NO_COLOR" not in os.environ
+        click.echo(click.style(text, bold=True) if is_bold else text)
+
+
+def _fit(widths: list[int], room: int, kept: int) -> None:
+    """Makes columns narrower until they fit: first the last one, which holds messages, and at the end the `kept` one.
+
+    The others become narrower together, the widest first.
+    """
+    last = len(widths) - 1
+    others = [column for column in range(last) if column != kept]
+    for columns in ([last] if last != kept else [], others, [kept]):
+        most = max((widths[column] for column in columns), default=0)
+        while most > _MIN_WIDTH and sum(widths) > room:
+            most -= 1
+            for column in columns:
+                widths[column] = min(widths[column], most)
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - len(_CUT)] + _CUT
 
 
 def print_line(text: str, *, err: bool = False) -> None:
@@ -92,21 +151,6 @@ def print_line(text: str, *, err: bool = False) -> None:
 def printable(text: str) -> str:
     """Replaces control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() else "·" for char in text)
-
-
-def _width_of_last_column(widths: Sequence[int]) -> int | None:
-    """Characters that a terminal has left for the last column. None if folding would make it unreadable."""
-    remaining = shutil.get_terminal_size().columns - sum(width + len(_GAP) for width in widths[:-1])
-    return remaining if remaining >= _MIN_WIDTH else None
-
-
-def _wrapped(line: Sequence[str], widths: Sequence[int], last_width: int | None) -> Iterator[str]:
-    """The line of a row, and more lines if its last cell is wider than the last column may be."""
-    *cells, last = line
-    prefix = "".join(cell.ljust(width) + _GAP for cell, width in zip(cells, widths, strict=False))
-    first, *more = [last] if last_width is None else textwrap.wrap(last, last_width) or [""]
-    yield (prefix + first).rstrip()
-    yield from (" " * len(prefix) + text for text in more)
 
 
 @contextmanager

@@ -134,15 +134,15 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(cluster: Cluster, config: str | None, preferred: str | None = None) -> AsyncIterator[Session]:
+async def open_session(cluster: Cluster, config: str | None) -> AsyncIterator[Session]:
     """Connects, and reads the settings: those of the file, else those in the cluster, else the defaults.
 
-    If the cluster has several, those in the namespace `preferred` are taken, or in the one that -n names.
+    If the cluster has several, those in its namespace are taken.
     """
     from_file = load(config) if config is not None else None
     access = cluster.access()
     async with Client(access, timeout=cluster.timeout, may_write=unrestricted) as client:
-        installed = await find_installed(client, preferred or cluster.namespace, access.namespace)
+        installed = await find_installed(client, cluster.namespace, access.namespace)
         settings = from_file if from_file is not None else _parse_installed(installed)
         environment = await discover_kinds(client, settings)
         for kind, reason in environment.missing.items():
@@ -204,7 +204,7 @@ async def find_installed(client: Client, requested: str | None, own: str) -> Ins
     )
     if len(candidates) > 1:
         names = ", ".join(sorted(map(str, candidates)))
-        note(f"found more than one ConfigMap with settings ({names}); -n says which to take")
+        note(f"found more than one ConfigMap with settings ({names}); --config FILE names others")
     return candidates[0]
 
 

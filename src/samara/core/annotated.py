@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from samara.core.admission import Request
-from samara.core.desired import Copy, Desired, Fault, Mistake, Template
-from samara.core.kinds import KEPT_BY_CLUSTER, is_kept_by_cluster
-from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, ObjectName, Ref
+from samara.core.desired import BlockedTarget, Copy, Desired, Fault, Template
+from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
+from samara.core.names import matches_any_glob
 from samara.core.ownership import ByMark
-from samara.core.policy import kept_by_cluster_message
-from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
-from samara.core.source_type import Admission, Annotated, Lint, Policy, SourceType
+from samara.core.selectors import NamespaceSelector
+from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
 from samara.core.view import View
 
 
@@ -41,13 +40,12 @@ class AnnotatedObjects:
     """Parses the annotations of a source."""
     template: Callable[[Object], Template]
     """What the copies of a source hold, marks included."""
-    may_target: Callable[[Object, str], bool] = lambda obj, namespace: True
-    """False if a source certainly does not select a namespace of this name. Called before `request`, because it is
-    cheaper, and every new namespace is compared with every source."""
     request_in: Callable[[Object, str], CopyRequest] | None = None
     """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
-    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
-    """The names that a source lists, if it wants copies in no other namespace."""
+    excluded: tuple[str, ...] = ()
+    """Globs of namespaces that get no copy, whatever a source requests."""
+    left_alone: Callable[[Object], str] | None = None
+    """Why an object stays as it is although a source wants a copy at its address, or an empty text. None: none does."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
     keep_when_gone: bool = False
@@ -58,10 +56,11 @@ class AnnotatedObjects:
     """True: messages to the author of a source name only namespaces that the source lists by name."""
     validated: bool = True
     """True: the admission webhook refuses mistakes."""
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER
-    """Objects that are the same in every namespace. They are never sources."""
+    ineffective: Lint = lambda obj: ()
+    """Why an object of a served kind with one of the annotations is no source."""
     lint: Lint = lambda obj: ()
-    """The mistakes that are not faults of `request`: keys without effect, and each name that a fault only counts."""
+    """The mistakes that are not faults of `request`: keys without effect on a source, and each name that a fault only
+    counts."""
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -71,16 +70,15 @@ class AnnotatedObjects:
                 self.annotations,
                 lambda obj, view: self._requests_copies(obj),
                 kinds=dict.fromkeys(self.annotations, self.kinds),
+                ineffective=self.ineffective,
                 lint=self.lint,
             ),
             ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,
-            listed=self.listed,
-            names=self._names,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
-            named_targets=self._named_targets if self.is_discreet else None,
+            names=Names(self.listed, self.is_discreet, self._names),
         )
 
     def _requests_copies(self, obj: Object) -> bool:
@@ -92,7 +90,7 @@ class AnnotatedObjects:
             return Desired(prune=not self.keep_when_gone)
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
-        copies = tuple(
+        wanted = tuple(
             Copy(
                 Ref(source.kind, namespace, source.name),
                 template,
@@ -100,12 +98,32 @@ class AnnotatedObjects:
                 targets.deciding_selectors(namespace, by_name),
             )
             for namespace, by_name in targets.namespaces(view)
-            if namespace != source.namespace
+            if self._may_be_in(namespace, source)
         )
-        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
+        blocked = self._blocked(wanted, view)
+        occupied = {target.ref for target in blocked}
+        copies = tuple(copy for copy in wanted if copy.ref not in occupied) if occupied else wanted
+        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults, blocked=blocked)
 
-    def _named_targets(self, obj: Object) -> Collection[str]:
-        return self._request(obj).targets.names.members if self._requests_copies(obj) else ()
+    def _may_be_in(self, namespace: str, source: Ref) -> bool:
+        is_excluded = bool(self.excluded) and matches_any_glob(self.excluded, namespace)
+        return namespace != source.namespace and not is_excluded
+
+    def _blocked(self, copies: Iterable[Copy], view: View) -> tuple[BlockedTarget, ...]:
+        why = self.left_alone
+        if why is None:
+            return ()
+        there = ((copy.ref, view.get(copy.ref)) for copy in copies)
+        return tuple(BlockedTarget(ref, "conflict", why(live)) for ref, live in there if live is not None and why(live))
+
+    def listed(self, obj: Object) -> ListedNames:
+        """The names in the annotations of a source. So many that they matter are in the longest annotation."""
+        if not self._requests_copies(obj):
+            return NOWHERE
+        targets, keys = self._request(obj).targets, self._keys(obj)
+        field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
+        names = targets.names
+        return ListedNames(names.members, len(names.legal) + len(names.illegal), targets.is_open, field)
 
     def affected_by(self, obj: Object, view: View) -> Iterable[Ref]:
         if obj.ref.kind != NAMESPACE:
@@ -115,12 +133,12 @@ class AnnotatedObjects:
 
     def _selects(self, source: Object | None, namespace: Object) -> bool:
         name = namespace.ref.name
-        if source is None or source.ref.namespace == name or not self.may_target(source, name):
+        if source is None or not self._may_be_in(name, source.ref):
             return False
         return self._request(source, name).targets.selects(name, namespace.labels)
 
     def _names(self, source: Object, namespace: str) -> bool:
-        if not self._requests_copies(source) or not self.may_target(source, namespace):
+        if not self._requests_copies(source) or not self._may_be_in(namespace, source.ref):
             return False
         return self._request(source, namespace).targets.names_namespace(namespace)
 
@@ -132,10 +150,6 @@ class AnnotatedObjects:
         return tuple(fault.message for fault in self._request(new).faults)
 
     def _request(self, source: Object, namespace: str | None = None) -> CopyRequest:
-        if is_kept_by_cluster(source.ref.kind, source.ref.name, self.kept_by_cluster):
-            message = kept_by_cluster_message(source.ref)
-            mistakes = tuple(Mistake(key, f"no {key} on it", message) for key in sorted(self._keys(source))[:1])
-            return CopyRequest(NO_NAMESPACES, (Fault("Refused", message, mistakes=mistakes),))
         if namespace is None or self.request_in is None:
             return self.request(source)
         return self.request_in(source, namespace)

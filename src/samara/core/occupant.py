@@ -87,7 +87,7 @@ class Target:
     def shown(self, other: Key | None) -> str:
         """Another source, for a message to the author of this one."""
         source = self.ctx.key.source
-        is_hidden = self.ctx.source_type.named_targets is not None
+        is_hidden = self.ctx.source_type.names.is_discreet
         is_own = other is not None and other.source.namespace == source.namespace
         return str(other) if is_own or not is_hidden else "a source of another namespace"
 

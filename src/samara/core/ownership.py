@@ -139,6 +139,12 @@ def is_released(obj: Object) -> bool:
     return RELEASED in obj.annotations
 
 
+def is_removable(obj: Object, ownership: Ownership) -> bool:
+    """True if an unwanted object with marks may be deleted or released. The rules `released` and `unproven` leave every
+    other one as it is, whatever its source wants."""
+    return ownership.is_proven(obj) and not is_released(obj)
+
+
 def is_operators_own(obj: Object) -> bool:
     """True for the operator's own objects, such as its ConfigMap of held deletions. They are never copies."""
     return obj.labels.get(APP, "").startswith(FIELD_MANAGER)

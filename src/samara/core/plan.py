@@ -11,12 +11,15 @@ from dataclasses import replace
 from samara.core.context import PlanContext
 from samara.core.desired import Copy, Desired, Fault
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
-from samara.core.policy import ClusterPolicy, control_faults
+from samara.core.policy import ClusterPolicy, pause_faults
 from samara.core.queries import UNREAD, Query, deletion_queries
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import NamespaceView, View, has_copies
 from samara.core.writes import Blocked, Plan, SetFinalizer, Step
+
+BLOCKED, FINALIZER = "blocked", "finalizer"
+"""What steps show in place of a rule, if the source type blocks a target, or if they add or remove a finalizer."""
 
 
 def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
@@ -39,8 +42,8 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
     source = view.get(key.source)
     ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
-    if source is not None and source.ref.kind != NAMESPACE and (faults := control_faults(source)):
-        desired = replace(desired, faults=(*desired.faults, *faults))  # Namespaces are reported by themselves
+    if source is not None and source.ref.kind != NAMESPACE and (faults := pause_faults(source)):
+        desired = replace(desired, faults=(*desired.faults, *faults))  # that of a Namespace is a near miss
     if not _are_answered(desired.reads, view):
         return Plan(ready=False, reads=desired.reads)
     if source is not None and source_type.is_source(source, view):
@@ -120,7 +123,7 @@ def _steps(ctx: PlanContext, desired: Desired, copies: Iterable[Copy]) -> Iterat
         addresses.add(copy.ref)
         yield Step(copy.ref, outcome, rule, rule != "excluded")
     for ref, reason, message in desired.blocked:
-        yield Step(ref, Blocked(ctx.key, ref, reason, message), "blocked")
+        yield Step(ref, Blocked(ctx.key, ref, reason, message), BLOCKED)
     for overlay in desired.overlays:
         yield Step(overlay.ref, *decide_overlay(ctx, overlay), desired=False)
     prune = desired.prune and not (desired.prune_last and changing)
@@ -144,4 +147,4 @@ def _copies_left(ctx: PlanContext, desired: Desired) -> bool:
 def _set_finalizer(ctx: PlanContext, desired: Desired, source: Object, why: str) -> Step:
     assert desired.finalizer is not None
     write = SetFinalizer(ctx.key, source.ref, source, desired.finalizer, not source.deleting, why)
-    return Step(source.ref, write, "finalizer", desired=False)
+    return Step(source.ref, write, FINALIZER, desired=False)

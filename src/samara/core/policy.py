@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.desired import UNAVAILABLE, Copy, Fault, Reason, Template
+from samara.core.admission import Request
+from samara.core.desired import UNAVAILABLE, Copy, Desired, Fault, Mistake, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
-from samara.core.model import NAMESPACE, Object, ObjectName, Ref, namespace_ref
+from samara.core.model import ANNOTATIONS, NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
 from samara.core.source_type import Policy, Protected, SourceType
 from samara.core.trust import root_in
 from samara.core.view import View
+
+BOOLEANS = ("true", "false")
+CONSENT_FORM = "a namespace, namespace:Kind/name, tree:namespace or *, with commas between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +111,31 @@ def is_ignored(namespace: Object) -> bool:
     return "true" in _values(namespace, IGNORE)
 
 
-def control_faults(obj: Object) -> tuple[Fault, ...]:
-    """The values of control keys that are neither `true` nor `false`, and what follows from them."""
-    keys = {PAUSED: "it pauses until then", **({IGNORE: "it does not count"} if obj.ref.kind == NAMESPACE else {})}
-    return tuple(
-        Fault("Invalid", f"{key} is {quoted(value)}, expected 'true' or 'false'; {effect}", key)
-        for key, effect in keys.items()
-        for value in dict.fromkeys(_values(obj, key))
-        if value not in ("true", "false")
-    )
+def pause_faults(source: Object) -> tuple[Fault, ...]:
+    """The values of `PAUSED` on a source that are neither `true` nor `false`."""
+    faulty = [value for value in dict.fromkeys(_values(source, PAUSED)) if value not in BOOLEANS]
+    expected = _expected_boolean(PAUSED)
+    return tuple(Fault("Invalid", f"{PAUSED}: {quoted(value)}; expected {expected}", PAUSED) for value in faulty)
+
+
+def control_mistake(kind: str, is_namespace: bool, where: str, key: str, value: str) -> Mistake | None:
+    """What is wrong with a control key on an object: it has no effect there, or no meaning with this value."""
+    if key == ACCEPT:
+        if not is_namespace or where != ANNOTATIONS:
+            found = f"{'an annotation' if where == ANNOTATIONS else 'a label'} of a {kind}"
+            return Mistake(key, "an annotation of a Namespace", found)
+        items = invalid_consent_items(value)
+        return Mistake(key, CONSENT_FORM, sample(map(quoted, items))) if items else None
+    if key == IGNORE and not is_namespace:
+        return Mistake(key, "a Namespace: on anything else it does nothing", f"on a {kind}")
+    if key in (IGNORE, PAUSED) and value not in BOOLEANS:
+        return Mistake(key, _expected_boolean(key), quoted(value))
+    return None
+
+
+def _expected_boolean(key: str) -> str:
+    effect = "it pauses" if key == PAUSED else "it is as if it were absent"
+    return f'"true" or "false": with any other value {effect}'
 
 
 def _values(obj: Object, key: str) -> tuple[str, ...]:
@@ -167,6 +187,40 @@ def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
 
 def kept_by_cluster_message(ref: Ref) -> str:
     return f"the {ref.kind.name} {ref.name} is the cluster's own in every namespace and is never copied"
+
+
+def without_cluster_objects(source_type: SourceType, kept: tuple[ObjectName, ...]) -> SourceType:
+    """The same source type, of which no object that is the same in every namespace is a source.
+
+    Its author is told so, and copies from before stay: this is a setting, and no change of settings deletes anything.
+    """
+
+    def fault_of(obj: Object | None, view: View) -> Fault | None:
+        if obj is None or obj.deleting or not kinds.is_kept_by_cluster(obj.ref.kind, obj.ref.name, kept):
+            return None
+        if not source_type.is_source(obj, view):
+            return None
+        keys = sorted(source_type.source.metadata_keys & {*obj.labels, *obj.annotations})[:1]
+        message = kept_by_cluster_message(obj.ref)
+        return Fault("Refused", message, mistakes=tuple(Mistake(key, f"no {key} on it", message) for key in keys))
+
+    def desired(source: Ref, view: View) -> Desired:
+        fault = fault_of(view.get(source), view)
+        return source_type.desired(source, view) if fault is None else Desired(prune=False, faults=(fault,))
+
+    def validate(request: Request, view: View) -> tuple[str, ...]:
+        """Only a change that makes the object a source is refused, so that the cluster can still update it."""
+        fault = None if fault_of(request.old, view) else fault_of(request.new, view)
+        if fault is not None:
+            return (fault.message,)
+        return () if admission is None else admission.validate(request, view)
+
+    admission = source_type.admission
+    return replace(
+        source_type,
+        desired=desired,
+        admission=None if admission is None else replace(admission, validate=validate),
+    )
 
 
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:

@@ -33,6 +33,8 @@ class Rejected(NamedTuple):
     """The answer to a dry run if the API server refuses the object."""
 
     message: str
+    is_about_object: bool = True
+    """False if the message may quote a quota or a policy of the namespace in which the dry run took place."""
 
 
 class CrdExists(NamedTuple):

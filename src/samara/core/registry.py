@@ -20,6 +20,8 @@ class Registry:
     """Every source type, in order of rank, also the disabled ones: they still recognise their copies."""
 
     source_types: tuple[SourceType, ...]
+    keys_of_others: frozenset[str] = frozenset()
+    """Keys that only other controllers read. They are no misspelt ones of ours."""
 
     @cached_property
     def _by_name(self) -> Mapping[str, SourceType]:
@@ -73,11 +75,8 @@ class Registry:
 
     def _claims(self, obj: Object, view: View) -> list[Key]:
         """Every source that this object names. Most objects have no mark, so only the types of its marks are asked."""
-        positions = {position for key in (*obj.labels, *obj.annotations) for position in self._by_mark.get(key, ())}
-        if obj.owner_references:
-            positions |= self._by_owner_reference
         claims: list[Key] = []
-        for position in sorted(positions):
+        for position in sorted(self._positions(obj)):
             source_type = self.source_types[position]
             source = source_type.ownership.source_of(obj, view)
             if source is not None:
@@ -85,6 +84,11 @@ class Registry:
         if len(claims) > 1:  # anybody can add a second mark to a copy, which must not take it from its source
             claims.sort(key=lambda key: not is_recorded(obj, self[key.source_type].ownership))
         return claims
+
+    def _positions(self, obj: Object) -> set[int]:
+        """The positions in `source_types` of the types of which an object may be a copy."""
+        positions = {position for key in (*obj.labels, *obj.annotations) for position in self._by_mark.get(key, ())}
+        return positions | self._by_owner_reference if obj.owner_references else positions
 
     @cached_property
     def _by_mark(self) -> Mapping[str, tuple[int, ...]]:
@@ -121,6 +125,18 @@ class Registry:
             if owner is None or not self[owner.source_type].ownership.is_proven(obj):
                 yield key
 
+    def is_mere_copy(self, obj: Object, source_type: SourceType, view: View) -> bool:
+        """True for a copy that cannot be a source of this type, whatever labels and annotations it has."""
+        marked = (self.source_types[position].name for position in self._positions(obj))
+        if all(self._is_chain(name, source_type) for name in marked):  # the common case, and cheaper than the claims
+            return False
+        owner = self._first_owner(self._claims(obj, view))
+        return (
+            owner is not None
+            and not self._is_chain(owner.source_type, source_type)
+            and self.is_believed(obj, owner, view)
+        )
+
     def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
         """The sources that the marks of an object name although it is no copy of theirs, but a source itself."""
         owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)
@@ -146,16 +162,20 @@ class Registry:
         """
         matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
         claims = self._claims(obj, view) if matching else ()
-        owner = next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
+        owner = self._first_owner(claims)
         for source_type in matching:
-            is_chained = owner is not None and self._is_chain(owner, source_type)
+            is_chained = owner is not None and self._is_chain(owner.source_type, source_type)
             yield Key(source_type.name, obj.ref), None if is_chained else owner
 
-    def _is_chain(self, owner: Key, source_type: SourceType) -> bool:
-        """True if copies of this owner may be sources of this type."""
-        if owner.source_type == source_type.name:
+    def _first_owner(self, claims: Iterable[Key]) -> Key | None:
+        """The first of these sources whose copies may not be sources of other vocabularies."""
+        return next((key for key in claims if not self[key.source_type].ownership.copies_may_be_sources), None)
+
+    def _is_chain(self, owner: str, source_type: SourceType) -> bool:
+        """True if copies of a source of the type `owner` may be sources of this type."""
+        if owner == source_type.name:
             return source_type.hierarchy is not None
-        return self[owner.source_type].vocabulary == source_type.vocabulary
+        return self[owner].vocabulary == source_type.vocabulary
 
     def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
         """Every key to reconcile when this object changes."""
@@ -227,7 +247,7 @@ class Registry:
     @cached_property
     def kinds_that_name(self) -> tuple[Kind, ...]:
         """The kinds that must have been listed before it is known whether a name is trusted."""
-        naming = (one for one in self.source_types if one.names is not None and one.enabled)
+        naming = (one for one in self.source_types if one.names.trusts is not None and one.enabled)
         return tuple(dict.fromkeys((NAMESPACE, *(kind for source_type in naming for kind in source_type.kinds))))
 
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
@@ -248,8 +268,8 @@ class Registry:
     def _lists(self, name: str, view: View) -> Iterator[Trust]:
         """The sources that may list a name."""
         for source_type in self.source_types:
-            if source_type.names is not None and source_type.enabled:
-                holds = partial(_names, source_type.names, name)
+            if source_type.names.trusts is not None and source_type.enabled:
+                holds = partial(_names, source_type.names.trusts, name)
                 yield from (Trust(ref, "lists it", holds=holds) for ref in view.sources_naming(source_type.name, name))
 
 

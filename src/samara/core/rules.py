@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from samara.core import kinds
 from samara.core.context import PlanContext
@@ -462,6 +462,11 @@ OVERLAY_RULES: tuple[Rule[OverlayTarget], ...] = (
 def decide_overlay(ctx: PlanContext, overlay: Overlay) -> tuple[Outcome, str]:
     """The outcome for an overlay, and the name of the rule that decided it."""
     return _first(OVERLAY_RULES, OverlayTarget(ctx, overlay))
+
+
+TABLES: tuple[tuple[Rule[Any], ...], ...] = (RULES, UNWANTED_RULES, OVERLAY_RULES)
+NAMES = tuple(dict.fromkeys(rule.name for rules in TABLES for rule in rules))
+"""The names of the rules of all tables."""
 
 
 # --- Documentation ----------------------------------------------------------------------------------------------------

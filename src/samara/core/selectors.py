@@ -182,6 +182,11 @@ class NamespaceSelector:
     terminating: bool = False
     """True if a terminating namespace is a target, so that it is reported. One that is listed by name always is."""
 
+    @property
+    def is_open(self) -> bool:
+        """True if it may select namespaces that are not listed by name."""
+        return self.everywhere or bool(self.patterns or self.selectors)
+
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
         return name not in self.excluded and (name in self.names.members or self._matches(name, labels))
 
@@ -208,7 +213,7 @@ class NamespaceSelector:
             for name in view.namespaces(self.names):
                 if name not in self.excluded:
                     yield name, True
-        if not (self.everywhere or self.patterns or self.selectors):
+        if not self.is_open:
             return
         skipped = self.excluded | self.names.members
         for namespace in view.objects_of(NAMESPACE):

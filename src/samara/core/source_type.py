@@ -41,6 +41,34 @@ def same_kind_and_name(source: Ref, view: View) -> Addresses:
     return Addresses(source.kind, source.name)
 
 
+class ListedNames(NamedTuple):
+    """The names of namespaces that a source lists."""
+
+    names: Collection[str] = frozenset()
+    """Those that a namespace can have."""
+    total: int = 0
+    """How many these are together with the others."""
+    elsewhere: bool = False
+    """True if the source may want copies in namespaces that it does not list, too."""
+    field: str = ""
+    """The label, annotation or field that lists them."""
+
+
+NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
+
+
+class Names(NamedTuple):
+    """The names of namespaces that sources list, and who may read others."""
+
+    listed_by: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    """The namespaces that a source concerns, and what counts against the limits."""
+    is_discreet: bool = False
+    """True: messages to the author of a source name only namespaces that the source lists."""
+    trusts: Callable[[Object, str], bool] | None = None
+    """True if a source wants a copy in a namespace because of its name: it lists the name, or a pattern of it matches.
+    None if no source of this type names a namespace."""
+
+
 class Protected(Enum):
     """What a source may do in a protected namespace."""
 
@@ -50,7 +78,7 @@ class Protected(Enum):
 
 
 class Policy(NamedTuple):
-    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults."""
+    """What the sources of one type may do. Vocabularies that tenants can write keep the defaults of the first two."""
 
     protected: Protected = Protected.REFUSE
     any_kind: bool = False
@@ -59,6 +87,9 @@ class Policy(NamedTuple):
     """True if a target namespace must accept the source's namespace."""
     trusted: TrustedNamespaces | None = None
     """The namespaces that a setting names, because their sources may do more. None if there is no such setting."""
+
+    limits: SourceLimits | None = None
+    """How much the sources of one namespace may ask for. None if only administrators write them."""
 
     @property
     def follows_trees(self) -> bool:
@@ -84,6 +115,9 @@ class Annotated:
     kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
     """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key without an entry
     has an effect on every kind."""
+    ineffective: Lint = lambda obj: ()
+    """Why keys on an object of a right kind have no effect: its namespace, a value, a key that is missing beside them.
+    Called for objects that carry one of the keys; `Mistake.field` is one of them."""
     lint: Lint = lambda obj: ()
     """Called for objects that carry one of the keys, whether or not they are sources."""
 
@@ -99,8 +133,6 @@ class CustomResource:
     gone_after: float | None = None
     """Seconds for which the copies of a source that is gone are left to the garbage collector. None: as the settings
     say."""
-    tree: Callable[[Ref, View], str] = lambda source, view: ""
-    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
 
@@ -146,6 +178,8 @@ class Hierarchy:
     """The namespace directly above a namespace in a tree that consents and settings may name, as `tree:<name>`."""
     chosen_labels: ChosenLabels | None = None
     """The labels that tenants choose for namespaces. No selector of a source selects a namespace by them alone."""
+    tree: Callable[[Ref, View], str] | None = None
+    """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +201,12 @@ class SourceType:
     status: Status | None = None
     admission: Admission | None = None
     hierarchy: Hierarchy | None = None
-    named_targets: Callable[[Object], Collection[str]] | None = None
-    """The namespaces that a source lists by name. If set, messages to its author name no other ones. None: they name
-    all."""
+    names: Names = field(default_factory=Names)
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
-    listed: Callable[[Object], Iterable[str] | None] = lambda obj: None
-    """The names that a source lists, if it wants copies in no other namespace. None if it may want one anywhere."""
-    names: Callable[[Object, str], bool] | None = None
-    """True if a source wants a copy in a namespace because of its name, such as one in its list. None if no source
-    of this type names a namespace."""
     selected_labels: Callable[[Object], Iterable[tuple[str, str]]] | None = None
     """The keys in the label selectors of a source, each with its field. None if no source of this type selects
     namespaces by their labels."""
-    limits: SourceLimits | None = None
-    """How much the sources of one namespace may ask for. None if only administrators write them."""
     enabled: bool = True
     """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
 
@@ -212,7 +237,8 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
 
 def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
     """The tree that a source belongs to. Empty if its copies are no Namespaces."""
-    return source_type.source.tree(source, view) if isinstance(source_type.source, CustomResource) else ""
+    tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
+    return "" if tree is None else tree(source, view)
 
 
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:

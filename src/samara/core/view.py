@@ -61,7 +61,10 @@ class View(Protocol):
         """Why this source is more than the limits of its namespace allow, or an empty text."""
 
     def copies_of(self, key: Key) -> Iterable[Object]:
-        """The objects whose marks name the source of a key; those in one namespace if the key is for that one."""
+        """The objects whose marks name the source of a key; those in one namespace if the key is for that one.
+
+        Of objects that are not removable, a few in each namespace are enough: no write depends on them.
+        """
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may want a copy at this address."""

@@ -8,8 +8,8 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, ObjectName, Ref
-from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
+from samara.core.model import Kind, KindName, Ref
+from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Copyable, SourceType
 
 Conflicts = Literal["refuse", "overwrite"]
@@ -58,8 +58,6 @@ class BuildContext:
     """Those that are not copied only because tenants write the source and the tenancy is strict."""
     copyable_as_written: Copyable
     """The same for metadata that the author wrote for the copies, and not for the source itself."""
-    kept_by_cluster: tuple[ObjectName, ...]
-    """Objects that are the same in every namespace. They are never sources."""
     is_reserved: Callable[[str], bool]
     """True for names that no Namespace made by Samara may have."""
     is_protected: Callable[[str], bool]
@@ -72,8 +70,6 @@ class BuildContext:
     """True under `tenancy: strict`."""
     managers: frozenset[str]
     """Field managers of the original that count as Samara's."""
-    most_listed_names: int = SourceLimits().listed_names
-    """The setting `limits.listedNames`."""
 
 
 def refused_kind(vocabulary: str, kinds: Iterable[Kind]) -> str | None:
@@ -103,6 +99,22 @@ class KindRights(NamedTuple):
     """Printed by `samara rbac --explain`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What is special about the rights on the kinds of a vocabulary. By default nothing is."""
+
+    refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
+    """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
+    required: RequiredRights | None = None
+    of_kinds: Mapping[Kind, KindRights] = field(default_factory=dict)
+    """Rights that replace the usual ones on copies, for kinds whose objects are not copies, such as Namespaces."""
+    of_users: tuple[Kind, ...] = ()
+    """Custom resources that reach no further than the tree of their own namespace.
+
+    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
+    """
+
+
 class DeclaredReason(NamedTuple):
     """A reason of faults that one vocabulary adds to those that all share."""
 
@@ -122,7 +134,15 @@ LIMIT_REASONS = {
         is_of_secret_manager=True,  # the paths, which only the operator counts
     )
 }
-"""The reasons of vocabularies that tenants can write."""
+"""The reasons of every vocabulary that tenants can write. None of them declares these itself."""
+
+
+class PathLimit(NamedTuple):
+    """Most paths of the secret manager that the sources of one namespace read together."""
+
+    most: int
+    message: str
+    """What the author of a source is told that exceeds it."""
 
 
 class SecretStore(NamedTuple):
@@ -130,10 +150,20 @@ class SecretStore(NamedTuple):
 
     config: Ref
     """The Secret that names the manager and holds the credentials for it."""
-    paths_per_namespace: int
-    """Most paths that the sources of one namespace read together."""
+    path_limit: PathLimit
     token_audience: str
     """The audience of the pod's token that a manager may get."""
+
+
+class OriginalConfig(NamedTuple):
+    """Where the original controller keeps its configuration: in a file of a ConfigMap that its Deployment mounts."""
+
+    deployment: Ref
+    """Where its own manifests install it."""
+    volume: str
+    file: str
+    kinds: Callable[[Mapping[str, object]], tuple[KindName, ...]]
+    """The kinds that this configuration names. Other keys are not checked. Raises SettingError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +186,9 @@ class Vocabulary(Generic[S]):
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    original_config: OriginalConfig | None = None
+    """Where the original controller says which kinds it copies, for commands that run beside it. Its settings take the
+    keys of that configuration, too."""
     shared_prefixes: frozenset[str] = frozenset()
     """Prefixes of its keys that others use, too. Under them, lint reports only keys that nearly equal one of ours."""
     unserved_keys: Mapping[str, str] = field(default_factory=dict)
@@ -167,22 +200,13 @@ class Vocabulary(Generic[S]):
     """True if people with rights in one namespace can request copies in others. `tenancy: strict` restricts these."""
     kinds: Callable[[S], tuple[KindName, ...]] = lambda settings: settings.kinds
     """The kinds that its settings name."""
-    refused_kind: Callable[[str, Iterable[Kind]], str | None] = refused_kind
-    """Why one of these kinds, as the API server knows it, cannot be served. Such a kind stops the start."""
-    rights: RequiredRights | None = None
-    kind_rights: Mapping[Kind, KindRights] = field(default_factory=dict)
-    """Rights that replace the usual ones on copies, for kinds whose objects are not copies, such as Namespaces."""
-    namespaced_reach: tuple[Kind, ...] = ()
-    """Custom resources that reach no further than the tree of their own namespace.
-
-    `samara manifests` adds roles for them to the API server's `admin`, `edit` and `view`.
-    """
+    rights: Rights = field(default_factory=Rights)
     check: Callable[[S], None] = lambda settings: None
     """Raises SettingError for settings that their types accept and that still cannot be served."""
     reserved_namespaces: Callable[[S], tuple[str, ...]] = lambda settings: ()
     """Names that no Namespace made by Samara may have, because the vocabulary trusts what is in them."""
     reasons: Mapping[str, DeclaredReason] = field(default_factory=dict)
-    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share."""
+    """The reasons of its faults, besides `Invalid` and `Refused`, which all vocabularies share, and `LIMIT_REASONS`."""
     secret_store: Callable[[S, str], SecretStore] | None = None
     """If its values come from a secret manager: which one. Takes the operator's own namespace."""
 
@@ -203,4 +227,9 @@ def converters(vocabularies: Iterable[Vocabulary[Any]]) -> Iterator[tuple[str, C
 
 def declared_reasons(vocabularies: Iterable[Vocabulary[Any]]) -> dict[str, DeclaredReason]:
     """The reasons of faults that these vocabularies add to `Invalid` and `Refused`."""
-    return {name: reason for vocabulary in vocabularies for name, reason in vocabulary.reasons.items()}
+    return {
+        name: reason
+        for vocabulary in vocabularies
+        for reasons in (vocabulary.reasons, LIMIT_REASONS if vocabulary.is_written_by_tenants else {})
+        for name, reason in reasons.items()
+    }

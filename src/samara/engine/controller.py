@@ -213,8 +213,7 @@ class Controller:
         if triggered.status_of:  # nothing that a plan depends on has changed
             return
         self._end_backoffs(change, triggered.edited)
-        if change.new is not None and change.ref.kind == NAMESPACE:
-            self._planner.events.report_controls(change.new)
+        self._planner.events.note_change(change)
         if triggered.deleted_kind is not None:
             self._cache.answers.forget(CrdExists(triggered.deleted_kind))
         for key in triggered.keys:
@@ -257,6 +256,7 @@ class Controller:
         self._echoed.discard(write.ref)
         for change in result.changes:
             self._planner.deletions.appeared.note_write(change)
+            self._planner.events.note_change(change)
             self._continue_chain(change)
         follow_up = self._results.handle(done)
         for key, delay in follow_up.requeue:

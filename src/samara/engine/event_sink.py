@@ -32,14 +32,19 @@ EVENT_REASONS = {
     "Conflict": EventReason("Warning", "an object of that name exists, or another source comes first"),
     "Refused": EventReason(
         "Warning",
-        "a kind, a Secret type or a namespace is not allowed; a SubNamespace cannot be served or deleted at present; "
+        "a kind, a Secret type or a namespace is not allowed; a namespace cannot be created or deleted at present; "
         "the API server refused a write, or failed at it three times in a row",
     ),
     "NotAccepted": EventReason(
         "Warning",
-        "the target namespace does not accept copies from the source's namespace; not with Secret copy",
+        "the target namespace does not accept copies from the source's namespace; only for sources that tenants write",
     ),
-    "Invalid": EventReason("Warning", "a name or a value on the source is not valid"),
+    "Invalid": EventReason(
+        "Warning",
+        "a name or a value on the source is not valid; a label or an annotation has no effect: its key is misspelt, or "
+        "it is on the wrong kind, in the wrong namespace, a label in place of an annotation, or on a copy; a listed "
+        "namespace has not existed for a minute",
+    ),
     "Held": EventReason("Warning", "deletions are held, or the source or a namespace is paused"),
     "Fought": EventReason(
         "Warning",
@@ -53,10 +58,6 @@ REPEAT_AFTER = 1800.0
 REVERTED = "put back"
 """The internal reason of a copy that was reverted, sent as `Updated`. The copy may also be a source with an Event
 `Updated` of its own, and there is one Event per object and reason."""
-CONTROLS = "control keys"
-"""The internal reason of invalid control keys on a Namespace, sent as `Invalid`. A source whose Events are on the same
-Namespace may have an `Invalid` of its own."""
-_REASONS_SHOWN = {REVERTED: "Updated", CONTROLS: "Invalid"}
 _NORMAL = {REVERTED, *(reason for reason, about in EVENT_REASONS.items() if about.type == "Normal")}
 """Reasons that report what has happened. The others report problems that may last."""
 _MAX_MESSAGE = 1000
@@ -106,7 +107,7 @@ class _Topic:
 
     @property
     def sent_reason(self) -> str:
-        return _REASONS_SHOWN.get(self.reason, self.reason)
+        return "Updated" if self.reason == REVERTED else self.reason
 
 
 class EventSink:

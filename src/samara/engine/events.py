@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import NamedTuple
 
+from samara import log
 from samara.core.copy_counts import CopyCounts, NotInSync
-from samara.core.desired import Desired, Fault
-from samara.core.model import NO_METADATA, Key, Object, Ref, namespace_ref
-from samara.core.policy import control_faults, paused_at
+from samara.core.desired import REASONS, Desired, Fault, in_camel_case
+from samara.core.model import NAMESPACE, NO_METADATA, Key, Object, Ref, namespace_ref
+from samara.core.policy import is_paused, paused_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
-from samara.engine.event_sink import CONTROLS, NOWHERE, REVERTED, EventSink, Namespaces
+from samara.engine.absent import AbsentNamespaces
+from samara.engine.event_sink import NOWHERE, REVERTED, EventSink, Namespaces
 from samara.engine.mass_delete import HeldSet
-from samara.kube.cache import Cache
+from samara.kube.cache import Cache, Change, NearMissed
 
 INTERVAL = 1.0
 """Seconds between two flushes."""
@@ -22,14 +26,14 @@ _MAX_HOPS = 100
 """Hops of a chain that are followed to its first source. A chain may be a loop."""
 _MAX_MESSAGES = 3
 """Different messages that one Event shows."""
-_EVENT_REASONS = {
-    "conflict": "Conflict",
-    "refused": "Refused",
-    "not-accepted": "NotAccepted",
-    "invalid": "Invalid",
-    "held": "Held",
-    "fought": "Fought",
-}
+_NEAR_MISSES_AT_ONCE = 50
+"""Objects of which the near misses are reported with one flush, so that the Events of sources need not wait."""
+_MOST_NEAR_MISSES = 1000
+"""Objects that have an Event at the same time for near misses alone. Somebody may roll out one mistake to thousands."""
+_ABSENT = "no such namespace exists: create it, or take its name off the source"
+_NO_NAMESPACE = in_camel_case("no-namespace")
+"""The reason of faults by which a source type itself reports that a namespace does not exist."""
+_EVENT_REASONS: dict[str, str] = {reason: in_camel_case(reason) for reason in REASONS if reason != "no-namespace"}
 """The Event's reason for each reason of `CopyCounts` that is reported."""
 _WRITE_EVENTS = {
     Create: ("Copied", "copied"),
@@ -44,7 +48,8 @@ _WRITE_EVENTS = {
 class _Problem(NamedTuple):
     """Why a source cannot be served, in some namespaces or, for a fault of the source itself, in none."""
 
-    key: Key
+    key: Key | None
+    """None for the near misses of an object."""
     where: Namespaces
     messages: tuple[str, ...]
     advice: str = ""
@@ -56,9 +61,10 @@ class EventRecorder:
     Once a second it turns them into Events for the sink. It sends no request itself.
     """
 
-    def __init__(self, sink: EventSink, cache: Cache) -> None:
+    def __init__(self, sink: EventSink, cache: Cache, clock: Callable[[], float]) -> None:
         self._sink = sink
         self._cache = cache
+        self._absent = AbsentNamespaces(clock)
         self._due: dict[Key, CopyCounts] = {}
         self._faults: dict[Key, tuple[Fault, ...]] = {}
         self._held: dict[Key, HeldSet] = {}
@@ -66,6 +72,11 @@ class EventRecorder:
         """Counts of keys with problems, by the object that carries their Events. Keys may share an object."""
         self._reported: dict[Ref, frozenset[str]] = {}
         """The reasons last reported on each object."""
+        self._observed: dict[Ref, None] = {}
+        """Objects whose near misses may have changed."""
+        self._near: set[Ref] = set()
+        """Objects whose Event tells of near misses."""
+        self._has_warned = False
         self._last_listed: tuple[Object | None, str, Collection[str]] = None, "", ()
 
     async def run(self) -> None:
@@ -75,7 +86,7 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Reports everything that was recorded since the last flush."""
-        self._gather()
+        self.gather()
         await self._sink.flush()
 
     def report_write(self, write: Write) -> None:
@@ -98,9 +109,9 @@ class EventRecorder:
         if not ref.namespace or not paused_at(ref, self._cache):
             self._sink.add(about, reason, keys, where, message, advice)
 
-    def _where(self, key: Key, namespaces: set[str]) -> Namespaces:
+    def _where(self, key: Key, namespaces: AbstractSet[str]) -> Namespaces:
         """Separates the namespaces that the author of a source may see from those that are only counted."""
-        if self._cache.registry[key.source_type].named_targets is None:
+        if not self._cache.registry[key.source_type].names.is_discreet:
             return Namespaces(namespaces)
         listed, own = self._listed_by(key), key.source.namespace
         named = {namespace for namespace in namespaces if namespace == own or namespace in listed}
@@ -109,12 +120,12 @@ class EventRecorder:
     def _listed_by(self, key: Key) -> Collection[str]:
         """The namespaces that a source lists by name. The last answer is kept: a list may be long, and its copies are
         written one after the other."""
-        source, named_targets = self._cache.get(key.source), self._cache.registry[key.source_type].named_targets
-        if source is None or named_targets is None:
+        source = self._cache.get(key.source)
+        if source is None:
             return ()
         last_source, last_type, listed = self._last_listed
         if last_source is not source or last_type != key.source_type:
-            listed = named_targets(source)
+            listed = self._cache.registry[key.source_type].names.listed_by(source).names
             self._last_listed = source, key.source_type, listed
         return listed
 
@@ -150,13 +161,16 @@ class EventRecorder:
         where = self._where(write.key, {write.ref.namespace_or_name})
         self._add(self._about(write.key.source), reason, [write.key], where, message)
 
-    def report_controls(self, namespace: Object) -> None:
-        """Reports the values of control keys on a Namespace that mean nothing, or ends that report."""
-        faults = control_faults(namespace)
-        if faults:
-            self._add(namespace, CONTROLS, [], NOWHERE, "; ".join(fault.message for fault in faults))
-        else:
-            self._sink.clear(namespace, CONTROLS)
+    def note_change(self, change: Change) -> None:
+        """Checks the near misses of an object that has changed; and if a Namespace is paused no more, of all in it."""
+        old, new = change.old, change.new
+        self.note_observed((change.ref,))
+        if change.ref.kind == NAMESPACE and old is not None and is_paused(old) and new is not None:
+            self.note_observed(ref for ref in self._cache.with_near_misses() if ref.namespace == change.ref.name)
+
+    def note_observed(self, refs: Iterable[Ref]) -> None:
+        """Checks the near misses of these objects, if they have or had any."""
+        self._observed.update((ref, None) for ref in refs if ref in self._near or self._cache.has_near_misses(ref))
 
     def report_reverted(self, write: Write, editor: str) -> None:
         """Reports on the copy that a change was reverted, where the person who made it will look."""
@@ -180,38 +194,83 @@ class EventRecorder:
         """Reports the problems of a key with the next flush, because they may have changed."""
         self._due[key] = counts
 
-    def _gather(self) -> None:
+    def gather(self) -> None:
         """Checks each object on which a problem may have changed, or is to be reported again."""
         # A lasting problem may never be planned again, or may have ended without a plan.
-        refs = {ref for ref, reason in self._sink.due() if reason in self._reported.get(ref, ())}
+        refs = {ref: None for ref, reason in self._sink.due() if reason in self._reported.get(ref, ())}
+        for key in self._absent.due():
+            counts = self._lasting.get(self._about_ref(key.source), {}).get(key)
+            if counts is not None:
+                self._due.setdefault(key, counts)
         for key, counts in self._due.items():
-            about = self._about(key.source)
-            ref = about.ref if isinstance(about, Object) else about
+            ref = self._about_ref(key.source)
             self._lasting.setdefault(ref, {})[key] = counts
-            refs.add(ref)
+            self._absent.note(key, self._absent_namespaces(counts))
+            refs[ref] = None
             # If the source appeared or disappeared since the last report, another object carries its Events now.
             for other in {key.source, namespace_ref(key.source.namespace)} - {ref}:
                 if self._lasting.get(other, {}).pop(key, None) is not None:
-                    refs.add(other)
+                    refs[other] = None
         self._due.clear()
+        for ref in tuple(islice(self._observed, _NEAR_MISSES_AT_ONCE)):
+            del self._observed[ref]
+            refs[ref] = None
         for ref in refs:
             self._report(ref)
 
+    def _absent_namespaces(self, counts: CopyCounts) -> frozenset[str]:
+        """The namespaces in which copies are wanted and that do not exist. One that is being deleted exists."""
+        return frozenset(
+            name for names in counts.absent.values() for name in names if self._cache.get(namespace_ref(name)) is None
+        )
+
     def _report(self, ref: Ref) -> None:
-        """Reports the problems of all keys whose Events are on one object: one Event per reason."""
-        about = self._cache.get(ref) or ref
+        """Reports what is wrong with the keys whose Events are on one object, and with its labels and annotations: one
+        Event per reason."""
         lasting: dict[Key, CopyCounts] = {}
         by_reason: dict[str, list[_Problem]] = {}
-        for key, counts in sorted(self._lasting.pop(ref).items(), key=lambda item: item[0]):
-            for reason, problem in self._problems(key, counts):
+        for key, counts in sorted(self._lasting.pop(ref, {}).items(), key=lambda item: item[0]):
+            problems = list(self._problems(key, counts))
+            if problems or self._absent.is_noted(key):
                 lasting[key] = counts
+            for reason, problem in problems:
                 by_reason.setdefault(reason, []).append(problem)
+        missed = self._near_misses(ref, is_alone=not by_reason)
+        if missed is not None:
+            messages = tuple(miss.message for miss in missed.misses)
+            by_reason.setdefault("Invalid", []).append(_Problem(None, NOWHERE, messages))
+        self._send(ref, by_reason, missed.uid if missed is not None else "")
+        if lasting:
+            self._lasting[ref] = lasting
+
+    def _send(self, ref: Ref, by_reason: dict[str, list[_Problem]], uid: str) -> None:
+        """Passes the problems of one object on, and ends those that were reported before and are no more."""
+        about = self._cache.get(ref) or (Object(ref, uid, 0) if uid else ref)
         for reason, problems in by_reason.items():
-            self._add(about, reason, [problem.key for problem in problems], *_summary(problems))
+            keys = [problem.key for problem in problems if problem.key is not None]
+            self._add(about, reason, keys, *_summary(problems))
         for reason in self._reported.pop(ref, frozenset()) - by_reason.keys():
             self._sink.clear(about, reason)
-        if lasting:
-            self._lasting[ref], self._reported[ref] = lasting, frozenset(by_reason)
+        if by_reason:
+            self._reported[ref] = frozenset(by_reason)
+
+    def _near_misses(self, ref: Ref, *, is_alone: bool) -> NearMissed | None:
+        """The near misses of an object. None also if they would need one Event too many."""
+        missed = self._cache.near_misses(ref)
+        self._near.discard(ref)
+        if missed is None or (is_alone and not self._has_room()):
+            return None
+        self._near.add(ref)
+        return missed
+
+    def _has_room(self) -> bool:
+        """False if so many objects have near misses that those of another one get no Event."""
+        if len(self._near) < _MOST_NEAR_MISSES:
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning("near-misses.many", reported=_MOST_NEAR_MISSES, then="`samara why` tells those of any object")
+        return False
 
     def _problems(self, key: Key, counts: CopyCounts) -> Iterator[tuple[str, _Problem]]:
         """The problems of one key, each with the reason of its Event."""
@@ -225,11 +284,18 @@ class EventRecorder:
             if event_reason is not None and event_reason not in faults and not (faults and reason == "invalid"):
                 where = self._where(key, {ref.namespace_or_name for ref in blocked})
                 yield event_reason, _Problem(key, where, _messages(blocked, where), advice.get(reason, ""))
+        absent = self._absent.lasting(key)
+        if absent and _NO_NAMESPACE not in faults:
+            yield "Invalid", _Problem(key, self._where(key, absent), ("no copies",), _ABSENT)
         hold = self._held.get(key)
         if hold is not None:
             text = f"{hold.count} removals are held by the brake; `samara release {hold.key}` lets them go on"
             where = self._where(key, {ref.namespace_or_name for ref in hold.refs})
             yield "Held", _Problem(key, where, (text,))
+
+    def _about_ref(self, source: Ref) -> Ref:
+        about = self._about(source)
+        return about.ref if isinstance(about, Object) else about
 
     def _about(self, source: Ref) -> Object | Ref:
         """The object of the Events of a source: itself, or its namespace if it is gone.

@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +29,8 @@ DELETED = "namespaces"
 """The entry with the recently deleted Namespaces: when, and of which tree. They count after a restart too."""
 INTERVAL = 1.0
 """Seconds between two reads or writes."""
+MAX_BYTES = 900 * 1024
+"""Bytes of all entries. The API server refuses a ConfigMap of more than 1 MiB, and with it every other record."""
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _FOREVER = 100 * 365 * 86400.0
 """An end that is more than so many seconds away is written as "forever". `datetime` cannot represent it."""
@@ -113,6 +116,8 @@ class HoldStore:
         self._due = asyncio.Event()
         self._error = ""
         """The last error, so that it is logged once; empty after a success."""
+        self._has_unrecorded = False
+        """True if the last write left out records for want of room."""
         self._version = ""
         """The resource version last seen. A write that names it does not overwrite a newer answer."""
 
@@ -206,13 +211,21 @@ class HoldStore:
         remembered = {record_name(key) for key in self._guard.remembered}
         deleted = self._guard.deleted_namespaces()
         texts = {**self._unknown, **{name: text for name, text in self._read.items() if name in remembered}}
-        texts |= {record_name(key): self._text(held_set) for key, held_set in held.items()}
         texts |= self._deleted_entry(deleted)
+        recorded = take_turns({key: self._text(held_set) for key, held_set in held.items()}, MAX_BYTES - _size(texts))
+        self._note_unrecorded(len(held) - len(recorded))
+        texts |= {record_name(key): text for key, text in recorded.items()}
         if texts != self._written:
             await self._send(texts)
-            self._written, self._recorded = texts, held
+            self._written, self._recorded = texts, {key: held[key] for key in recorded}
         if keys := self._guard.mark_recorded(deleted):
             self._post(HoldsStored(keys))
+
+    def _note_unrecorded(self, number: int) -> None:
+        """Logs once that records are left out, until there is room for all of them."""
+        if number and not self._has_unrecorded:
+            log.warning("holds.full", unrecorded=number)
+        self._has_unrecorded = number > 0
 
     def _deleted_entry(self, deleted: dict[str, float]) -> dict[str, str]:
         """The entry about deleted Namespaces, if there are any. Each keeps the time that was first written for it."""
@@ -247,6 +260,28 @@ class HoldStore:
             path = collection(CONFIG_MAP, self._ref.namespace)
             raw = await self._client.request("POST", path, encode(config_map), params=OUR_WRITES)
         self._version = decode(raw)["metadata"]["resourceVersion"]
+
+
+def take_turns(texts: Mapping[str, str], room: int) -> dict[str, str]:
+    """The records that fit into so many bytes, by key. The namespaces of the sources take turns, oldest record first.
+
+    Otherwise a tenant who deletes thousands of sources would leave no room for the records of all others.
+    """
+    by_namespace: dict[str, list[str]] = {}
+    for key in texts:
+        by_namespace.setdefault("/".join(key.split("/")[2:3]), []).append(key)
+    turns = chain.from_iterable(zip_longest(*by_namespace.values()))
+    taken: dict[str, str] = {}
+    for key in filter(None, turns):
+        room -= _size({record_name(key): texts[key]})
+        if room < 0:
+            break
+        taken[key] = texts[key]
+    return taken
+
+
+def _size(texts: Mapping[str, str]) -> int:
+    return sum(len(name) + len(text.encode()) for name, text in texts.items())
 
 
 async def post_answer(client: Client, namespace: str, key: str, answer: Answer) -> HoldRecord | None:

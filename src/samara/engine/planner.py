@@ -13,7 +13,7 @@ from functools import partial
 from samara.core.context import PlanContext
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired
-from samara.core.model import NAMESPACE, Key, vocabulary_of
+from samara.core.model import Key, vocabulary_of
 from samara.core.plan import prepare
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretPath
@@ -108,8 +108,7 @@ class Planner:
 
     def resync(self) -> None:
         """Plans everything again, and reports what lasts."""
-        for namespace in self.cache.objects_of(NAMESPACE):
-            self.events.report_controls(namespace)
+        self.events.note_observed(self.cache.with_near_misses())
         for key in tuple(self.keys()):
             self.enqueue(key)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -12,7 +13,8 @@ from samara.core.kinds import rules_for
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
-from samara.core.ownership import is_recorded
+from samara.core.near_misses import NearMiss, NearMissRules
+from samara.core.ownership import is_recorded, is_removable
 from samara.core.policy import consented_names, is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
@@ -51,6 +53,19 @@ def address_hash(ref: Ref) -> int:
 def _indexed_fields(copy: Object) -> tuple[object, ...]:
     """The fields of a copy that the indexes depend on. A tuple compares identical values without looking into them."""
     return copy.labels, copy.annotations, copy.owner_references, copy.managed_keys
+
+
+class NearMissed(NamedTuple):
+    """An object with near misses. Unless the cache holds the object for another reason, this is all that it keeps."""
+
+    uid: str
+    misses: tuple[NearMiss, ...]
+
+
+@lru_cache(maxsize=1024)
+def _shared(misses: tuple[NearMiss, ...]) -> tuple[NearMiss, ...]:
+    """The same tuple for equal ones: one mistake may be on thousands of objects."""
+    return misses
 
 
 class Change(NamedTuple):
@@ -98,6 +113,8 @@ class Cache:
         self._consents = NameIndex()
         """The Namespaces by the names in their consent."""
         self._sizes = SizeIndex()
+        self.near_miss_rules = NearMissRules(registry)
+        self._near_missed: dict[Ref, NearMissed] = {}
         self._foreign_at_target: dict[Target, set[Ref]] = {}
         """Foreign objects that are kept because a source claims their address."""
 
@@ -213,7 +230,24 @@ class Cache:
             ref.kind in self.registry.always_cached
             or ref in self.stores[ref.kind].objects
             or (ref.kind, ref.name) in self._claims
+            or ref in self._near_missed
         )
+
+    def with_near_misses(self) -> Iterable[Ref]:
+        """The objects that had near misses when they were observed."""
+        return tuple(self._near_missed)
+
+    def has_near_misses(self, ref: Ref) -> bool:
+        """True if the object had near misses when it was observed."""
+        return ref in self._near_missed
+
+    def near_misses(self, ref: Ref) -> NearMissed | None:
+        """The near misses of an object now. Those of a copy depend on its source, so they are computed again."""
+        obj = self.get(ref)
+        if obj is None:
+            return self._near_missed.get(ref)
+        misses = self.near_miss_rules.of_object(obj, self)
+        return NearMissed(obj.uid, misses) if misses else None
 
     # changes
 
@@ -234,6 +268,7 @@ class Cache:
         released, waiting = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
+        self._note_near_misses(obj)
         self._forget_unclaimed(released)
         return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
 
@@ -263,6 +298,13 @@ class Cache:
         store.address_hashes.add(address_hash(obj.ref))
         return None
 
+    def _note_near_misses(self, obj: Object) -> None:
+        misses = self.near_miss_rules.of_object(obj, self)
+        if misses:
+            self._near_missed[obj.ref] = NearMissed(obj.uid, _shared(misses))
+        else:
+            self._near_missed.pop(obj.ref, None)
+
     def _without_bytes(self, obj: Object) -> Object:
         if self._keep_bytes:
             return obj
@@ -283,6 +325,7 @@ class Cache:
         rivals = self.rivals(ref)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
+        self._near_missed.pop(ref, None)
         released, waiting = self._unindex(old)
         self._forget_unclaimed(released)
         return Change(ref, old, None, (*rivals, *waiting))
@@ -317,6 +360,11 @@ class Cache:
             ref
             for ref, obj in store.objects.items()
             if address_hash(ref) not in present and obj.resource_version <= version
+        ]
+        gone += [
+            ref
+            for ref in self._near_missed
+            if ref.kind == kind and ref not in store.objects and address_hash(ref) not in present
         ]
         store.tombstones.clear()
         changes = [change for ref in gone if (change := self.remove(ref)) is not None]
@@ -366,16 +414,17 @@ class Cache:
         if obj.ref.kind == NAMESPACE and (names := consented_names(obj.annotations.get(ACCEPT, ""))):
             self._consents.add(obj.ref, names)
         if owner is not None:
-            self._copies.add(owner, obj.ref)
+            self._copies.add(owner, obj.ref, is_removable=self._is_removable(obj, owner))
             self._count(owner, obj, 1)
 
     def _measure(self, key: Key, obj: Object) -> None:
         """Indexes the names that a source lists, and counts it against the limits of its namespace."""
         source_type = self.registry[key.source_type]
-        limits = source_type.limits
-        number = self._listed.add(key, source_type.listed(obj), None if limits is None else limits.listed_names)
+        limits, listed = source_type.policy.limits, source_type.names.listed_by(obj)
+        if limits is None or limits.allow_source(listed.total):
+            self._listed.add(key, listed)
         if limits is not None and not obj.deleting:
-            self._sizes.add(key, size_of(obj, number), limits)
+            self._sizes.add(key, size_of(obj, listed.total), limits)
 
     def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
         """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
@@ -395,10 +444,13 @@ class Cache:
             self._claims.discard(addresses, key)
         owner = self.registry.owner(old, self)
         if owner is not None and owner in self._copies:
-            self._copies.discard(owner, old.ref)
+            self._copies.discard(owner, old.ref, is_removable=self._is_removable(old, owner))
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
         return [addresses for _, addresses in released], waiting
+
+    def _is_removable(self, obj: Object, owner: Key) -> bool:
+        return is_removable(obj, self.registry[owner.source_type].ownership)
 
     def _count(self, owner: Key, obj: Object, by: int) -> None:
         source_type = self.registry[owner.source_type]

@@ -45,10 +45,10 @@ PRESERVED_WRITES: Params = {**OUR_WRITES, "fieldManager": f"{FIELD_MANAGER}-for-
 """For fields that Samara sets but must not remove again. In managedFields they have this other field manager."""
 
 _NEEDS_NO_QUOTING = re.compile(r"[A-Za-z0-9._:-]+").fullmatch
-# Matches segments as `segment` writes them, without %2F, %25 and encoded control characters: the API server decodes a
-# path before it splits it, so `victim%2Fsecrets%2Fdb` would be three segments.
+# Matches segments as `segment` writes them, without %2E, %2F, %25 and encoded control characters: the API server
+# decodes a path before it splits it, so `victim%2Fsecrets%2Fdb` would be three segments.
 _IS_PATH = re.compile(
-    r"(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._:~!$&'()*+,;=@-]|%(?!2[5Ff]|[01]|7[Ff])[0-9A-Fa-f]{2})+)+"
+    r"(?:/(?!\.\.?(?:/|\Z))(?:[A-Za-z0-9._:~!$&'()*+,;=@-]|%(?!2[5EFef]|[01]|7[Ff])[0-9A-Fa-f]{2})+)+"
 ).fullmatch
 
 

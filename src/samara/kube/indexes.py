@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_limits import SourceLimits, SourceSize, excess
-from samara.core.source_type import Addresses
+from samara.core.source_type import Addresses, ListedNames
 
 T = TypeVar("T")
 Target = tuple[Kind, str]
@@ -116,22 +116,26 @@ class ClaimIndex:
         return () if claims is None else claims.overlapping(addresses)
 
 
+MOST_UNREMOVABLE = 16
+"""Marked objects of one source in one namespace that a plan looks at, of those that no rule may remove."""
+_MOST_SHARED = 16
+"""A namespace with more copies of one source has a set of its own. Nearly all have one copy."""
+_Targets = tuple[Target, ...] | dict[Target, None]
+
+
 @lru_cache(maxsize=4096)
 def _interned(targets: tuple[Target, ...]) -> tuple[Target, ...]:
     return targets
 
 
-class CopyIndex:
-    """Finds the copies of a source, also of one that no longer exists, and counts them.
+class _CopyTargets:
+    """The targets of marked objects by source and namespace, as a tuple if they are few.
 
-    By source and namespace it keeps a tuple of targets. Ten thousand namespaces with a copy of the same name share one
-    tuple.
+    Ten thousand namespaces with a copy of the same name share one tuple.
     """
 
     def __init__(self) -> None:
-        self._targets: dict[Key, dict[str, tuple[Target, ...]]] = {}
-        self._counts: Counter[Key] = Counter()
-        self._counts_in_namespace: Counter[str] = Counter()
+        self._targets: dict[Key, dict[str, _Targets]] = {}
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._targets)
@@ -139,29 +143,68 @@ class CopyIndex:
     def __contains__(self, source: Key) -> bool:
         return source in self._targets
 
-    def of(self, key: Key) -> Iterator[Ref]:
-        """The addresses of a source's copies; of those in one namespace if the key is for that one."""
+    def of(self, key: Key, most: int | None = None) -> Iterator[Ref]:
+        """The addresses that name a source; at most so many in each namespace."""
         by_namespace = self._targets.get(key.all_namespaces, {})
         entries = (
             by_namespace.items() if key.namespace is None else ((key.namespace, by_namespace.get(key.namespace, ())),)
         )
-        return (Ref(kind, namespace, name) for namespace, targets in entries for kind, name in targets)
+        return (Ref(kind, namespace, name) for namespace, targets in entries for kind, name in islice(targets, most))
 
     def add(self, source: Key, ref: Ref) -> None:
-        by_namespace = self._targets.setdefault(source, {})
+        by_namespace, target = self._targets.setdefault(source, {}), (ref.kind, ref.name)
         targets = by_namespace.get(ref.namespace, ())
-        by_namespace[ref.namespace] = _interned((*targets, (ref.kind, ref.name)))
+        if isinstance(targets, dict):
+            targets[target] = None
+        elif len(targets) < _MOST_SHARED:
+            by_namespace[ref.namespace] = _interned((*targets, target))
+        else:
+            by_namespace[ref.namespace] = dict.fromkeys((*targets, target))
 
     def discard(self, source: Key, ref: Ref) -> None:
-        by_namespace = self._targets[source]
-        target = ref.kind, ref.name
-        rest = tuple(other for other in by_namespace.get(ref.namespace, ()) if other != target)
-        if rest:
-            by_namespace[ref.namespace] = _interned(rest)
+        by_namespace, target = self._targets.get(source, {}), (ref.kind, ref.name)
+        targets = by_namespace.get(ref.namespace, ())
+        if isinstance(targets, dict):
+            targets.pop(target, None)
         else:
+            targets = _interned(tuple(other for other in targets if other != target))
+            if targets:
+                by_namespace[ref.namespace] = targets
+        if not targets:
             by_namespace.pop(ref.namespace, None)
         if not by_namespace:
-            del self._targets[source]
+            self._targets.pop(source, None)
+
+
+class CopyIndex:
+    """Finds the copies of a source, also of one that no longer exists, and counts them.
+
+    Anybody can name a source in the marks of an object. Objects that no rule may remove are kept apart, and only some
+    of them are found, so that a thousand forged copies make no plan slower.
+    """
+
+    def __init__(self) -> None:
+        self._removable = _CopyTargets()
+        self._unremovable = _CopyTargets()
+        self._counts: Counter[Key] = Counter()
+        self._counts_in_namespace: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(dict.fromkeys((*self._removable, *self._unremovable)))
+
+    def __contains__(self, source: Key) -> bool:
+        return source in self._removable or source in self._unremovable
+
+    def of(self, key: Key) -> Iterator[Ref]:
+        """The addresses of a source's copies; of those in one namespace if the key is for that one. Of those that are
+        never removed, at most `MOST_UNREMOVABLE` in each namespace."""
+        return chain(self._removable.of(key), self._unremovable.of(key, MOST_UNREMOVABLE))
+
+    def add(self, source: Key, ref: Ref, *, is_removable: bool) -> None:
+        (self._removable if is_removable else self._unremovable).add(source, ref)
+
+    def discard(self, source: Key, ref: Ref, *, is_removable: bool) -> None:
+        (self._removable if is_removable else self._unremovable).discard(source, ref)
 
     def count(self, source: Key, by: int) -> None:
         """Counts a copy that Samara made. A forged mark makes an object a copy, but does not count."""
@@ -205,18 +248,11 @@ class ListedNameIndex:
         self._listed: dict[str, NameIndex] = {}
         self._anywhere: dict[str, dict[Ref, None]] = {}
 
-    def add(self, key: Key, names: Iterable[str] | None, most: int | None) -> int:
-        """Takes the names that a source lists, and returns how many these are. None: it may want a copy anywhere.
-
-        If there are more than `most`, none is kept, because such a source is not served.
-        """
-        if names is None:
+    def add(self, key: Key, listed: ListedNames) -> None:
+        if listed.elsewhere:
             self._anywhere.setdefault(key.source_type, {})[key.source] = None
-            return 0
-        names = tuple(names)
-        kept = names if most is None or len(names) <= most else ()
-        self._listed.setdefault(key.source_type, NameIndex()).add(key.source, kept)
-        return len(names)
+        else:
+            self._listed.setdefault(key.source_type, NameIndex()).add(key.source, listed.names)
 
     def discard(self, key: Key) -> None:
         if key.source_type in self._listed:
@@ -249,13 +285,13 @@ class SizeIndex:
         """By namespace: the sources that tenants may write, and that are served on their own."""
         self._limits: dict[str, SourceLimits] = {}
         self._sums: dict[str, tuple[int, int]] = {}
-        """By namespace: the names and the bytes of these sources."""
+        """By namespace: the names and the bytes of these sources, without those that list too many themselves."""
+        self._too_long: Counter[str] = Counter()
+        """By namespace: how many sources list too many names themselves."""
         self._excess: dict[str, dict[Key, str]] = {}
         """By namespace: what `excess` said since the last change."""
 
     def add(self, key: Key, size: SourceSize, limits: SourceLimits) -> None:
-        if size.names > limits.listed_names:
-            return
         namespace = key.source.namespace
         self._sizes.setdefault(namespace, {})[key] = size
         self._limits[namespace] = limits
@@ -275,14 +311,18 @@ class SizeIndex:
 
     def _count(self, namespace: str, size: SourceSize, by: int) -> None:
         names, total = self._sums.get(namespace, (0, 0))
-        self._sums[namespace] = names + by * size.names, total + by * size.size
+        if self._limits[namespace].allow_source(size.names):
+            names, total = names + by * size.names, total + by * size.size
+        else:
+            _count(self._too_long, namespace, by)
+        self._sums[namespace] = names, total
         self._excess.pop(namespace, None)
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
         namespace = key.source.namespace
         limits = self._limits.get(namespace)
-        if limits is None or limits.allow(*self._sums[namespace]):
+        if limits is None or (limits.allow(*self._sums[namespace]) and namespace not in self._too_long):
             return ""
         if namespace not in self._excess:
             self._excess[namespace] = excess(self._sizes[namespace], limits)

@@ -30,10 +30,16 @@ from samara.kube.errors import Unreachable
 PAGE_SIZE = 500
 
 
-def relevance_pattern(metadata_keys: Iterable[str]) -> re.Pattern[bytes]:
-    """Matches the bytes of every object that must be parsed: it has one of these keys, or our field manager."""
-    keys = [re.escape(key.encode()) for key in sorted(metadata_keys)]
-    return re.compile(b"|".join((*keys, re.escape(f'"manager":"{FIELD_MANAGER}"'.encode()))))
+def relevance_pattern(metadata_keys: Iterable[str], prefixes: Iterable[str] = ()) -> re.Pattern[bytes]:
+    """Matches the bytes of every object that must be parsed: it has one of these keys, a key with one of these
+    prefixes, or our field manager.
+
+    Every alternative begins with a quotation mark, which is rare in the base64 of a Secret, so the search is fast.
+    """
+    begins = tuple(prefixes)
+    keys = [key if key.startswith('"') else f'"{key}' for key in metadata_keys if not key.startswith(begins)]
+    texts = {*(f'"{prefix}' for prefix in begins), *keys, f'"manager":"{FIELD_MANAGER}"'}
+    return re.compile(b"|".join(re.escape(text.encode()) for text in sorted(texts)))
 
 
 class Envelope(NamedTuple):
@@ -72,7 +78,8 @@ class Ingest:
         self._cache = cache
         self._codec = codec
         self._warned = False
-        self._relevant = relevance_pattern(cache.registry.metadata_keys | {PAUSED})  # a former source may be paused
+        keys = cache.registry.metadata_keys | {PAUSED}  # a former source may be paused
+        self._relevant = relevance_pattern(keys, cache.near_miss_rules.prefixes)
 
     def event(self, line: bytes) -> tuple[RawEvent, Envelope]:
         """Decodes one event of a watch. An object that is nested too deep is truncated first."""
@@ -92,8 +99,8 @@ class Ingest:
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
         """Updates the cache with one object, if it is newer than the cached one.
 
-        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or its
-        address must matter. No plan ever sees the others.
+        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or one that
+        begins like them and may be misspelt, or its address must matter. No plan ever sees the others.
         """
         ref, version = envelope
         if not self._cache.is_newer(ref, int(version)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from samara.kube.errors import (
     AlreadyExists,
     ApiError,
     Forbidden,
+    Invalid,
     InvalidName,
     NotFound,
     ServerFault,
@@ -67,6 +69,7 @@ class _Review(msgspec.Struct):
 
 _object = msgspec.json.Decoder(_Object).decode
 _list = msgspec.json.Decoder(_List).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _review = msgspec.json.Decoder(_Review).decode
 
 
@@ -80,12 +83,12 @@ async def dry_run_create(client: Client, codec: Codec, namespace: str, query: Dr
     except (TooMany, ServerFault, Unauthorized, NotFound):
         raise
     except ApiError as fault:
-        return Rejected(str(fault))
+        return Rejected(str(fault), is_about_object=isinstance(fault, Invalid) and not fault.denied)
 
 
 async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes:
-    manifest = decode(query.body)
-    metadata = {**(manifest.get("metadata") or {}), "generateName": "samara-trial-", "namespace": namespace}
+    manifest = _fields(query.body)  # only metadata is decoded: the values would take many times the memory of the bytes
+    metadata = {**_metadata_in(manifest), "generateName": "samara-trial-", "namespace": namespace}
 
     async def create(metadata: object) -> bytes:
         body = encode({**manifest, "metadata": metadata})
@@ -97,6 +100,10 @@ async def _dry_run(client: Client, namespace: str, query: DryRunCreate) -> bytes
     except AlreadyExists:
         # The API server checks the name last, so the object is valid. A generated name shows its stored content.
         return await create({key: value for key, value in metadata.items() if key != "name"})
+
+
+def _metadata_in(manifest: Mapping[str, msgspec.Raw]) -> Mapping[str, Any]:
+    return decode(manifest["metadata"]) or {} if "metadata" in manifest else {}
 
 
 async def crd_established(client: Client, query: CrdExists) -> bool:

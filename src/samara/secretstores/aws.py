@@ -27,6 +27,7 @@ from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
 from samara.core.names import quoted
+from samara.core.secret_paths import MARK
 from samara.secretstores.base import (
     Forbidden,
     Location,
@@ -42,7 +43,6 @@ from samara.secretstores.base import (
     config_text,
     is_loopback,
 )
-from samara.vocabularies.fishysecret.paths import MARK
 
 _REGION = re.compile(r"[a-z]{2,8}(-[a-z]{2,20}){1,3}-[0-9]{1,2}")
 _NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,512}")

@@ -13,7 +13,7 @@ import msgspec
 
 from samara.core.model import Ref
 from samara.core.names import quoted
-from samara.vocabularies.fishysecret.paths import MARK, path_fault
+from samara.core.secret_paths import MARK, path_fault
 
 MAX_VALUE = 1024 * 1024
 """Bytes of one value. The API server accepts no larger Secret."""

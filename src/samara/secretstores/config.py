@@ -167,7 +167,7 @@ async def read_once(
 ) -> dict[str, SecretReading]:
     """Reads these paths once, with the rights of the caller. The reading of a path that cannot be read has a fault."""
     clock = asyncio.get_running_loop().time
-    readings = Readings(clock)
+    readings = Readings(clock, limit=None)  # the paths are not those of one source or namespace
     timings = PollTimings(clock, now)
     poller = SecretPoller(readings, frozenset(), timings, post=_ignore_values, count_call=_ignore_call)
     poller.subscribe(Key("", config), paths)

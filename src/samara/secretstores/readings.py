@@ -12,6 +12,7 @@ from typing import NamedTuple
 from samara.core.model import Key
 from samara.core.names import quoted
 from samara.core.queries import ReadError, SecretPath, SecretReading
+from samara.core.vocabulary import PathLimit
 from samara.secretstores.allowance import Allowance
 from samara.secretstores.base import Content, NotFound, StoreError
 
@@ -76,13 +77,15 @@ class Readings:
     A path is read while a source subscribes to it whose namespace is within its limit (`Allowance`).
     """
 
-    def __init__(self, clock: Callable[[], float], paths_per_namespace: int | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], limit: PathLimit | None) -> None:
+        """Without a limit, a namespace may read any number of paths."""
         self.known: dict[str, SecretReading] = {}
         """What plans see. It holds subscribed paths only. Other components keep this dict, so it is never replaced."""
         self.subscribers: dict[str, dict[Key, SecretPath]] = {}
         """By path: the sources that read it, each with its refresh and whether the value is optional."""
         self._subscriptions: dict[Key, tuple[Mapping[str, SecretPath], object]] = {}
-        self._allowance = Allowance(paths_per_namespace)
+        self._allowance = Allowance(None if limit is None else limit.most)
+        self._refusal = ReadError("LimitExceeded", "" if limit is None else limit.message)
         self._readers: Counter[str] = Counter()
         """By path: how many of its subscribers are allowed to read it."""
         self._clock = clock
@@ -220,12 +223,7 @@ class Readings:
 
     def record_refused(self, path: str) -> bool:
         """Records that a path is not read, because its namespaces read too many."""
-        message = (
-            f"the FishySecrets of one namespace may have {self._allowance.most:,} paths together "
-            "(setting vocabularies.fishysecret.pathsPerNamespace), and those of this one have more; "
-            "remove some, or ask an administrator"
-        )
-        return self.record_unreadable(path, ReadError("LimitExceeded", message))
+        return self.record_unreadable(path, self._refusal)
 
     def record_unreadable(self, path: str, fault: ReadError, not_found: bool = False, missing: float = 0.0) -> bool:
         old = self.known.get(path, _NO_READING)

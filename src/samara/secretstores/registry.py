@@ -30,9 +30,10 @@ class Scheme(NamedTuple):
     open: Callable[[StoreArguments], Store]
     """Does no I/O. Raises `StoreConfigError`. It imports the store's module itself, because packages that the module
     needs may not be installed."""
-    needs_own_namespace: bool = False
-    """True if the store reads with the operator's own rights, and not with credentials of the configuration. Whoever
-    writes the configuration has these rights, so it must be in the operator's own namespace."""
+    uses_own_identity: Callable[[Mapping[str, bytes]], bool] = lambda config: False
+    """True if the store reads as the operator, and not with credentials of the configuration. The authors of the
+    configuration choose what is read as the operator and which server gets its token, so it must be in the operator's
+    own namespace."""
     is_plain_text: bool = False
     """True if values travel unencrypted. Then the host must be this machine, or the url must have `insecure=true`."""
     required_key: str = ""
@@ -73,14 +74,18 @@ def _aws(arguments: StoreArguments) -> Store:
     return open_aws(arguments.url, arguments.config)
 
 
+def _always(config: Mapping[str, bytes]) -> bool:
+    return True
+
+
 SCHEMES: Mapping[str, Scheme] = {
     "fishykeys": Scheme(_fishykeys, is_plain_text=True, required_key="token", extra="fishykeys"),
     "fishykeys+tls": Scheme(_fishykeys, required_key="token", extra="fishykeys"),
-    "aws-sm": Scheme(_aws, extra="aws"),
-    "file": Scheme(_file, needs_own_namespace=True),
-    "kube": Scheme(_kube, needs_own_namespace=True),
-    "vault+https": Scheme(_vault),
-    "vault+http": Scheme(_vault),  # accepts loopback only, also with insecure=true
+    "aws-sm": Scheme(_aws, lambda config: "access-key-id" not in config, extra="aws"),
+    "file": Scheme(_file, _always),
+    "kube": Scheme(_kube, _always),
+    "vault+https": Scheme(_vault, lambda config: "role" in config),
+    "vault+http": Scheme(_vault, lambda config: "role" in config),  # loopback only, also with insecure=true
 }
 
 
@@ -91,10 +96,11 @@ async def open_store(config: Mapping[str, bytes], context: StoreContext) -> Stor
     if scheme is None:
         given = repr(url.scheme) if len(url.scheme) <= _LONGEST_SCHEME else "another"
         raise bad_url(f"expected one of the schemes {', '.join(SCHEMES)}, found {given}")
-    if scheme.needs_own_namespace and context.config.namespace != context.own_namespace:
+    if scheme.uses_own_identity(config) and context.config.namespace != context.own_namespace:
         raise bad_url(
-            f"{url.scheme}:// uses the operator's own rights, so only a configuration in the operator's namespace "
-            f"{context.own_namespace} may name it; this one is in {context.config.namespace}"
+            f"{url.scheme}:// reads as the operator here, and not with credentials of the configuration, so the "
+            f"configuration must be in the operator's namespace {context.own_namespace}; this one is in "
+            f"{context.config.namespace}"
         )
     if scheme.required_key:
         _required(config, scheme.required_key)

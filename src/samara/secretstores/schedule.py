@@ -73,7 +73,7 @@ class PollSchedule:
         entry = self._entries.get(document)
         return None if entry is None else entry.due
 
-    def take(self, now: float, has_room: Callable[[str], bool] = lambda namespace: True) -> Turn | None:
+    def take(self, now: float, has_room: Callable[[str], bool]) -> Turn | None:
         """Takes the next document that is due, of the namespace whose last turn is longest ago and that has room."""
         self._line_up(now)
         for namespace in tuple(self._lines):

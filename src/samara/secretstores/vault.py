@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, quote
 import msgspec
 
 from samara.core.names import quoted
+from samara.core.secret_paths import MARK, path_fault
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -34,7 +35,6 @@ from samara.secretstores.base import (
     split_path,
 )
 from samara.secretstores.http import HttpClient, Response, tls_context
-from samara.vocabularies.fishysecret.paths import MARK, path_fault
 
 LOGIN_TOKEN = Path("/var/run/secrets/samara.dev/login/token")
 """A token of the pod for logins. It has an audience of its own, so the API server does not accept it."""

@@ -1,4 +1,4 @@
-"""A file that holds keys of a vocabulary's settings, such as the configuration file of the original Accurate."""
+"""A file that holds keys of a vocabulary's settings, such as the configuration file of an original controller."""
 
 import json
 from pathlib import Path

@@ -11,7 +11,7 @@ HEADER = (
     "# The settings of samara, with their defaults. Every key is optional. An unknown key prevents the start.",
     "# A comment says what a key accepts, then what it means. A duration is like 90s, 5m, 1h30m or 500ms.",
     f"# Labels and annotations that are never copied: {', '.join(NEVER_COPIED)}, and the keys of all vocabularies.",
-    "# Not copied either, unless their author wrote them for the copies, as in a ResourceDistribution:",
+    "# Not copied either, unless their author wrote them for the copies:",
     *(f"#   {pattern}" for pattern in NOT_COPIED_BY_DEFAULT),
 )
 COLUMN = 34

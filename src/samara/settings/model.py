@@ -94,6 +94,7 @@ def _default_vocabularies() -> Mapping[str, VocabularySettings]:
 
 
 _OFF_UNTIL_NAMED = ", ".join(name for name in STRUCTS if name not in SERVED_BY_DEFAULT)
+_WRITTEN_BY_TENANTS = ", ".join(vocabulary.name for vocabulary in VOCABULARIES if vocabulary.is_written_by_tenants)
 _VOCABULARIES = Named(
     lambda: STRUCTS,
     "{name: settings}",
@@ -124,14 +125,17 @@ class Settings(Struct, frozen=True):
     never_copied: Annotated[
         NeverCopied, about("labels and annotations that are not copied, besides those above, and objects")
     ] = NeverCopied()
-    copied_metadata: Annotated[CopiedMetadata, about("of sync-to sources, which copy none under tenancy strict")] = (
-        CopiedMetadata()
-    )
+    copied_metadata: Annotated[
+        CopiedMetadata,
+        about("of sources that tenants write, which copy none under tenancy strict; some vocabularies never do"),
+    ] = CopiedMetadata()
     source_gone_after: Annotated[DurationOrZero, about("the copies of a deleted source stay this long")] = 3.0
     resync: Annotated[DurationOrZero, about("how often everything is planned again from the cache; 0 = never")] = 600.0
     writes: Annotated[Writes, about("the load on the API server")] = Writes()
     mass_delete: Annotated[MassDelete | None, about("the limit on mass deletion; null = off")] = MassDelete()
-    limits: Annotated[Limits, about("for what tenants write: sync-to, fishysecret; more is `LimitExceeded`")] = Limits()
+    limits: Annotated[Limits, about(f"for what tenants write: {_WRITTEN_BY_TENANTS}; more is `LimitExceeded`")] = (
+        Limits()
+    )
     timers: Annotated[Timers, about("of leader election, watches and retries")] = Timers()
 
     def conflicts_of(self, name: str) -> Conflicts:

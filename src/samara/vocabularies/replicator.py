@@ -1,4 +1,4 @@
-"""Replicator: the push mode of mittwald's kubernetes-replicator, for Secrets and ConfigMaps of any namespace."""
+"""Replicator: users annotate an object as for kubernetes-replicator; Samara pushes it to the namespaces that match."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Annotated, NamedTuple
 
 from samara import setting_types
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Template, mismatch
+from samara.core.desired import Fault, Mistake, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
-from samara.core.names import NamespaceNames, is_namespace_name, matches_any_glob, quoted
+from samara.core.names import NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import NamespaceSelector, parse_selector
 from samara.core.source_type import Policy, SourceType
-from samara.core.view import View
 from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
 from samara.regular_expressions import Regexp, RegexpError, compile_regexp
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
@@ -59,7 +58,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         return Ref(obj.ref.kind, namespace, name) if possible and obj.ref.kind in context.kinds else None
 
     def template(obj: Object) -> Template:
-        has_labels = not context.is_strict and STRIP_LABELS not in obj.annotations
+        has_labels = not context.is_strict and STRIP_LABELS not in obj.annotations  # strict: also not `copiedMetadata`
         content = obj.content.pick(*FIELDS[obj.ref.kind])
         data = [json.loads(field.raw or b"{}") or () for field in content.without("type").fields]
         return Template(
@@ -70,22 +69,15 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
             unmanaged=frozenset({"immutable"}),
         )
 
-    def is_pulled(live: Object | None) -> bool:
+    def left_alone(live: Object) -> str:
         """The original marks the targets of its pull mode like its copies, but it did not create them."""
-        return live is not None and PULL in live.annotations and source_of(live) is None
-
-    def desired(source: Ref, view: View) -> Desired:
-        every, excluded = pushed.desired(source, view), settings.exclude_namespaces
-        copies = [copy for copy in every.copies if not matches_any_glob(excluded, copy.ref.namespace)]
-        pulled = [copy.ref for copy in copies if is_pulled(view.get(copy.ref))]
-        blocked = tuple(BlockedTarget(ref, "conflict", f"the object there has {PULL}") for ref in pulled)
-        return replace(every, copies=tuple(copy for copy in copies if copy.ref not in pulled), blocked=blocked)
+        return f"the object there has {PULL}" if PULL in live.annotations and source_of(live) is None else ""
 
     def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
         selectors = parse(None, obj.annotations.get(MATCHING)).targets.selectors
         yield from ((MATCHING, key) for selector in selectors for key in sorted(selector.keys))
 
-    pushed = AnnotatedObjects(
+    vocabulary = AnnotatedObjects(
         NAME,
         context.kinds,
         annotations=REQUESTS,
@@ -94,12 +86,15 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         source_of=source_of,
         request=lambda obj: parse(obj.annotations.get(TO), obj.annotations.get(MATCHING)),
         template=template,
+        excluded=settings.exclude_namespaces,
+        left_alone=left_alone,
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
         is_discreet=context.is_strict,
+        ineffective=ineffective,
         lint=lint,
-    ).source_type()
-    return (replace(pushed, desired=desired, selected_labels=selected_labels),)
+    )
+    return (replace(vocabulary.source_type(), selected_labels=selected_labels),)
 
 
 class _Searched(NamedTuple):
@@ -111,7 +106,7 @@ class _Searched(NamedTuple):
         return self.regexp.search(text)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
     names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()
@@ -144,6 +139,15 @@ _PITFALLS = (
 def lint(obj: Object) -> Iterator[Mistake]:
     items = _items(obj.annotations.get(TO))
     yield from (Mistake(TO, text, quoted(item)) for regexp, text in _PITFALLS for item in items if regexp.match(item))
+
+
+def ineffective(obj: Object) -> Iterator[Mistake]:
+    asked = sorted(ASKS.intersection(obj.annotations))
+    if not asked:
+        expected = f"{TO} or {MATCHING} beside it: alone it does nothing"
+        yield Mistake(STRIP_LABELS, expected, "no request for copies")
+    elif PULL in obj.annotations:
+        yield Mistake(asked[0], "one of the two: a target of the pull mode pushes nothing", f"beside {PULL}")
 
 
 _NO_PULL = "no such key: Samara does not pull, and copies only what a source pushes"

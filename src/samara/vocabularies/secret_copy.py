@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template
-from samara.core.kinds import KEPT_BY_CLUSTER
-from samara.core.model import SECRET, KindName, Object, ObjectName, Ref
+from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
@@ -35,7 +34,7 @@ class SecretCopySettings(Struct, frozen=True):
 
 def build(settings: SecretCopySettings, context: BuildContext) -> tuple[SourceType, ...]:
     own = settings.home, settings.on_source_gone, context.adopt, context.managers
-    return (source_type(*own, kept_by_cluster=context.kept_by_cluster),)
+    return (source_type(*own, is_discreet=context.is_strict),)
 
 
 def source_type(
@@ -43,8 +42,11 @@ def source_type(
     on_source_gone: str = "keep",
     adopt: Adopt = Adopt.IDENTICAL,
     managers: frozenset[str] = frozenset(),
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
+    is_discreet: bool = False,
 ) -> SourceType:
+    setting = f"the home namespace (setting vocabularies.{NAME}.home)"
+    home_shown = setting if is_discreet else f"namespace {home}, the home namespace"
+
     def is_source(obj: Object) -> bool:
         return obj.ref.namespace == home and TARGETS in obj.annotations
 
@@ -63,12 +65,11 @@ def source_type(
             unmanaged=frozenset({"immutable"}),
         )
 
-    def lint(secret: Object) -> Iterator[Mistake]:
+    def ineffective(secret: Object) -> Iterator[Mistake]:
         namespace = secret.ref.namespace
         if namespace != home:
             found = f"in namespace {quoted(namespace)[1:-1]}" if namespace else "no namespace"
-            yield Mistake(TARGETS, f"namespace {home}, the home namespace: elsewhere this key does nothing", found)
-        yield from _mistakes(secret.annotations[TARGETS])
+            yield Mistake(TARGETS, f"{home_shown}: elsewhere this key does nothing", found)
 
     return AnnotatedObjects(
         NAME,
@@ -78,20 +79,15 @@ def source_type(
         is_source=is_source,
         source_of=source_of,
         request=lambda secret: parse(secret.annotations[TARGETS]),
-        may_target=lambda secret, namespace: _may_list(secret.annotations[TARGETS], namespace),
         template=template,
         managers=managers,
         policy=Policy(Protected.ALLOW),  # only administrators write to the home namespace
         keep_when_gone=on_source_gone == "keep",
         keep_on_fault=False,
         validated=False,
-        kept_by_cluster=kept_by_cluster,
-        lint=lint,
+        ineffective=ineffective,
+        lint=lambda secret: _mistakes(secret.annotations[TARGETS]),
     ).source_type()
-
-
-def _may_list(value: str, namespace: str) -> bool:
-    return namespace in value or not value.strip()
 
 
 @lru_cache(maxsize=1024)

@@ -9,13 +9,11 @@ from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Adopt, Fault, Mistake, Template, not_copied
-from samara.core.kinds import KEPT_BY_CLUSTER
-from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, ObjectName, Ref
+from samara.core.model import ANNOTATIONS, LABELS, Kind, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, illegal_names
-from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
 from samara.core.source_type import Copyable, Policy, SourceType
-from samara.core.vocabulary import LIMIT_REASONS, BuildContext, Vocabulary
+from samara.core.vocabulary import BuildContext, Vocabulary
 from samara.setting_types import (
     SECRETS_AND_CONFIG_MAPS,
     CopiedKind,
@@ -39,12 +37,9 @@ LISTED = ("namespaces", "namespace")
 """Both are accepted: OpenKruise's proposal uses the first in its examples and the second in its text."""
 VALUE_FORM = f'"{CLUSTER}" for every namespace, or "{LISTED[0]}" for those that {SYNC_TO_NAMESPACES} lists'
 LIST_FORM = 'names of namespaces, as in "ns-1;ns-2"'
-MAX_NAMES = SourceLimits().listed_names
-"""The default of the setting `limits.listedNames`."""
 _SEPARATORS = re.compile(r"[;,\s]+")
 _WELL_FORMED = re.compile(r"[;,\s]*(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:[;,\s]+|$))+")
 """Matches a list of names that a namespace can have."""
-_ASCII_SEPARATORS = ";, \t\n\r\f\v\x1c\x1d\x1e\x1f"
 _IN_NAME = re.compile(r"[-a-z0-9]")
 
 
@@ -67,10 +62,8 @@ def build(settings: SyncToSettings, context: BuildContext) -> tuple[SourceType, 
             consent=context.needs_consent,
             withheld=context.withheld,
             managers=context.managers,
-            kept_by_cluster=context.kept_by_cluster,
             is_protected=context.is_protected,
             is_discreet=context.is_strict,
-            most_names=context.most_listed_names,
         ),
     )
 
@@ -80,13 +73,11 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
     copyable: Copyable,
     adopt: Adopt = Adopt.IDENTICAL,
     consent: bool = False,
-    withheld: Copyable = lambda where, metadata: {},
     managers: frozenset[str] = frozenset(),
-    kept_by_cluster: tuple[ObjectName, ...] = KEPT_BY_CLUSTER,
     *,
+    withheld: Copyable,
     is_protected: Callable[[str], bool],
     is_discreet: bool = False,
-    most_names: int = MAX_NAMES,
 ) -> SourceType:
     def is_source(obj: Object) -> bool:
         return SYNC_TO in obj.annotations
@@ -105,13 +96,11 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         )
 
     def lint(obj: Object) -> Iterator[Mistake]:
-        yield from _combination_mistakes(obj)
+        yield from _list_mistakes(obj)
         if SYNC_TO in obj.annotations:
             yield from (not_copied(LABELS, key) for key in withheld(LABELS, obj.labels))
             yield from (not_copied(ANNOTATIONS, key) for key in withheld(ANNOTATIONS, obj.annotations))
         names = listed_names(obj.annotations.get(SYNC_TO_NAMESPACES, ""))
-        if _are_too_many(names, most_names):
-            return
         yield from illegal_names(SYNC_TO_NAMESPACES, names, f"{SYNC_TO}: {CLUSTER}")
         expected = "a namespace that is not protected: copies to this one are refused (setting protectedNamespaces)"
         yield from (Mistake(SYNC_TO_NAMESPACES, expected, quoted(name)) for name in names.legal if is_protected(name))
@@ -123,27 +112,21 @@ def source_type(  # noqa: PLR0913 - one parameter for each setting
         marks=MARKS,
         is_source=is_source,
         source_of=source_of,
-        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES), most_names),
+        request=lambda obj: parse(obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES)),
         request_in=lambda obj, namespace: parse_for(
-            namespace, obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES), most_names
+            namespace, obj.annotations[SYNC_TO], obj.annotations.get(SYNC_TO_NAMESPACES)
         ),
-        listed=_listed,
-        may_target=_may_target,
         template=template,
         managers=managers,
         policy=Policy(needs_consent=consent),
-        kept_by_cluster=kept_by_cluster,
         is_discreet=is_discreet,
+        ineffective=_list_alone,
         lint=lint,
     ).source_type()
 
 
-def _may_target(obj: Object, namespace: str) -> bool:
-    return obj.annotations[SYNC_TO].strip() == CLUSTER or namespace in obj.annotations.get(SYNC_TO_NAMESPACES, "")
-
-
 @lru_cache(maxsize=8)
-def parse(value: str, listed: str | None, most: int = MAX_NAMES) -> CopyRequest:
+def parse(value: str, listed: str | None) -> CopyRequest:
     """The namespaces that the two annotations select. The cache is small because a tenant's list can be long."""
     if value.strip() == CLUSTER:
         return CopyRequest(EVERY_NAMESPACE)
@@ -152,11 +135,6 @@ def parse(value: str, listed: str | None, most: int = MAX_NAMES) -> CopyRequest:
         message, mistake = f"{SYNC_TO} is {quoted(value)}; {accepted}", Mistake(SYNC_TO, VALUE_FORM)
         return CopyRequest(NO_NAMESPACES, (Fault("Invalid", message, SYNC_TO, (mistake,)),))
     names = listed_names(listed or "")
-    if _are_too_many(names, most):
-        found, instead = f"has more than {most:,} names", f"{CLUSTER!r} means every namespace"
-        mistake = Mistake(SYNC_TO_NAMESPACES, instead, found)
-        message = f"{SYNC_TO_NAMESPACES} {found}; {instead}"
-        return CopyRequest(NO_NAMESPACES, (Fault(LIMIT_EXCEEDED, message, SYNC_TO_NAMESPACES, (mistake,)),))
     return CopyRequest(NamespaceSelector(names), tuple(_faults(names, listed)))
 
 
@@ -165,19 +143,18 @@ def listed_names(text: str) -> NamespaceNames:
     return NamespaceNames.of(filter(None, _SEPARATORS.split(text)))
 
 
-def parse_for(namespace: str, value: str, listed: str | None, most: int = MAX_NAMES) -> CopyRequest:
+def parse_for(namespace: str, value: str, listed: str | None) -> CopyRequest:
     """The same for one namespace. A list without a mistake is searched and not taken apart."""
     text = listed or ""
-    if value.strip() not in LISTED or not _is_well_formed(text, most):
-        return parse(value, listed, most)
+    if value.strip() not in LISTED or not _is_well_formed(text):
+        return parse(value, listed)
     return CopyRequest(NamespaceSelector(NamespaceNames.of((namespace,) if _lists(text, namespace) else ())))
 
 
 @lru_cache(maxsize=64)
-def _is_well_formed(text: str, most: int) -> bool:
+def _is_well_formed(text: str) -> bool:
     """True if a list certainly has no mistake. The cache is small because a tenant's list can be long."""
-    is_short = text.isascii() and sum(map(text.count, _ASCII_SEPARATORS)) < most
-    return is_short and _WELL_FORMED.fullmatch(text) is not None
+    return _WELL_FORMED.fullmatch(text) is not None
 
 
 def _lists(text: str, namespace: str) -> bool:
@@ -189,17 +166,6 @@ def _lists(text: str, namespace: str) -> bool:
             return True
         start = text.find(namespace, start + 1)
     return False
-
-
-def _listed(obj: Object) -> Iterable[str] | None:
-    value = obj.annotations[SYNC_TO].strip()
-    if value == CLUSTER:
-        return None
-    return set(filter(None, _SEPARATORS.split(obj.annotations.get(SYNC_TO_NAMESPACES, "")))) if value in LISTED else ()
-
-
-def _are_too_many(names: NamespaceNames, most: int) -> bool:
-    return len(names.legal) + len(names.illegal) > most
 
 
 def _faults(names: NamespaceNames, listed: str | None) -> Iterable[Fault]:
@@ -220,13 +186,16 @@ def _no_names(listed: str | None) -> Mistake:
     return Mistake(SYNC_TO_NAMESPACES, LIST_FORM, f"{quoted(listed)}, which names nothing")
 
 
-def _combination_mistakes(obj: Object) -> Iterator[Mistake]:
-    """The mistakes of a list that has no effect beside the other annotation, or that is empty."""
-    value, listed = obj.annotations.get(SYNC_TO), obj.annotations.get(SYNC_TO_NAMESPACES)
-    if value is None:
+def _list_alone(obj: Object) -> Iterator[Mistake]:
+    if SYNC_TO not in obj.annotations:
         expected = f"{SYNC_TO}: {LISTED[0]} beside it: the list alone does nothing"
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"no {SYNC_TO}")
-    elif listed is not None and value.strip() == CLUSTER:
+
+
+def _list_mistakes(obj: Object) -> Iterator[Mistake]:
+    """The mistakes of a list that has no effect beside the other annotation, or that is empty."""
+    value, listed = obj.annotations.get(SYNC_TO, ""), obj.annotations.get(SYNC_TO_NAMESPACES)
+    if listed is not None and value.strip() == CLUSTER:
         expected = f'no list, or {SYNC_TO}: {LISTED[0]}: "{CLUSTER}" means every namespace'
         yield Mistake(SYNC_TO_NAMESPACES, expected, f"a list beside {SYNC_TO}: {CLUSTER}")
     if listed is not None and not _SEPARATORS.sub("", listed):
@@ -240,5 +209,4 @@ VOCABULARY = Vocabulary(
     REQUESTS | MARKS,
     shared_prefixes=frozenset({"openkruise.io"}),
     is_written_by_tenants=True,
-    reasons=LIMIT_REASONS,
 )

@@ -39,7 +39,8 @@ class Limits:
     """The limits of one port. Times are in seconds."""
 
     connections: int = 64
-    """Most open connections. One more closes the oldest one of the client address that has the most."""
+    """Most open connections. One more closes one that has not got an answer yet, if there are any: the oldest one of
+    the client address that has the most of them."""
     handshake: float = 5.0
     head: float = 5.0
     """From the connection, or from the first byte on an idle one, until the head of a request is complete."""
@@ -117,8 +118,8 @@ class _Gate:
         self._server = server
         self._limits = limits
         self._context = context
-        self._open: dict[asyncio.Task[None], str] = {}
-        """The client address by task, the oldest first."""
+        self._open: dict[asyncio.Task[None], _Connection] = {}
+        """By task, the oldest first."""
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -129,21 +130,24 @@ class _Gate:
                 await asyncio.sleep(_ACCEPT_AGAIN)
                 continue
             self._make_room()
-            task = asyncio.create_task(self._serve(accepted))
-            self._open[task] = str(peer[0])
+            connection = self._server.connection(str(peer[0]))
+            task = asyncio.create_task(self._serve(accepted, connection))
+            self._open[task] = connection
             task.add_done_callback(self._open.pop)
 
     def _make_room(self) -> None:
-        """Closes one connection if there are too many. A client that opens many displaces only its own."""
+        """Closes one connection if there are too many. A client that opens many displaces only its own. Many clients
+        that open one each displace none that has got an answer: the API server may be the client with the most."""
         if len(self._open) >= self._limits.connections:
-            crowded = Counter(self._open.values()).most_common(1)[0][0]
-            oldest = next(task for task, peer in self._open.items() if peer == crowded)
+            unserved = {task: connection for task, connection in self._open.items() if not connection.has_served}
+            candidates = unserved or self._open
+            crowded = Counter(connection.peer for connection in candidates.values()).most_common(1)[0][0]
+            oldest = next(task for task, connection in candidates.items() if connection.peer == crowded)
             oldest.cancel()
             del self._open[oldest]
             oldest.remove_done_callback(self._open.pop)
 
-    async def _serve(self, accepted: socket.socket) -> None:
-        connection = self._server.connection()
+    async def _serve(self, accepted: socket.socket, connection: _Connection) -> None:
         seconds = self._limits.handshake if self._context is not None else None
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -170,14 +174,18 @@ class _Server(web.Server):
         async def answered(request: web.BaseRequest) -> web.StreamResponse:
             assert isinstance(request.protocol, _Connection)
             request.protocol.expect_within(limits.answer)
+            # aiohttp starts a handler at once. One that awaits nothing would keep the event loop, also from the
+            # deadlines, for as long as a client has sent the next request before the answer to the last one.
+            await asyncio.sleep(0)
             return await handler(request)
 
         super().__init__(answered)
         self._limits = limits
 
-    def connection(self) -> _Connection:
+    def connection(self, peer: str) -> _Connection:
         return _Connection(
             self,
+            peer,
             self._limits,
             loop=asyncio.get_running_loop(),
             access_log=None,
@@ -192,8 +200,14 @@ class _Server(web.Server):
 class _Connection(web.RequestHandler):
     """A connection that is cut when its deadline passes."""
 
-    def __init__(self, server: _Server, limits: Limits, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+    def __init__(
+        self, server: _Server, peer: str, limits: Limits, *, loop: asyncio.AbstractEventLoop, **options: Any
+    ) -> None:
         super().__init__(server, loop=loop, **options)
+        self.peer = peer
+        """The client's address."""
+        self.has_served = False
+        """True once a request was answered without an error."""
         self._limits = limits
         self._open_transport: asyncio.Transport | None = None
         """The base class forgets its transport when it begins to close it, which a client can delay."""
@@ -218,6 +232,7 @@ class _Connection(web.RequestHandler):
         """Sends the answer. After it the connection is idle."""
         sent = await super().finish_response(request, resp, start_time)
         self._is_idle = True
+        self.has_served = self.has_served or sent[0].status < 400
         self.expect_within(self._limits.idle + _GRACE)
         return sent
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,18 +20,36 @@ from samara.kube.cache import Cache
 from samara.kube.reflector import Reflector
 from samara.web.health import Health
 
+_REUSED = 10
+"""A text is sent again for this many times the time that it took to compute, so that scrapes take at most a tenth of
+the process's time. Anybody who reaches the port can ask for the page, and it grows with the cluster."""
+
 
 class MetricsPage:
     """The text of the page: the state that the collectors read, and then what the engine has counted."""
 
-    def __init__(self, counted: CollectorRegistry, *collectors: Collector) -> None:
+    def __init__(
+        self, counted: CollectorRegistry, *collectors: Collector, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._counted = counted
+        self._clock = clock
+        self._recent = b""
+        self._recent_until = -inf
         self._state = CollectorRegistry(auto_describe=False)
         for collector in collectors:
             self._state.register(collector)
 
     def text(self) -> bytes:
         return generate_latest(self._state) + generate_latest(self._counted)
+
+    def recent_text(self) -> bytes:
+        """The text, not computed again if that was done a short time ago."""
+        started = self._clock()
+        if started >= self._recent_until:
+            self._recent = self.text()
+            finished = self._clock()
+            self._recent_until = finished + _REUSED * (finished - started)
+        return self._recent
 
 
 class CopyMetrics(Collector):

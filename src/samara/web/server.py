@@ -41,6 +41,8 @@ def _json(answer: Answer) -> Handler:
 
 def _page(metrics: MetricsPage) -> Handler:
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        return web.Response(
+            body=metrics.recent_text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
 
     return respond

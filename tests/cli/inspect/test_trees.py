@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 from tests.support.trees import KEY, namespace, obj
 
-from samara.cli.commands.tree import draw
+from samara.cli.commands.tree import draw, show
 from samara.cli.inspect.namespaces import Namespace, decode_namespace
-from samara.cli.inspect.trees import Forest, add_propagations, build_forest
+from samara.cli.inspect.trees import Forest, add_propagations, build_forest, with_labels
 from samara.core.model import SECRET
+from samara.core.selectors import parse_selector
 
 
 def drawn(forest: Forest, root: str | None = None) -> list[str]:
@@ -140,3 +142,46 @@ def test_ten_thousand_namespaces_are_drawn_within_seconds() -> None:
 def test_requested_root_is_shown_even_outside_of_any_tree() -> None:
     assert drawn(build_forest([namespace("plain")], "plain"), "plain") == ["└── plain (plain)"]
     assert build_forest([namespace("plain")]).nodes == {}
+
+
+def labelled(name: str, parent: str, **labels: str) -> Namespace:
+    made = namespace(name, parent=parent)
+    return msgspec.structs.replace(made, labels={**made.labels, **labels})
+
+
+def selected(selector: str) -> Forest:
+    namespaces = [
+        namespace("r", type="root"),
+        labelled("a", "r", team="pay"),
+        labelled("b", "a"),
+        labelled("c", "r"),
+        labelled("d", "c", team="pay"),
+        namespace("s", type="root"),
+    ]
+    return with_labels(build_forest(namespaces), parse_selector(selector).selector)
+
+
+def test_a_selector_keeps_namespaces_with_the_labels_and_those_above_them() -> None:
+    assert drawn(selected("team=pay")) == [
+        "└── r (root)",
+        "    ├── a (sub-namespace)",
+        "    └── c (sub-namespace)",
+        "        └── d (sub-namespace)",
+    ]
+    assert selected("team=pay").names() == ["r", "a", "c", "d"]
+    assert selected("").names() == ["r", "a", "b", "c", "d", "s"]
+    assert selected("team=pay").names("c") == ["c", "d"]
+
+
+def test_a_selector_that_matches_nothing_leaves_no_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    forest = selected("team=x")
+    for root in (None, "r"):
+        assert (forest.as_json(root), forest.names(root)) == ([], [])
+        show(forest, root)
+    assert capsys.readouterr().out == "No trees and no templates.\n" * 2
+
+
+def test_namespaces_of_a_loop_are_named_once() -> None:
+    forest = build_forest([namespace("a", parent="b"), namespace("b", parent="a"), namespace("c", parent="a")])
+    assert forest.names() == ["a", "b", "c"]
+    assert with_labels(forest, parse_selector(f"{KEY}/parent=a").selector).names() == ["a", "b", "c"]

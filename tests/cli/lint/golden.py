@@ -33,7 +33,7 @@ def findings_of(example: Example, folder: Path) -> list[list[Any]]:
     for name, text in example.files.items():
         (folder / name).write_text(text)
     paths = tuple(str(folder / name) for name in example.files)
-    reported = lint_files(paths, _settings(example.settings), example.namespace)
+    reported = lint_files(paths, _settings(example.settings), example.namespace).findings
     return [[Path(finding.file).name, *finding[1:]] for finding in reported]
 
 

@@ -28,7 +28,7 @@ def annotated(
 def findings_in(folder: Path, text: str, settings: Settings | None = None) -> list[Finding]:
     file = folder / "manifest.yaml"
     file.write_text(text)
-    return lint_files((str(file),), settings or Settings())
+    return lint_files((str(file),), settings or Settings()).findings
 
 
 def only_finding(folder: Path, text: str, settings: Settings | None = None) -> Finding:

@@ -126,6 +126,11 @@ def test_a_misspelt_key_of_ours_is_reported_with_the_right_one(tmp_path: Path) -
     assert only_finding(tmp_path, source("secret-copy/namespace: a")).expected == "secret-copy/namespaces"
 
 
+@pytest.mark.parametrize("key", ["secretcopy/namespaces", "secret-kopy/namespaces", "secret-copy.namespaces"])
+def test_a_mistake_in_the_prefix_of_a_key_is_reported_with_the_right_one(key: str, tmp_path: Path) -> None:
+    assert only_finding(tmp_path, source(f"{key}: a")).expected == "secret-copy/namespaces"
+
+
 def test_a_request_as_a_label_is_reported(tmp_path: Path) -> None:
     assert only_finding(tmp_path, source("x: y", labels="{secret-copy/namespaces: a}")).found == "a label"
 
@@ -398,7 +403,7 @@ def test_no_value_of_a_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_project_have_no_findings() -> None:
-    assert lint_files((str(Path(__file__).parents[3] / "examples"),), Settings()) == []
+    assert lint_files((str(Path(__file__).parents[3] / "examples"),), Settings()).findings == []
 
 
 def test_a_version_that_the_kind_does_not_have_is_another_kind(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from tests.cli.lint.manifests import annotated, findings_in
@@ -12,13 +12,14 @@ from samara import assembly
 from samara.cli.lint import Finding, rules
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Mistake, Template
-from samara.core.model import CONFIG_MAP, KindName, Object
+from samara.core.model import CONFIG_MAP, KindName, Object, ObjectName
 from samara.core.names import parse_csv_names
 from samara.core.selectors import NamespaceSelector
 from samara.core.source_type import SourceType
 from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
+from samara.settings.model import Limits, NeverCopied
 from samara.vocabularies import VOCABULARIES
 
 TO, FROM = "toy.cert-manager.io/copy-to", "toy.cert-manager.io/copied-from"
@@ -58,14 +59,17 @@ def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = (*VOCABULARIES, Vocabulary("toy", ToySettings, build, frozenset({TO, FROM})))
+    own = Vocabulary("toy", ToySettings, build, frozenset({TO, FROM}), is_written_by_tenants=True)
+    every = (*VOCABULARIES, own)
     monkeypatch.setattr(assembly, "VOCABULARIES", every)
     monkeypatch.setattr(rules, "VOCABULARIES", every)
 
 
-def toy_findings(folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}") -> list[Finding]:
+def toy_findings(
+    folder: Path, *annotations: str, kind: str = CONFIG_MAP.name, labels: str = "{}", **settings: Any
+) -> list[Finding]:
     text = annotated(*annotations, kind=kind, labels=labels)
-    return findings_in(folder, text, Settings(vocabularies={"toy": ToySettings()}))
+    return findings_in(folder, text, Settings(vocabularies={"toy": ToySettings()}, **settings))
 
 
 def test_a_good_source_has_no_findings(tmp_path: Path) -> None:
@@ -81,6 +85,19 @@ def test_the_own_findings_of_a_vocabulary_are_reported_too(tmp_path: Path) -> No
     note, fault = toy_findings(tmp_path, "note: x", f"{TO}: Bad_Name")
     assert (note.line, note.key, note.found, note.expected) == (7, "note", "a text", "no note")
     assert (fault.line, fault.key) == (8, TO)
+
+
+def test_an_object_that_belongs_to_the_cluster_is_reported(tmp_path: Path) -> None:
+    own = NeverCopied(objects=(ObjectName(KindName("", "v1", "ConfigMap"), "db"),))
+    [finding] = toy_findings(tmp_path, f"{TO}: a", never_copied=own)
+    assert (finding.line, finding.key, finding.expected) == (7, TO, f"no {TO} on it")
+    assert "never copied" in finding.found
+
+
+def test_a_list_that_is_too_long_is_the_only_finding(tmp_path: Path) -> None:
+    [finding] = toy_findings(tmp_path, f"{TO}: a,b,Bad_Name", "note: x", limits=Limits(listed_names=2))
+    assert (finding.line, finding.key, finding.found) == (7, TO, "3 names")
+    assert "setting limits.listedNames" in finding.expected
 
 
 def test_a_key_on_a_kind_that_is_not_copied_is_reported(tmp_path: Path) -> None:

@@ -272,8 +272,8 @@ class Trees:
 
     def samara(self, *args: str) -> Done:
         """A command of the program, as an administrator would type it."""
-        where = ("-n", OWN) if args[0] in ("status", "release", "plan") else ()  # the operator's own namespace
-        return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *where)
+        own = {"release": ("-n", OWN), "status": ("-A", "-n", OWN), "plan": ("-A", "-n", OWN)}
+        return samara(*args, f"--kubeconfig={self.stage.cluster.kubeconfig}", *own.get(args[0], ()))
 
     # requests of the operator
 

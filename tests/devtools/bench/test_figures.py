@@ -1,18 +1,24 @@
 """The arithmetic of the benchmark."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 from tests.support import toys
 
 from samara.vocabularies import VOCABULARIES
-from samara_devtools.bench import options
+from samara_devtools.bench import options, workloads
+from samara_devtools.bench.__main__ import Report, write_json
 from samara_devtools.bench.audit import Counts, Entry
 from samara_devtools.bench.controller import stall_in
 from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
 from samara_devtools.bench.options import parse
 from samara_devtools.bench.procfs import cpu_of, megabytes_of, parent_of
 from samara_devtools.bench.table import Row, table
+from samara_devtools.bench.workloads import workload_of
+
+MEASURED = [vocabulary.name for vocabulary in VOCABULARIES if workload_of(vocabulary.name) is not None]
 
 
 def wrote(user: str, namespace: str, began: float, ended: float, verb: str = "create") -> Entry:
@@ -121,8 +127,31 @@ def test_a_vocabulary_without_a_workload_is_measured_with_an_annotation_from_the
         parse(asked)
 
 
-def test_every_workload_is_one_of_a_vocabulary() -> None:
-    assert options.WORKLOADS.keys() <= {vocabulary.name for vocabulary in VOCABULARIES}
+def test_every_module_in_the_folder_of_workloads_is_the_workload_of_a_vocabulary() -> None:
+    modules = {path.stem for path in Path(workloads.__file__).parent.glob("[a-z]*.py")}
+    assert modules == {name.replace("-", "_") for name in MEASURED}
+
+
+def test_a_vocabulary_that_is_off_until_named_is_measured_with_settings_that_name_it() -> None:
+    for vocabulary in VOCABULARIES:
+        measured = parse(["--vocabulary", vocabulary.name, "--source-annotation", "share=all"])
+        assert measured.settings is not None or not vocabulary.is_off_until_named
+        assert ("{config}" in measured.controller) == (measured.settings is not None)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_was_measured_of_any_vocabulary_can_be_written_as_json(name: str, tmp_path: Path) -> None:
+    asked = parse(["--vocabulary", name, "--out", str(tmp_path)])
+    written = json.loads(write_json(asked, Report(asked.least_rate)).read_text())
+    assert written["options"]["vocabulary"] == name
+
+
+def test_in_a_deep_tree_every_namespace_has_its_children() -> None:
+    tree, deep = workload_of("accurate"), parse(["--vocabulary", "accurate", "--deep"])
+    assert tree is not None
+    parents = [tree.labels_of(f"n-{number:05}", deep)["accurate.cybozu.com/parent"] for number in range(9)]
+    assert parents == ["admin"] * 4 + ["n-00000"] * 4 + ["n-00001"]
+    assert tree.labels_of("n-00008", parse([])) == {"accurate.cybozu.com/parent": "admin"}
 
 
 def test_options_name_labels_and_annotations_of_another_controller() -> None:

@@ -100,6 +100,18 @@ def test_2_3_a_successful_status_has_the_generation_and_is_ready() -> None:
     }
 
 
+def test_2_3_a_status_in_which_the_original_reports_success_stays_until_the_next_change() -> None:
+    world = made()
+    status, sub = world.registry[SUB].status, at_sub()
+    have = world.edit(sub, status=a_field("status", {"observedGeneration": 1}))
+    assert status_to_write(status, have, world, CopyCounts(), "now") is None
+    have = world.edit(sub, generation=2)
+    assert types_in(status_to_write(status, have, world, CopyCounts(), "now")) == ["Ready"]
+    world.edit(sub, generation=1)
+    have = world.edit(sub, status=a_field("status", {"observedGeneration": 1, "conditions": [{"type": "Stalled"}]}))
+    assert types_in(status_to_write(status, have, world, CopyCounts(), "now")) == ["Ready"]
+
+
 def test_2_3_a_conflict_is_one_condition() -> None:
     world = a_world()
     root(world), world.namespace("a"), a_sub(world, "a", "r")

@@ -12,11 +12,22 @@ VARIABLE = "_SAMARA_COMPLETE"
 """The same for both programs, because kubectl-samara runs under the name `samara` too."""
 
 
-@click.command("completion", cls=Command)
+@click.command(
+    "completion",
+    cls=Command,
+    examples={
+        "bash, in ~/.bashrc": 'eval "$(samara completion bash)"',
+        "zsh, in ~/.zshrc after compinit": 'eval "$(samara completion zsh)"',
+        "fish, in ~/.config/fish/config.fish": "samara completion fish | source",
+    },
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print a script for completion. In the start-up file of the shell: eval "$(samara completion bash)"."""
+    """Print a script with which a shell completes commands, flags, and names from the cluster.
+
+    The shell must read it at its start.
+    """
     for program in PROGRAMS:
         click.echo(completion_script(context, shell, program, VARIABLE))
 

@@ -7,13 +7,23 @@ from pathlib import Path
 import click
 
 from samara.cli.deploy.manifests import DEFAULT_SETTINGS, IMAGE, Installation, objects
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.formats import JSON, YAML, Form, output_flag
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import as_list, as_yaml, note
 from samara.cli.session import Installed, operator_namespace_of, settings_or_defaults
 from samara.settings import Settings, parse
 
 
-@click.command("manifests", cls=Command)
+@click.command(
+    "manifests",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are, else samara.",
+    examples={
+        "For an image of your own": "samara manifests --image images.example.com/samara:0.1.0 > samara.yaml",
+        "An operator that only looks: it writes nothing but its Lease": "samara manifests --observe",
+        "With settings in a file, for namespace platform": "samara manifests --config settings.yaml -n platform",
+    },
+)
 @click.option("--image", default=IMAGE, show_default=True, metavar="IMAGE", help="The operator's image.")
 @click.option("--observe", is_flag=True, help="The operator plans, logs and counts, and writes only its Lease.")
 @click.option("--webhook-url", metavar="URL", help="Where the API server finds the webhook, instead of a Service.")
@@ -26,7 +36,7 @@ from samara.settings import Settings, parse
 )
 @click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and a PrometheusRule.")
 @config_flag
-@output_flag("yaml", "json")
+@output_flag(YAML, JSON)
 @kubectl_flags
 def command(
     cluster: Cluster,
@@ -37,9 +47,9 @@ def command(
     monitoring: bool,
     marks_policy: bool,
     config: str | None,
-    output: str,
+    output: Form,
 ) -> None:
-    """Print the whole installation that the settings need, for the namespace -n (else where it runs, else samara).
+    """Print all objects of an installation: the operator with its settings, its rights, the CRDs and the webhooks.
 
     Without settings of your own, `tenancy` is `strict`, as in the chart.
     """
@@ -50,7 +60,7 @@ def command(
         settings, text, namespace, image, observe, webhook_url, cert_manager, monitoring, marks_policy
     )
     printed = objects(choices)
-    if output == "json":
+    if output.name == JSON:
         click.echo(as_list(printed))
     else:
         click.echo(as_yaml(printed), nl=False)

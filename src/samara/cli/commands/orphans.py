@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
 
 import click
 
-from samara.cli.filters import Filter, filter_flags
+from samara.cli.filters import Filter, filter_flags, filter_of, namespace_of
+from samara.cli.formats import LISTED, Form, Layout, headers_flag, layout_of, output_flag
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
 from samara.cli.inspect.orphan_scan import (
     REASONS,
@@ -16,8 +19,8 @@ from samara.cli.inspect.orphan_scan import (
     remove_orphans,
     unmarked_orphan,
 )
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, note_folding, plural, table
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
+from samara.cli.output import emit, folded, kind_text, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.core.model import Kind, Object, Ref, namespace_ref
 from samara.core.names import matches_any_glob, sample
@@ -27,34 +30,48 @@ from samara.core.source_type import Protected
 from samara.core.writes import Plan
 
 
-@click.command("orphans", cls=Command)
+@click.command(
+    "orphans",
+    cls=Command,
+    namespace="Show only copies in this namespace.",
+    examples={
+        "Which copies does no source want any more?": "samara orphans",
+        "Only those in namespace shop whose source is gone": "samara orphans -n shop --reason source-gone",
+        "Delete them, after a question": "samara orphans --delete",
+    },
+)
 @click.option("--all", "show_all", is_flag=True, help="One row per copy, even if there are many.")
-@click.option("--delete", is_flag=True, help="Delete those that Samara created, within the limit on mass deletion.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@filter_flags(REASONS)
+@click.option("--delete", is_flag=True, help="Delete those that Samara created. The limit on mass deletion applies.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+@filter_flags(REASONS, "copies")
 @config_flag
-@output_flag()
+@output_flag(*LISTED)
+@headers_flag
 @kubectl_flags
 def command(
     cluster: Cluster,
     show_all: bool,
     delete: bool,
     yes: bool,
-    vocabularies: tuple[str, ...],
-    reasons: tuple[str, ...],
     config: str | None,
-    output: str,
+    output: Form,
+    no_headers: bool,
+    **filters: Any,
 ) -> None:
-    """List marked copies whose source is gone or that no source wants; with -n only those in that namespace.
+    """List copies that no source wants: their source is gone, or asks for them no longer.
 
-    It also lists objects that Samara wrote and whose marks somebody removed; those are never deleted.
-    It reads all kinds, also those that the settings do not name any more. --delete deletes those of the listed
-    copies whose marks Samara set, by uid and version. Adopted objects only lose the marks.
+    With -n only those in that namespace. All kinds are read, also those that the settings name no longer. Objects that
+    Samara wrote and whose marks somebody removed are listed too, and never deleted.
+
+    --delete deletes the listed copies whose marks Samara set, if they have not changed since they were listed. An
+    adopted object stays and only loses its marks.
     """
-    chosen = Filter(cluster.namespace, vocabularies, reasons)
+    chosen = filter_of(cluster, **filters)
+    layout = layout_of(output, show_all=show_all, no_headers=no_headers)
 
     def show(orphans: list[Orphan]) -> None:
-        emit(lambda: {"orphans": [orphan.as_json() for orphan in orphans]}, output, lambda: _show(orphans, show_all))
+        listed = [orphan.as_json() for orphan in orphans]
+        emit(lambda: {"orphans": listed}, output, lambda: _show(orphans, layout, chosen.where), lambda: listed)
 
     wait_for(_orphans(cluster, config, chosen, show, delete=delete, yes=yes))
 
@@ -75,7 +92,7 @@ async def _orphans(
         orphans = [
             orphan
             for orphan in find_orphans(plans, session.policy)
-            if chosen.admits(orphan.vocabulary, orphan.live.ref.namespace, (orphan.reason,))
+            if chosen.admits(orphan.vocabulary, namespace_of(orphan.live.ref), (orphan.reason,), orphan.live.labels)
         ]
         orphans = _without_unread(session, plans, orphans)
         show(orphans)
@@ -180,13 +197,21 @@ def _is_kept_by_source(cluster: ClusterPlans, live: Object) -> bool:
     return is_recorded(live, source_type.ownership) and (desired.prune_last or not desired.prune)
 
 
-def _show(orphans: list[Orphan], show_all: bool) -> None:
+def _show(orphans: list[Orphan], layout: Layout, where: str = "") -> None:
+    if layout.has_headers:
+        click.echo(_summary_line(orphans) if orphans else f"No orphans{where}.")
     if not orphans:
-        click.echo("No orphans.")
         return
-    groups = [[orphan] for orphan in orphans] if show_all else folded(orphans, id, _by_origin, _by_kind)
-    table(("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON"), [_row(group) for group in groups])
+    groups = [[orphan] for orphan in orphans] if layout.has_every_row else folded(orphans, id, _by_origin, _by_kind)
+    headers = ("KIND", "COPIES", "WHERE", "VOCABULARY", "ORIGIN", "OURS", "REASON")
+    table(headers, [_row(group, layout) for group in groups], layout, names="WHERE")
     note_folding(len(orphans), len(groups), "orphans")
+
+
+def _summary_line(orphans: list[Orphan]) -> str:
+    counts = Counter(orphan.reason for orphan in orphans)
+    reasons = (f"{counts[reason]:,} {reason}" for reason in REASONS if counts[reason])
+    return f"{plural(len(orphans), 'orphan')}: {', '.join(reasons)}."
 
 
 def _by_kind(orphan: Orphan) -> Hashable:
@@ -197,8 +222,9 @@ def _by_origin(orphan: Orphan) -> Hashable:
     return _by_kind(orphan), orphan.origin
 
 
-def _row(group: Sequence[Orphan]) -> tuple[object, ...]:
+def _row(group: Sequence[Orphan], layout: Layout) -> tuple[object, ...]:
     first, where = group[0], sample(orphan.live.ref.path for orphan in group)
+    kind = kind_text(str(first.live.ref.kind), layout)
     origins = sample({orphan.origin for orphan in group})
     ours = "yes" if first.ours else "no"
-    return (first.live.ref.kind, f"{len(group):,}", where, first.vocabulary or "-", origins or "-", ours, first.reason)
+    return (kind, f"{len(group):,}", where, first.vocabulary or "-", origins or "-", ours, first.reason)

@@ -6,33 +6,43 @@ import click
 from click.core import ParameterSource
 
 from samara.cli.deploy.rights import Rule, cluster_rules, objects, own_rules
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.formats import JSON, TABLE, YAML, Form, output_flag
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import as_list, as_yaml, emit
 from samara.cli.session import operator_namespace_of, settings_or_defaults
 from samara.settings import Settings
 
 
-@click.command("rbac", cls=Command)
-@click.option("--explain", is_flag=True, help="Print the reason for each rule instead of manifests.")
+@click.command(
+    "rbac",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are, else samara.",
+    examples={
+        "Apply them": "samara rbac | kubectl apply -f -",
+        "Why is each right needed?": "samara rbac --explain",
+        "With settings in a file, for namespace platform": "samara rbac --config settings.yaml -n platform",
+    },
+)
+@click.option("--explain", is_flag=True, help="Print each right and its reason, instead of manifests.")
 @config_flag
-@output_flag("yaml", "json")
+@output_flag(YAML, JSON)
 @kubectl_flags
 @click.pass_context
-def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: str) -> None:
-    """Print the RBAC that the settings need, for the operator's namespace (-n, else where it runs, else samara)."""
+def command(context: click.Context, cluster: Cluster, explain: bool, config: str | None, output: Form) -> None:
+    """Print the roles and bindings that give the operator exactly the rights that the settings need."""
     settings, installed = wait_for(settings_or_defaults(cluster, config))
     if explain:
         is_chosen = context.get_parameter_source("output") is not ParameterSource.DEFAULT
-        _explain(settings, output if is_chosen else "table")
+        _explain(settings, output if is_chosen else Form(TABLE))
         return
     printed = objects(settings, operator_namespace_of(cluster.namespace, installed))
-    if output == "json":
+    if output.name == JSON:
         click.echo(as_list(printed))
     else:
         click.echo(as_yaml(printed), nl=False)
 
 
-def _explain(settings: Settings, form: str) -> None:
+def _explain(settings: Settings, form: Form) -> None:
     roles = {"ClusterRole": cluster_rules(settings), "Role": own_rules(settings)}
     emit(
         lambda: {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from samara.cli import completion
 from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import plural
 from samara.cli.session import Session, open_session
+from samara.cli.suggestions import did_you_mean
 from samara.core.names import quoted
 from samara.core.registry import Registry
 from samara.engine.hold_store import HoldRecord, post_answer
@@ -15,16 +17,31 @@ from samara.kube.errors import ConfigError
 KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"
 
 
-@click.command("release", cls=Command)
-@click.argument("key", metavar="KEY")
-@click.option("--discard", is_flag=True, help="Delete nothing: copies become orphans, a namespace stays in its tree.")
-@click.option("--config", metavar="FILE", help="The settings. Default: those of the operator in the cluster.")
+@click.command(
+    "release",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are.",
+    examples={
+        "Let the held deletions of a source go on": "samara release secret-copy/Secret/admin/db",
+        "Delete nothing, and keep the copies as orphans": "samara release secret-copy/Secret/admin/db --discard",
+    },
+)
+@click.argument("key", metavar="KEY", shell_complete=completion.held_keys)
+@click.option(
+    "--discard", is_flag=True, help="Delete nothing: copies become orphans, and a namespace stays in its tree."
+)
+@click.option(
+    "--config",
+    type=click.Path(),
+    metavar="FILE",
+    help="The file with the settings. Default: those of the operator in the cluster.",
+)
 @kubectl_flags
 def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
-    """Let held deletions continue.
+    """Let deletions go on that the operator holds because they are many at a time.
 
-    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release applies to the copies that are
-    held now.
+    KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the copies that are held now:
+    later deletions of the source may be held again.
     """
     _check_form(key)
     record = wait_for(_release(cluster, config, key, discard))
@@ -42,21 +59,23 @@ async def _release(cluster: Cluster, config: str | None, key: str, discard: bool
         namespace = session.operator_namespace
         record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
         if record is None:
-            _check_names(key, session.registry)
+            check_names(key, session.registry)
             raise ConfigError(await _not_held(session, key))
         return record
 
 
-def _check_names(key: str, registry: Registry) -> None:
+def check_names(key: str, registry: Registry) -> None:
     """Raises a usage error if the key names a vocabulary or kind that does not exist."""
     vocabulary, kind, *_ = key.split("/")
     source_types = registry.source_types
     known = sorted({name for source_type in source_types for name in (source_type.name, source_type.vocabulary)})
     if vocabulary not in known:
-        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}")
+        similar = did_you_mean(vocabulary, known)
+        raise click.UsageError(f"KEY: expected a vocabulary ({', '.join(known)}), found {quoted(vocabulary)}{similar}")
     kinds = sorted({known_kind.name for known_kind in registry.kinds})
     if kind not in kinds:
-        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}")
+        similar = did_you_mean(kind, kinds)
+        raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}{similar}")
 
 
 async def _not_held(session: Session, key: str) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from samara import log
 from samara.cli.options import Cluster, Command, kubectl_flags
+from samara.cli.suggestions import did_you_mean
 from samara.kube.aiohttp_import import small_aiohttp
 from samara.kube.errors import ConfigError
 from samara.settings import STRUCTS, Settings, help_text
@@ -28,29 +29,63 @@ def _refuse_old_name(context: click.Context, parameter: click.Parameter, name: s
         raise click.UsageError("--dialect: unknown option, it is called '--vocabulary' now")
 
 
-@click.command("run", cls=Command)
-@click.option("--config", metavar="FILE", help="The settings.")
+def _complete_vocabularies(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in STRUCTS if name.startswith(incomplete)]
+
+
+@click.command(
+    "run",
+    cls=Command,
+    namespace="The operator's own namespace. Default: that of its pod, else of the context.",
+    examples={
+        "Look first: plan, log and count, and write nothing but the Lease": "samara run --observe",
+        "Serve two of the vocabularies": "samara run --vocabulary secret-copy --vocabulary sync-to",
+        "Print every setting with its default": "samara run --help-settings",
+    },
+)
 @click.option(
-    "--vocabulary", "vocabularies", multiple=True, metavar="NAME", help="Serve only this vocabulary; repeatable."
+    "--config", type=click.Path(), metavar="FILE", help="The file with the settings. Default: the built-in ones."
+)
+@click.option(
+    "--vocabulary",
+    "vocabularies",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_complete_vocabularies,
+    help="Serve only this vocabulary; repeatable.",
 )
 @click.option("--dialect", metavar="NAME", hidden=True, expose_value=False, callback=_refuse_old_name)
-@click.option("--observe", is_flag=True, help="Plan, log and count; write only the Lease.")
+@click.option("--observe", is_flag=True, help="Plan, log and count, and write nothing but the Lease.")
 @click.option(
-    "--leader-elect/--no-leader-elect", default=None, help="Elect a leader with a Lease. Default: in a cluster only."
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Elect a leader with a Lease. Default: only inside a cluster.",
 )
 @click.option(
     "--http-address", default=":8080", show_default=True, help="Address of /healthz, /readyz, /syncz and /metrics."
 )
-@click.option("--webhook-address", default=":9443", show_default=True, help="Address of the webhook server.")
-@click.option("--no-webhook", is_flag=True, help="Run no webhook server.")
+@click.option(
+    "--webhook-address", default=":9443", show_default=True, help="Address of the server that answers the webhooks."
+)
+@click.option("--no-webhook", is_flag=True, help="Answer no webhooks.")
 @click.option(
     "--webhook-url",
     metavar="URL",
     help="Outside a cluster: where the API server finds the webhook, such as https://127.0.0.1:9443.",
 )
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of log lines.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="How much to log: messages of this level and above.",
 )
 @click.option("--watch-seconds", type=float, default=300.0, hidden=True, help="Ask for watches of this length.")
 @click.option(
@@ -76,7 +111,11 @@ def command(
     no_webhook: bool,
     webhook_url: str | None,
 ) -> None:
-    """Run the operator until SIGTERM or Ctrl-C."""
+    """Run the operator until SIGTERM or Ctrl-C.
+
+    It watches the cluster, and creates, updates and deletes copies as their sources ask. With --observe it only says
+    what it would do.
+    """
     with small_aiohttp():
         from samara import app
         from samara.engine.process import forbid_core_dumps
@@ -122,7 +161,8 @@ def keep_vocabularies(settings: Settings, names: tuple[str, ...]) -> Settings:
     """The settings with only the named vocabularies, or unchanged if none is named."""
     for name in names:
         if name not in STRUCTS:
-            raise click.UsageError(f"--vocabulary {name!r}: expected one of {', '.join(sorted(STRUCTS))}")
+            known = f"expected one of {', '.join(sorted(STRUCTS))}{did_you_mean(name, STRUCTS)}"
+            raise click.UsageError(f"--vocabulary {name!r}: {known}")
         if name not in settings.vocabularies:
             named = ", ".join(settings.vocabularies)
             raise ConfigError(f"--vocabulary {name}: expected a vocabulary that the settings name, found {named}")

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from samara.cli.advice import ADVICE, advise
-from samara.cli.filters import Filter, filter_flags
+from samara.cli.filters import Filter, filter_flags, filter_of, namespace_of, operators_cluster
+from samara.cli.formats import LISTED, Form, Layout, headers_flag, layout_of, output_flag
 from samara.cli.inspect.cluster_plans import note_waiting, plan_cluster
 from samara.cli.inspect.reported import merge_reported
-from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
-from samara.cli.output import emit, folded, note_folding, plural, table
+from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json, source_labels
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
+from samara.cli.output import emit, folded, kind_text, note_folding, plural, table
 from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
+from samara.core.model import NAMESPACE, NO_METADATA, Key
 from samara.core.names import sample
 from samara.engine.hold_store import HoldRecord
 
@@ -24,47 +26,56 @@ Json = dict[str, Any]
 _COUNTS = ("wanted", "right", "pending", "blocked")
 
 
-@click.command("status", cls=Command)
+@click.command(
+    "status",
+    cls=Command,
+    namespace="Show only sources in this namespace.",
+    examples={
+        "Is everything in sync?": "samara status",
+        "Which sources in namespace admin have copies with a conflict?": "samara status -n admin --reason conflict",
+        "Print every change until Ctrl-C": "samara status --watch",
+    },
+)
 @click.option("--all", "show_all", is_flag=True, help="One row per source and per held key, even if there are many.")
-@filter_flags(sorted(ADVICE))
+@filter_flags(sorted(ADVICE), "sources")
 @watch_flag
 @config_flag
-@output_flag()
+@output_flag(*LISTED)
+@headers_flag
 @kubectl_flags
 def command(
     cluster: Cluster,
     show_all: bool,
-    vocabularies: tuple[str, ...],
-    reasons: tuple[str, ...],
     watch: bool,
     config: str | None,
-    output: str,
+    output: Form,
+    no_headers: bool,
+    **filters: Any,
 ) -> None:
     """Show each source: how many copies are wanted, right and blocked, and why. Show held deletions.
 
-    With -n only the sources in that namespace.
+    Sources with a problem come first. With -n only the sources in that namespace.
     """
-    chosen = Filter(cluster.namespace, vocabularies, reasons)
+    chosen = filter_of(cluster, **filters)
+    layout = layout_of(output, show_all=show_all, no_headers=no_headers)
 
     def show(answer: Json) -> None:
-        emit(lambda: answer, output, lambda: _show(answer, show_all))
+        emit(lambda: answer, output, lambda: _show(answer, layout, chosen.where), lambda: answer["sources"])
 
     if watch:
-        until_interrupted(_watch(cluster, config, chosen, output, show))
+        until_interrupted(_watch(cluster, config, chosen, output.name, show))
     else:
         show(wait_for(_once(cluster, config, chosen)))
 
 
 async def _once(cluster: Cluster, config: str | None, chosen: Filter) -> Json:
-    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
+    async with open_session(operators_cluster(cluster, chosen), config) as session:
         return await _status(session, chosen)
 
 
-async def _watch(
-    cluster: Cluster, config: str | None, chosen: Filter, output: str, show: Callable[[Json], None]
-) -> None:
-    async with open_session(cluster.without_namespace, config, cluster.namespace) as session:
-        await show_changes(lambda: _status(session, chosen), show, lambda answer: answer, output)
+async def _watch(cluster: Cluster, config: str | None, chosen: Filter, form: str, show: Callable[[Json], None]) -> None:
+    async with open_session(operators_cluster(cluster, chosen), config) as session:
+        await show_changes(lambda: _status(session, chosen), show, lambda answer: answer, form)
 
 
 async def _status(session: Session, chosen: Filter) -> Json:
@@ -72,29 +83,38 @@ async def _status(session: Session, chosen: Filter) -> Json:
     cluster = await plan_cluster(session)
     cluster = replace(cluster, plans=await merge_reported(session, cluster.plans))
     sources = [
-        source_as_json(session, cluster, key, plan) for key, plan in cluster.plans.items() if exists(cluster, key)
+        (key, source_as_json(session, cluster, key, plan))
+        for key, plan in cluster.plans.items()
+        if exists(cluster, key)
     ]
+    labels = {str(key): source_labels(cluster, key) for key in cluster.plans}
     records = [_hold_as_json(record) for _, record in sorted(held.items())]
     waiting = note_waiting(session, cluster.snapshot)
     return {
-        "sources": [source for source in sources if _is_chosen(source, chosen)],
-        "held": [record for record in records if _is_held_chosen(record, chosen)],
+        "sources": [source for key, source in sources if _is_chosen(key, source, labels[str(key)], chosen)],
+        "held": [record for record in records if _is_held_chosen(record, labels, chosen)],
         "waiting": [
             {"vocabulary": entry.vocabulary, "kind": str(entry.kind), "message": entry.message} for entry in waiting
         ],
     }
 
 
-def _is_chosen(source: Json, chosen: Filter) -> bool:
+def _is_chosen(key: Key, source: Json, labels: Mapping[str, str], chosen: Filter) -> bool:
     reasons = (reason["reason"] for reason in source["reasons"])
-    return chosen.admits(source["vocabulary"], source["namespace"], reasons)
+    return chosen.admits(source["vocabulary"], namespace_of(key.source), reasons, labels)
 
 
-def _is_held_chosen(held: Json, chosen: Filter) -> bool:
-    """By the vocabulary and the namespace in the key. A key that is not of this form is always shown: any client may
-    have edited the ConfigMap."""
+def _is_held_chosen(held: Json, labels: Mapping[str, Mapping[str, str]], chosen: Filter) -> bool:
+    """By the vocabulary and the namespace in the key, and by the labels of its source, which may be gone.
+
+    A key that is not of this form is always shown: any client may have edited the ConfigMap.
+    """
     parts = held["key"].split("/")
-    return len(parts) != 4 or chosen.admits(parts[0], parts[2].removeprefix("-"), ("held",))
+    if len(parts) != 4:
+        return True
+    vocabulary, kind, namespace, name = parts
+    where = name if kind == NAMESPACE.name else namespace.removeprefix("-")
+    return chosen.admits(vocabulary, where, ("held",), labels.get(held["key"], NO_METADATA))
 
 
 def _hold_as_json(record: HoldRecord) -> Json:
@@ -104,30 +124,56 @@ def _hold_as_json(record: HoldRecord) -> Json:
 # tables
 
 
-def _show(answer: Json, show_all: bool) -> None:
-    sources: list[Json] = answer["sources"]
-    if not sources:
-        click.echo("No sources.")
-    else:
-        groups = [[source] for source in sources] if show_all else folded(sources, id, _by_reasons)
-        headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
-        table(headers, [_row(group) for group in groups])
-        note_folding(len(sources), len(groups), "sources")
-        reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
-        advise(reasons)
-        if reasons:
-            click.echo("`samara why KIND/NAME -n NAMESPACE` explains one place, and `samara plan` shows every message.")
+def _show(answer: Json, layout: Layout, where: str = "") -> None:
+    sources = sorted(answer["sources"], key=_urgency)
+    if layout.has_headers:
+        click.echo(_summary_line(answer) if sources else f"No sources{where}.")
+    if sources:
+        _show_sources(sources, layout)
     if answer["held"]:
-        click.echo()
-        _show_held(answer["held"], show_all)
+        if sources or layout.has_headers:
+            click.echo()
+        _show_held(answer["held"], layout)
 
 
-def _show_held(held: list[Json], show_all: bool) -> None:
-    groups = [[entry] for entry in held] if show_all else folded(held, id, _by_namespace_and_end, _by_namespace)
-    table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups])
+def _urgency(source: Json) -> int:
+    """Sources with a problem come first, then those with something to write."""
+    if source["reasons"] or source["blocked"]:
+        return 0
+    return 1 if source["pending"] else 2
+
+
+def _summary_line(answer: Json) -> str:
+    sources = answer["sources"]
+    totals = {name: sum(source[name] for source in sources) for name in _COUNTS}
+    counts = (f"{totals[name]:,} {name}" for name in _COUNTS[1:] if totals[name] or name == "right")
+    wanted = plural(totals["wanted"], "copy", "copies")
+    with_problems = sum(_urgency(source) == 0 for source in sources)
+    problems = f"; {plural(with_problems, 'source')} with a problem" if with_problems else ""
+    held = f"; {plural(len(answer['held']), 'set')} of removals held" if answer["held"] else ""
+    return f"{plural(len(sources), 'source')}, {wanted} wanted: {', '.join(counts)}{problems}{held}."
+
+
+def _show_sources(sources: list[Json], layout: Layout) -> None:
+    groups = [[source] for source in sources] if layout.has_every_row else folded(sources, id, _by_reasons)
+    headers = ("VOCABULARY", "KIND", "SOURCE", "WANTED", "RIGHT", "PENDING", "BLOCKED", "REASONS")
+    table(headers, [_row(group, layout) for group in groups], layout, names="SOURCE")
+    note_folding(len(sources), len(groups), "sources")
+    reasons = [reason["reason"] for source in sources for reason in source["reasons"]]
+    if reasons and layout.has_headers:
+        advise(reasons)
+        click.echo("`samara why KIND/NAME -n NAMESPACE` explains one place, and `samara plan` shows every message.")
+
+
+def _show_held(held: list[Json], layout: Layout) -> None:
+    groups = (
+        [[entry] for entry in held] if layout.has_every_row else folded(held, id, _by_namespace_and_end, _by_namespace)
+    )
+    table(("HELD", "REMOVALS", "SINCE", "UNTIL"), [_held_row(group) for group in groups], layout)
     note_folding(len(held), len(groups), "held sets")
-    sets = plural(len(held), "set")
-    click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
+    if layout.has_headers:
+        sets = plural(len(held), "set")
+        click.echo(f"The brake holds {sets} of removals; `samara release KEY` lets one go on, with --discard it stays.")
 
 
 def _by_namespace(held: Json) -> Hashable:
@@ -154,11 +200,12 @@ def _by_reasons(source: Json) -> Hashable:
     return source["vocabulary"], source["kind"], is_pending, reasons
 
 
-def _row(group: Sequence[Json]) -> tuple[object, ...]:
+def _row(group: Sequence[Json], layout: Layout) -> tuple[object, ...]:
     first = group[0]
     counts = tuple(f"{sum(source[name] for source in group):,}" for name in _COUNTS)
     reasons = "; ".join(map(reason_text, _merged_reasons(group)))
-    return (first["vocabulary"], first["kind"], sample(_path(source) for source in group), *counts, reasons)
+    kind, paths = kind_text(first["kind"], layout), sample(_path(source) for source in group)
+    return (first["vocabulary"], kind, paths, *counts, reasons)
 
 
 def _path(source: Json) -> str:

@@ -26,16 +26,24 @@ from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError, ServerFault
 
 
-@click.command("uninstall", cls=Command)
+@click.command(
+    "uninstall",
+    cls=Command,
+    namespace="The operator's namespace. Default: where its settings are.",
+    examples={
+        "Show what there is to remove, ask, and remove it. Copies stay": "samara uninstall",
+        "Also delete the copies": "samara uninstall --copies",
+    },
+)
 @click.option("--copies", is_flag=True, help="Also delete the copies that Samara created.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
 @config_flag
 @kubectl_flags
 def command(cluster: Cluster, copies: bool, yes: bool, config: str | None) -> None:
-    """Remove webhook configurations, CRD conversions, Samara's finalizers, and with --copies the copies, in this order.
+    """Remove what would get in the way when no operator runs: webhooks, conversions of CRDs, and Samara's finalizers.
 
-    It stops the operator's Deployment first, in the namespace -n (else where its settings are). Custom resources and
-    their definitions stay. It shows everything and asks before it begins.
+    With --copies it also deletes the copies. It stops the operator's Deployment first. Sources, custom resources and
+    their definitions stay. It lists everything, and asks before it begins.
     """
     wait_for(_with_copies(cluster, config, yes) if copies else _without_copies(cluster, yes))
 

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from samara import __version__
-from samara.cli.options import Cluster, Command, kubectl_flags, output_flag, wait_for
+from samara.cli.formats import Form, output_flag
+from samara.cli.options import Cluster, Command, kubectl_flags, wait_for
 from samara.cli.output import emit, note
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import decode
@@ -15,10 +16,18 @@ from samara.kube.errors import SamaraError
 from samara.settings import STRUCTS
 
 
-@click.command("version", cls=Command)
+@click.command(
+    "version",
+    cls=Command,
+    namespace="Not used: the version of a server is the same in all its namespaces.",
+    examples={
+        "The program, and the server of the current context": "samara version",
+        "For a script": "samara version -o json",
+    },
+)
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, output: str) -> None:
+def command(cluster: Cluster, output: Form) -> None:
     """Show the version, the vocabularies, and the version of the API server.
 
     If the server cannot be reached, stderr says why, and the exit code is 0.

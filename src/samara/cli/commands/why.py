@@ -8,25 +8,30 @@ from typing import Any, NamedTuple
 
 import click
 
-from samara import crds
+from samara.cli import completion
+from samara.cli.addresses import FORMS, NamedObject, parse_refs, split_words
 from samara.cli.advice import ADVICE
+from samara.cli.formats import Form, output_flag
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
+from samara.cli.inspect.names import note_similar_names
 from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, incoming, sources_in
 from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.inspect.source_state import made_by, reason_text, sampled
-from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, output_flag, wait_for
+from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
 from samara.cli.output import MAX_ROWS, emit, note, print_line
 from samara.cli.session import Session, open_session
-from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.model import LABELS, NAMESPACE, Key, Object, Ref
 from samara.core.names import sample
-from samara.core.registry import Registry
+from samara.core.near_misses import NearMiss
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
 from samara.engine.apply import verb
 from samara.kube.errors import Forbidden
 from samara.kube.snapshot import Snapshot
+
+Json = dict[str, Any]
 
 
 class Answer(NamedTuple):
@@ -42,55 +47,70 @@ class Answer(NamedTuple):
     blocked: dict[str, str] | None = None
 
 
-BUILT_IN_SHORT_NAMES = {
-    "configmaps": "cm",
-    "limitranges": "limits",
-    "namespaces": "ns",
-    "networkpolicies": "netpol",
-    "persistentvolumeclaims": "pvc",
-    "resourcequotas": "quota",
-    "serviceaccounts": "sa",
-    "services": "svc",
-}
-"""The short names that kubectl accepts. Those of custom resources are in their definitions."""
-
-
-@click.command("why", cls=Command)
-@click.argument("address", metavar="KIND/NAME")
+@click.command(
+    "why",
+    cls=Command,
+    namespace="The namespace of the objects. Default: that of the context.",
+    examples={
+        "Why has namespace reports no copy of this Secret?": "samara why secret/orders-database -n reports",
+        "The same for two Secrets": "samara why secret orders-database registry-pull -n reports",
+        "What do sources put into namespace reports?": "samara why namespace/reports",
+    },
+)
+@click.argument("words", metavar=f"({FORMS})", nargs=-1, required=True, shell_complete=completion.objects)
 @config_flag
 @output_flag()
 @kubectl_flags
-def command(cluster: Cluster, address: str, config: str | None, output: str) -> None:
-    """Show why an object is, or is not, in the namespace -n: which source, which rule, what blocks it.
+def command(cluster: Cluster, words: tuple[str, ...], config: str | None, output: Form) -> None:
+    """Show why an object is, or is not, in a namespace: which source asks for it, which rule decided, what blocks it.
 
-    Of a source it says what that makes, and of a Namespace what comes into it.
+    For a source it shows what this makes, and for a Namespace what sources put into it.
 
-    If you may not read its sources, the answer comes from the marks and Events of the copy.
+    If you may not read the sources, the answer comes from the marks and the Events of the copy.
+
+    For several objects, -o json and -o yaml print a list in the field `items`, with one answer for each object.
     """
-    if "/" not in address.strip("/"):
-        raise click.UsageError(f"expected KIND/NAME such as secret/db, found {address!r}")
-    answer = wait_for(_why(cluster, config, address))
-    emit(lambda: answer, output, lambda: _show(answer))
+    answers = wait_for(_why(cluster, config, split_words(words)))
+    emit(lambda: answers[0] if len(answers) == 1 else {"items": answers}, output, lambda: _show_all(answers))
 
 
-async def _why(cluster: Cluster, config: str | None, address: str) -> dict[str, Any]:
+async def _why(cluster: Cluster, config: str | None, objects: Sequence[NamedObject]) -> list[Json]:
     namespace = cluster.access().namespace
     async with open_session(cluster.without_namespace, config) as session:
-        ref = parse_ref(address, namespace, session.registry)
-        unread_notes: list[str] = []
-        one = await plan_one_address(session, ref, unread_notes.append)
-        if one is not None:
-            return await _answer_from_plans(session, await _with_reported(session, one), ref, unread_notes)
-        try:
-            snapshot = await take_snapshot(session, note_unread=unread_notes.append)
-        except Forbidden as fault:
-            return await _answer_from_namespace(session, ref, str(fault))
-        if ref.kind in snapshot.unlisted:
-            return await _answer_from_namespace(session, ref, _unlisted_sources(snapshot, ref))
-        if snapshot.cache.exists_unread(ref):
-            await snapshot.read_all([ref])
-        plans = await plan_cluster(session, snapshot)
-        return await _answer_from_plans(session, await _with_reported(session, plans), ref, unread_notes)
+        refs = parse_refs(objects, namespace, session.registry)
+        answers = {ref: await _answer_from_its_sources(session, ref) for ref in dict.fromkeys(refs)}
+        others = [ref for ref, answer in answers.items() if answer is None]
+        from_cluster = await _answers_from_cluster(session, others) if others else {}
+        for ref, answer in (answers | from_cluster).items():
+            if answer is not None and answer["present"] is False and not answer["answers"]:
+                await note_similar_names(session.client, ref)
+        return [answers[ref] or from_cluster[ref] for ref in refs]
+
+
+async def _answer_from_its_sources(session: Session, ref: Ref) -> Json | None:
+    """The answer from the sources of one address. None if the whole cluster must be read."""
+    unread_notes: list[str] = []
+    plans = await plan_one_address(session, ref, unread_notes.append)
+    if plans is None:
+        return None
+    return await _answer_from_plans(session, await _with_reported(session, plans), ref, unread_notes)
+
+
+async def _answers_from_cluster(session: Session, refs: Sequence[Ref]) -> dict[Ref, Json]:
+    """The answers from one plan of the whole cluster, or from the namespace if the sources may not be read."""
+    unread_notes: list[str] = []
+    try:
+        snapshot = await take_snapshot(session, note_unread=unread_notes.append)
+    except Forbidden as fault:
+        return {ref: await _answer_from_namespace(session, ref, str(fault)) for ref in refs}
+    unlisted = {ref: _unlisted_sources(snapshot, ref) for ref in refs if ref.kind in snapshot.unlisted}
+    answers = {ref: await _answer_from_namespace(session, ref, fault) for ref, fault in unlisted.items()}
+    listed = [ref for ref in refs if ref not in unlisted]
+    if listed:
+        await snapshot.read_all(ref for ref in listed if snapshot.cache.exists_unread(ref))
+        plans = await _with_reported(session, await plan_cluster(session, snapshot))
+        answers |= {ref: await _answer_from_plans(session, plans, ref, unread_notes) for ref in listed}
+    return answers
 
 
 async def _with_reported(session: Session, plans: ClusterPlans) -> ClusterPlans:
@@ -107,25 +127,7 @@ def _unlisted_sources(snapshot: Snapshot, ref: Ref) -> str:
     return "; ".join(snapshot.unlisted[kind] for kind in kinds if kind in snapshot.unlisted)
 
 
-def parse_ref(text: str, namespace: str, registry: Registry) -> Ref:
-    """The address in KIND/NAME as users write it: `secret/db`, `Secrets/db`, `v1/Secret/db`, `cm/ca`."""
-    kind_name, _, name = text.rpartition("/")
-    kind = next((kind for kind in registry.kinds if kind_name.lower() in _names(kind)), None)
-    if kind is None:
-        kinds = ", ".join(kind.name.lower() for kind in registry.kinds)
-        raise click.UsageError(f"expected a kind that a vocabulary looks at ({kinds}), found {kind_name!r}")
-    return Ref(kind, namespace if kind.namespaced else "", name)
-
-
-def _names(kind: Kind) -> set[str]:
-    group = f".{kind.group}" if kind.group else ""
-    names = {kind.name, kind.plural, str(kind), f"{kind.plural}{group}", *crds.short_names(kind)}
-    return {name.lower() for name in names | {BUILT_IN_SHORT_NAMES.get(kind.plural, kind.plural)}}
-
-
-async def _answer_from_plans(
-    session: Session, cluster: ClusterPlans, ref: Ref, unread_notes: list[str]
-) -> dict[str, Any]:
+async def _answer_from_plans(session: Session, cluster: ClusterPlans, ref: Ref, unread_notes: list[str]) -> Json:
     cache = cluster.snapshot.cache
     live = await cluster.snapshot.read(ref)
     keys = sorted(cache.claimants(ref), key=lambda key: (cluster.registry.rank(key.source_type), key))
@@ -140,22 +142,25 @@ async def _answer_from_plans(
     unlisted = _unlisted_sources(cluster.snapshot, ref)
     if unlisted and not any(answer.wanted for answer in answers):
         return await _answer_from_namespace(session, ref, unlisted, answers)
-    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref)}
+    return {**_as_json(ref, live is not None, answers), **_more(session, cluster, ref, live)}
 
 
-def _more(session: Session, cluster: ClusterPlans, ref: Ref) -> dict[str, Any]:
-    """What a source makes, and what comes into a Namespace. Empty for any other object."""
-    makes = made_by(session, cluster, ref)
-    more: dict[str, Any] = {"makes": makes} if makes else {}
+def _more(session: Session, cluster: ClusterPlans, ref: Ref, live: Object | None) -> Json:
+    """What a source makes, what comes into a Namespace, and the labels and annotations of the object without effect."""
+    makes, cache = made_by(session, cluster, ref), cluster.snapshot.cache
+    more: Json = {"makes": makes} if makes else {}
+    more |= _near_misses(cache.near_miss_rules.of_object(live, cache) if live is not None else ())
     if ref.kind == NAMESPACE:
         more["incoming"] = [entry._asdict() for entry in incoming(session, cluster, ref.name)]
         more["sources"] = sources_in(cluster, ref.name)
     return more
 
 
-async def _answer_from_namespace(
-    session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()
-) -> dict[str, Any]:
+def _near_misses(misses: Sequence[NearMiss]) -> Json:
+    return {"nearMisses": [miss._asdict() for miss in misses]} if misses else {}
+
+
+async def _answer_from_namespace(session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()) -> Json:
     """The answer for users who may not read all sources. `fault` is why these could not be read.
 
     It has the answers from plans, then those from marks, the Events, and what could not be read.
@@ -166,7 +171,7 @@ async def _answer_from_namespace(
     answers = [*from_plans, *(answer for answer in from_marks if (answer.vocabulary, answer.source) not in answered)]
     for unread in local.unread:
         note(f"could not be read: {unread}")
-    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None}
+    as_json = {**_as_json(ref, local.is_present, answers), "wanted": None, **_near_misses(local.near_misses)}
     return {**as_json, "events": list(local.events), "unread": list(local.unread)}
 
 
@@ -259,7 +264,7 @@ def _next_step(write: Write | None, blocked: Blocked | None) -> str:
 # JSON and text
 
 
-def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str, Any]:
+def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> Json:
     return {
         "object": address_as_json(ref),
         "present": present,
@@ -268,7 +273,15 @@ def _as_json(ref: Ref, present: bool | None, answers: list[Answer]) -> dict[str,
     }
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show_all(answers: Sequence[Json]) -> None:
+    """The answers with an empty line between them."""
+    for number, answer in enumerate(answers):
+        if number:
+            click.echo()
+        _show(answer)
+
+
+def _show(answer: Json) -> None:
     ref = answer["object"]
     present = {True: "is there", False: "is not there", None: "may be there (it could not be read)"}[answer["present"]]
     wanted = {True: "it is wanted", False: "no source wants it", None: "who wants it could not be read"}
@@ -283,6 +296,7 @@ def _show(answer: dict[str, Any]) -> None:
         if source["blocked"]:
             print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
             print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+    _show_near_misses(answer.get("nearMisses", ()))
     for makes in answer.get("makes", ()):
         _show_makes(makes)
     if "incoming" in answer:
@@ -291,7 +305,14 @@ def _show(answer: dict[str, Any]) -> None:
         print_line(f"  Event {event}")
 
 
-def _show_makes(makes: dict[str, Any]) -> None:
+def _show_near_misses(misses: Sequence[dict[str, str]]) -> None:
+    for miss in misses:
+        print_line(f"  without effect: {'label' if miss['where'] == LABELS else 'annotation'} {miss['key']}")
+        print_line(f"    found: {miss['found']}")
+        print_line(f"    expected: {miss['expected']}")
+
+
+def _show_makes(makes: Json) -> None:
     counts = ", ".join(f"{makes[name]:,} {name}" for name in ("wanted", "right", "pending", "blocked"))
     copies = f"makes {sampled(makes['sample'], makes['wanted'])}" if makes["sample"] else "makes nothing"
     print_line(f"  {makes['vocabulary']} {copies}: {counts}")
@@ -300,7 +321,7 @@ def _show_makes(makes: dict[str, Any]) -> None:
         print_line(f"    what to do: {ADVICE[reason['reason']]}")
 
 
-def _show_incoming(entries: Sequence[dict[str, Any]], sources: Sequence[dict[str, str]]) -> None:
+def _show_incoming(entries: Sequence[Json], sources: Sequence[dict[str, str]]) -> None:
     """One line for each object that comes into a Namespace, problems first, and one line for the sources in it."""
     for entry in entries[:MAX_ROWS]:
         state = f"blocked ({entry['reason']})" if entry["reason"] else entry["state"].replace("-", " ")

@@ -123,7 +123,7 @@ def cluster_rules(settings: Settings) -> list[Rule]:
 def _copy_rules(settings: Settings, source_types: tuple[SourceType, ...]) -> list[Rule]:
     """Rules for the kinds of sources and copies, except for custom resources."""
     vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
-    declared = {kind: rights for vocabulary in vocabularies for kind, rights in vocabulary.kind_rights.items()}
+    declared = {kind: rights for vocabulary in vocabularies for kind, rights in vocabulary.rights.of_kinds.items()}
     custom = {source_type.resource for source_type in source_types}
     copied = dict.fromkeys(kind for source_type in source_types for kind in source_type.kinds if kind not in custom)
     rules = []
@@ -233,7 +233,7 @@ def aggregated_roles(settings: Settings) -> list[Json]:
     more namespaces, so each cluster decides who may write them.
     """
     vocabularies = [vocabulary for vocabulary, _ in named_vocabularies(settings)]
-    return [role for vocabulary in vocabularies for kind in vocabulary.namespaced_reach for role in _user_roles(kind)]
+    return [role for vocabulary in vocabularies for kind in vocabulary.rights.of_users for role in _user_roles(kind)]
 
 
 def _user_roles(kind: Kind) -> list[Json]:

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_keys
 from samara.cli.inspect.reported import is_unread
 from samara.cli.session import Session
+from samara.core import rules
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Reason
 from samara.core.model import NAMESPACE, Key, Ref
-from samara.core.plan import prepare
+from samara.core.plan import BLOCKED, FINALIZER, prepare
 from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.simulate import simulate_write
 from samara.core.source_type import is_explicit_deletion, tree_of
@@ -36,6 +37,8 @@ MAX_ROUNDS = 60
 """A finalizer, an object, its labels and a status take four rounds. A tree takes as many more as it is deep."""
 FAULT, STATUS = "fault", "status"
 """What steps show in place of a rule, if they are about a mistake in the source or about its status."""
+RULE_NAMES = (*rules.NAMES, BLOCKED, FINALIZER, FAULT, STATUS)
+"""Everything that a step can show as its rule."""
 _BLOCKING_FAULTS: dict[str, Reason] = {
     "Invalid": "invalid",
     "Refused": "refused",
@@ -144,7 +147,7 @@ def count_copies(cluster: ClusterPlans, key: Key, plan: Plan, policy: ClusterPol
     """The copies of a source as they are now. All are pending while the source waits for its finalizer."""
     counts = CopyCounts.of(plan)
     for ref in waiting_for_finalizer(cluster, key, plan, policy):
-        counts.count(Step(ref, ReadFirst(ref), "finalizer"))
+        counts.count(Step(ref, ReadFirst(ref), FINALIZER))
     return counts
 
 

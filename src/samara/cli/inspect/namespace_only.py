@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from samara.core.model import EVENT, Object, Ref
+from samara.core.near_misses import NearMiss, NearMissRules
 from samara.core.ownership import is_recorded
 from samara.core.registry import Registry
 from samara.core.source_type import SourceType
+from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
 from samara.kube.client import Client, address, collection
@@ -34,6 +36,8 @@ class LocalAnswer(NamedTuple):
     events: tuple[str, ...]
     unread: tuple[str, ...]
     """What could not be read, and why."""
+    near_misses: tuple[NearMiss, ...] = ()
+    """The labels and annotations of the object that have no effect."""
 
 
 async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> LocalAnswer:
@@ -41,9 +45,11 @@ async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault:
     unread = [f"the sources, and who wants this place ({fault})"]
     is_present: bool | None = None
     marks: tuple[Mark, ...] = ()
+    near_misses: tuple[NearMiss, ...] = ()
     try:
         live = await _read(client, registry, ref)
         is_present, marks = live is not None, _marks(live, registry)
+        near_misses = () if live is None else NearMissRules(registry).of_object(live, _empty_view(registry))
     except Forbidden as refused:
         unread.append(f"the object itself ({refused})")
     events: tuple[str, ...] = ()
@@ -51,7 +57,7 @@ async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault:
         events = await _events(client, ref)
     except Forbidden as refused:
         unread.append(f"the Events of the namespace ({refused})")
-    return LocalAnswer(is_present, marks, events, tuple(unread))
+    return LocalAnswer(is_present, marks, events, tuple(unread), near_misses)
 
 
 async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
@@ -61,10 +67,14 @@ async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
         return None
 
 
+def _empty_view(registry: Registry) -> View:
+    return Cache(registry, build_content=Codec(registry.managers).content, readings=NO_READINGS)
+
+
 def _marks(live: Object | None, registry: Registry) -> tuple[Mark, ...]:
     if live is None:
         return ()
-    owner = registry.owner(live, Cache(registry, build_content=Codec(registry.managers).content, readings=NO_READINGS))
+    owner = registry.owner(live, _empty_view(registry))
     marks = []
     for source_type in registry.source_types:
         origin = marked_origin(live, source_type)

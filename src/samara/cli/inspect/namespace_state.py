@@ -10,7 +10,7 @@ from samara.cli.inspect.forecast import waiting_for_finalizer
 from samara.cli.session import Session
 from samara.core.desired import Copy, Desired
 from samara.core.model import Key, namespace_ref
-from samara.core.plan import prepare
+from samara.core.plan import FINALIZER, prepare
 from samara.core.policy import refusal
 from samara.core.writes import Apply, AskFirst, Blocked, Delete, KeepAsOrphan, Outcome, Plan, ReadFirst, Release, Step
 from samara.engine.apply import verb
@@ -81,14 +81,14 @@ def _from_source(session: Session, cluster: ClusterPlans, key: Key, plan: Plan, 
     for ref in waiting_for_finalizer(cluster, key, plan, session.policy):
         if ref.namespace == namespace:
             message = "to create once the source has its finalizer"
-            yield Incoming(vocabulary, source, str(ref.kind), ref.name, "pending", message, None, "finalizer")
+            yield Incoming(vocabulary, source, str(ref.kind), ref.name, "pending", message, None, FINALIZER)
 
 
 def _is_in(step: Step, namespace: str) -> bool:
     """True for an object in the namespace, and for labels and annotations that the Namespace itself inherits."""
     if step.ref == namespace_ref(namespace):
         return isinstance(step.outcome, Apply)
-    return step.ref.namespace == namespace and step.rule != "finalizer"
+    return step.ref.namespace == namespace and step.rule != FINALIZER
 
 
 def _state(session: Session, cluster: ClusterPlans, key: Key, step: Step) -> tuple[str, str]:

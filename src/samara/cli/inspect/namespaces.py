@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
 
+from samara.cli.suggestions import did_you_mean
 from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Kind, namespace_ref
 from samara.kube.client import METADATA, METADATA_LIST, Client, address, collection
 from samara.kube.codec import Codec
@@ -39,9 +40,10 @@ class Object(msgspec.Struct, frozen=True):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def not_found(name: str) -> SamaraError:
-    """The error for a namespace that does not exist."""
-    return SamaraError(f"namespace {name} not found; expected the name of a namespace that exists")
+def not_found(name: str, existing: Iterable[str] = ()) -> SamaraError:
+    """The error for a namespace that does not exist. It names those of the `existing` ones that are spelt nearly so."""
+    similar = did_you_mean(name, existing)
+    return SamaraError(f"namespace {name} not found; expected the name of a namespace that exists{similar}")
 
 
 async def list_namespaces(client: Client, selector: str = "") -> list[Namespace]:

@@ -31,6 +31,8 @@ from samara.kube.errors import ConfigError, Forbidden
 SOURCE_GONE, NOT_WANTED, MARKS_REMOVED = "source-gone", "not-wanted", "marks-removed"
 REASONS = (SOURCE_GONE, NOT_WANTED, MARKS_REMOVED)
 """Why a copy is an orphan. Part of the JSON output: do not rename."""
+PROBES = 3
+"""Copies of each vocabulary that are removed first, to see whether an operator restores them."""
 WATCH_SECONDS = 5.0
 """How long to watch whether an operator restores the first copies that are removed."""
 POLL_SECONDS = 0.3
@@ -216,11 +218,11 @@ def _counted(orphans: Iterable[Orphan]) -> str:
 
 
 async def refuse_if_restored(session: Session, cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
-    """Deletes one copy of each vocabulary, and raises if an operator restores one of them. Returns the other copies.
+    """Deletes a few copies of each vocabulary, and raises if an operator restores one. Returns the other copies.
 
     An operator that runs without leader election has no Lease, and one that is in sync writes nothing by itself.
     """
-    probes = _probes(cluster, copies)
+    probes = await _probes(session, cluster, copies)
     failures = await _remove(session, cluster, probes)
     if failures:
         raise ConfigError(f"expected to remove the first copies, found: {sample(failures)}")
@@ -244,13 +246,23 @@ async def refuse_if_restored(session: Session, cluster: ClusterPlans, copies: li
     return [copy for copy in copies if copy.live.ref not in removed]
 
 
-def _probes(cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
-    """One copy of each vocabulary, of a source that exists: an operator restores no others."""
-    by_vocabulary: dict[str, Orphan] = {}
+async def _probes(session: Session, cluster: ClusterPlans, copies: list[Orphan]) -> list[Orphan]:
+    """A few copies of each vocabulary that an operator would restore: those that a plan finds wanted and in sync.
+
+    More than one, because the operator may be slow to restore a copy that others delete again and again.
+    """
+    by_vocabulary: dict[str, list[Orphan]] = defaultdict(list)
     for copy in copies:
-        if not _is_adopted(copy) and cluster.snapshot.cache.get(copy.key.source) is not None:
-            by_vocabulary.setdefault(copy.vocabulary, copy)
-    return list(by_vocabulary.values())
+        probes = by_vocabulary[copy.vocabulary]
+        if len(probes) < PROBES and not _is_adopted(copy) and await _is_in_sync(session, cluster, copy):
+            probes.append(copy)
+    return [probe for probes in by_vocabulary.values() for probe in probes]
+
+
+async def _is_in_sync(session: Session, cluster: ClusterPlans, copy: Orphan) -> bool:
+    key = cluster.registry.part(copy.key, copy.live.ref.namespace)
+    plans = await cluster.snapshot.plans(session.policy, [key])
+    return any(step.ref == copy.live.ref and step.rule == "in-sync" for step in plans[key].steps)
 
 
 async def _remove(session: Session, cluster: ClusterPlans, orphans: list[Orphan]) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from samara.cli.advice import fault_reason
 from samara.cli.inspect.cluster_plans import ClusterPlans
 from samara.cli.inspect.forecast import address_as_json, count_copies, waiting_for_finalizer
 from samara.cli.session import Session
 from samara.core.copy_counts import CopyCounts
-from samara.core.model import Key, Ref
+from samara.core.desired import in_lower_case
+from samara.core.model import NO_METADATA, Key, Ref
 from samara.core.names import sample
 from samara.core.policy import paused_by
 from samara.core.writes import Plan
@@ -21,6 +22,12 @@ MAX_NAMES = 3
 def exists(cluster: ClusterPlans, key: Key) -> bool:
     """False for a source that is gone, and that only the marks of its copies name."""
     return key.source in cluster.snapshot.cache.sources(key.source_type)
+
+
+def source_labels(cluster: ClusterPlans, key: Key) -> Mapping[str, str]:
+    """The labels of a source. One that is gone has none."""
+    source = cluster.snapshot.cache.get(key.source)
+    return NO_METADATA if source is None else source.labels
 
 
 def source_as_json(session: Session, cluster: ClusterPlans, key: Key, plan: Plan) -> Json:
@@ -71,7 +78,7 @@ def _reasons_of_copies(counts: CopyCounts) -> list[Json]:
 
 def _reasons_of_source(cluster: ClusterPlans, key: Key, plan: Plan, counts: CopyCounts) -> list[Json]:
     """The faults of the source itself, and its pause. The sample is the message, because a fault is in no namespace."""
-    faults = [(fault_reason(fault.reason), fault.message) for fault in plan.faults]
+    faults = [(in_lower_case(fault.reason), fault.message) for fault in plan.faults]
     reasons: list[Json] = [
         {"reason": reason, "count": 1, "sample": [message]}
         for reason, message in faults

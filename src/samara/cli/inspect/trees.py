@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from samara.cli.inspect.namespaces import Namespace, Object
 from samara.core.model import Kind
+from samara.core.selectors import Selector
 from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,
@@ -112,21 +113,48 @@ class Forest(NamedTuple):
     children: dict[str, list[str]]
     tops: list[str]
 
-    def as_json(self, top: str | None = None) -> list[dict[str, Any]]:
-        """Nested nodes. A loop is cut where it closes. Not recursive: a chain may be longer than the stack."""
-        tops = self.tops if top is None else [top]
-        nodes: dict[str, dict[str, Any]] = {}
-        waiting = list(tops)
+    def top_names(self, top: str | None = None) -> list[str]:
+        """The given namespace, or the tops of all trees. Empty if there is nothing to show."""
+        if top is None:
+            return self.tops
+        return [top] if top in self.nodes else []
+
+    def names(self, top: str | None = None) -> list[str]:
+        """Every namespace from the tops down, each once. Not recursive: a chain may be longer than the stack."""
+        names: dict[str, None] = {}
+        waiting = sorted(self.top_names(top), reverse=True)
         while waiting:
             name = waiting.pop()
-            nodes[name] = self.nodes[name].as_json()
-            waiting += [child for child in self.children.get(name, ()) if child not in nodes]
+            if name not in names:
+                names[name] = None
+                waiting += sorted(self.children.get(name, ()), reverse=True)
+        return list(names)
+
+    def as_json(self, top: str | None = None) -> list[dict[str, Any]]:
+        """Nested nodes. A loop is cut where it closes."""
+        tops = self.top_names(top)
+        nodes = {name: self.nodes[name].as_json() for name in self.names(top)}
         linked = set(tops)
         for name, node in nodes.items():
             children = [child for child in self.children.get(name, ()) if child not in linked]
             linked.update(children)
             node["children"] = [nodes[child] for child in sorted(children)]
         return [nodes[name] for name in sorted(tops)]
+
+
+def with_labels(forest: Forest, selector: Selector) -> Forest:
+    """The namespaces that have the labels, and those above them, without which they would be in no tree."""
+    kept: set[str] = set()
+    for name, node in forest.nodes.items():
+        above = name if selector.matches(node.namespace.labels) else ""
+        while above in forest.nodes and above not in kept:
+            kept.add(above)
+            above = upstream_of(forest.nodes[above].namespace)
+    nodes = {name: node for name, node in forest.nodes.items() if name in kept}
+    children = {
+        name: below for name in kept if (below := [child for child in forest.children.get(name, ()) if child in kept])
+    }
+    return Forest(nodes, children, [name for name in forest.tops if name in kept])
 
 
 def upstream_of(namespace: Namespace) -> str:

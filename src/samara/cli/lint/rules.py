@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from samara.assembly import WELL_KNOWN, named_vocabularies, registry_of
 from samara.cli.lint.definitions import embedded, misfits, served_versions
 from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_type, locate, manifest_of
+from samara.cli.lint.observed import FIELDS, hides_managers, written_by_people
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
-from samara.core.metadata_keys import ACCEPT, ADOPTED, IGNORE, NAMED, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
-from samara.core.model import ANNOTATIONS, LABELS, NAMESPACE, Content, Field, Kind, KindName, Object, Ref
+from samara.core.metadata_keys import ACCEPT, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
+from samara.core.model import NAMESPACE, Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
     LABEL_VALUE_FORM,
@@ -20,27 +21,24 @@ from samara.core.names import (
     is_label_value,
     matches_any_glob,
     quoted,
-    sample,
 )
-from samara.core.policy import invalid_consent_items
+from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
+from samara.core.policy import control_mistake
 from samara.core.source_type import Annotated, CustomResource, SourceType
 from samara.core.trust import ChosenLabels
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
+from samara.kube.client import PRESERVED_WRITES
 from samara.kube.codec import Codec
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
 _KEY_FORM = "name or prefix/name: name of up to 63 letters, digits, - _ . and prefix a DNS name of up to 253"
-_CONSENT_FORM = "a namespace, namespace:Kind/name, tree:namespace or *, with commas between"
 _CONTROL_KEYS = frozenset({ACCEPT, IGNORE, PAUSED, RELEASED})
-_NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 _KUBECTL_KEYS = "kubectl.kubernetes.io/*"
 _SIMILARITY = 0.9
 """At least this for a key that is probably misspelt, as `difflib` measures it."""
-_FIELDS = {"label": LABELS, "annotation": ANNOTATIONS}
-"""The field of the metadata for each `Entry.where`."""
 
 
 class Linter:
@@ -55,13 +53,14 @@ class Linter:
             for vocabulary, own in named_vocabularies(settings)
         }
         """By vocabulary."""
-        self._codec = Codec(registry.managers)
+        self._codec = Codec(registry.managers | {PRESERVED_WRITES["fieldManager"]})
+        self._near_misses = NearMissRules(registry)
         self._served = [source_type for source_type in registry.source_types if source_type.enabled]
         request_keys = frozenset().union(*(source_type.source.metadata_keys for source_type in registry.source_types))
         marks = frozenset().union(*(source_type.ownership.marks for source_type in registry.source_types))
         # A mark of one source type can be a key that people write for another: a namespace can name its parent itself.
-        self._marks = marks - request_keys | _NEVER_BY_HAND
-        self._known_keys = registry.metadata_keys | _CONTROL_KEYS | _NEVER_BY_HAND
+        self._marks = marks - request_keys | NEVER_BY_HAND
+        self._known_keys = registry.metadata_keys | _CONTROL_KEYS | NEVER_BY_HAND
         self._writable_keys = sorted(key for key in self._known_keys - self._marks if _prefix(key))
         """Those that people may write, as suggestions for misspelt ones."""
         self._our_prefixes = {_prefix(key) for key in self._known_keys if _prefix(key)}
@@ -73,16 +72,13 @@ class Linter:
             for key, expected in vocabulary.unserved_keys.items()
         }
         """Empty if the settings do not name the vocabulary: then the original may well serve the key."""
-        sources = [source_type.source for source_type in self._served]
-        annotated = [source for source in sources if isinstance(source, Annotated)]
-        self._label_keys = frozenset().union(*(source.labels for source in annotated))
-        self._annotation_keys = frozenset().union(*(source.metadata_keys - source.labels for source in annotated))
         patterns, more = (_KUBECTL_KEYS, *NOT_COPIED_BY_DEFAULT), settings.never_copied
         self._not_copied = {"label": (*patterns, *more.labels), "annotation": (*patterns, *more.annotations)}
         """Patterns of the keys that copies do not get."""
 
     def check(self, manifest: Manifest) -> Iterator[Finding]:
-        """Everything that is wrong with a manifest."""
+        """Everything that is wrong with a manifest, apart from what a server or an operator has added to it."""
+        manifest = written_by_people(manifest, self._codec)
         for entry in manifest.metadata:
             yield from list(self._illegal_key(manifest, entry)) or list(self._metadata_findings(manifest, entry))
         yield from faulty_keys(manifest, self._settings)
@@ -93,6 +89,10 @@ class Linter:
                 yield from self._annotated_findings(manifest, kind, source_type, source)
             elif source.kind == kind:
                 yield from self._custom_resource_findings(manifest, source_type, source)
+
+    def has_unproven_marks(self, manifest: Manifest) -> bool:
+        """True for an object of a cluster with marks, if managedFields do not show who wrote these."""
+        return hides_managers(manifest) and any(entry.key in self._marks for entry in manifest.metadata)
 
     def _kind(self, manifest: Manifest) -> Kind:
         """The kind under which the operator watches the object.
@@ -121,13 +121,12 @@ class Linter:
     def _metadata_findings(self, manifest: Manifest, entry: Entry) -> Iterator[Finding]:
         yield from self._value_findings(manifest, entry)
         if entry.key in self._marks:
+            if hides_managers(manifest):
+                return  # nearly always Samara wrote it: `has_unproven_marks` counts these objects
             expected = "no such key: Samara writes this mark on the copies it makes"
             yield manifest.finding(entry.line, entry.key, "a mark written by hand", expected)
-        elif entry.key in self._annotation_keys - self._label_keys and entry.where == "label":
-            yield manifest.finding(entry.line, entry.key, "a label", "an annotation: a label of this key does nothing")
-        elif entry.key in self._label_keys - self._annotation_keys and entry.where == "annotation":
-            expected = "a label: an annotation of this key does nothing"
-            yield manifest.finding(entry.line, entry.key, "an annotation", expected)
+        elif (miss := self._near_misses.of_key(FIELDS[entry.where], entry.key)) is not None:
+            yield manifest.finding(entry.line, entry.key, miss.found, miss.expected)
         elif entry.key not in self._known_keys and (expected := self._correction(entry.key)):
             yield manifest.finding(entry.line, entry.key, "a key that means nothing", expected)
 
@@ -150,15 +149,12 @@ class Linter:
             yield manifest.finding(entry.line, entry.key, self._describe_no_text(entry), "text in quotes")
         elif findings := list(_label_value_findings(manifest, entry)):
             yield from findings
-        elif entry.key == ACCEPT:
-            yield from _consent_findings(manifest, entry)
-        elif entry.key == IGNORE and manifest.kind != NAMESPACE.name:
-            found = f"on a {quoted(manifest.kind)[1:-1]}"
-            yield manifest.finding(entry.line, entry.key, found, "a Namespace: on anything else it does nothing")
-        elif entry.key in (IGNORE, PAUSED) and entry.value not in ("true", "false", None):
-            effect = "it pauses" if entry.key == PAUSED else "it is as if it were absent"
-            expected = f'"true" or "false": with any other value {effect}'
-            yield manifest.finding(entry.line, entry.key, entry.description, expected)
+        elif entry.key in _CONTROL_KEYS and entry.value is not None:
+            kind, where = quoted(manifest.kind)[1:-1], FIELDS[entry.where]
+            is_namespace = manifest.kind == NAMESPACE.name
+            mistake = control_mistake(kind, is_namespace, where, entry.key, entry.value)
+            if mistake is not None:
+                yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
 
     def _describe_no_text(self, entry: Entry) -> str:
         """A value that is not a text. Under a key that is not ours only its type, since the value may be a secret."""
@@ -204,18 +200,11 @@ class Linter:
 
     def _expected_kind(self, source_type: SourceType, source: Annotated, key: str, kind: Kind) -> str:
         """The kinds on which a key has an effect, if this kind is none of them. Otherwise an empty text."""
-        kinds = source.kinds.get(key, (kind,))
-        if kind in kinds:
-            return ""
-        if not kinds:
-            is_never_copied = kind in self._registry.always_cached
-            return f"another kind: a {kind.name} is never copied" if is_never_copied else ""
-        key_or_label = "label" if key in source.labels else "key"
-        names = ", ".join(sorted(kind.name for kind in kinds))
-        expected = f"one of {names}" if kinds[1:] else f"the kind {names}"
-        is_setting = self._kinds_in_settings.get(source_type.vocabulary, set()).issuperset(kinds)
-        hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if is_setting else ""
-        return f"{expected}: on any other kind this {key_or_label} does nothing{hint}"
+        expected = self._near_misses.wrong_kind(source, key, kind)
+        kinds = source.kinds.get(key, ())
+        is_setting = bool(kinds) and self._kinds_in_settings.get(source_type.vocabulary, set()).issuperset(kinds)
+        hint = f" (see the settings of vocabularies.{source_type.vocabulary})" if expected and is_setting else ""
+        return f"{expected}{hint}"
 
     def _object(self, manifest: Manifest, kind: Kind, source: Annotated, entries: Mapping[str, Entry]) -> Object:
         """The object as the server reads it: an annotation that is null is an empty text."""
@@ -225,7 +214,7 @@ class Linter:
                 for entry in manifest.metadata
                 if entry.where == where and entry.value is not None
             }
-            for where in _FIELDS
+            for where in FIELDS
         }
         for key, entry in entries.items():
             texts["label" if key in source.labels else "annotation"][key] = entry.value or ""
@@ -236,7 +225,7 @@ class Linter:
         """Labels, annotations and types of Secrets that are never copied. Nobody expects copies of our own keys."""
         for entry in manifest.metadata:
             if entry.key not in self._known_keys and matches_any_glob(self._not_copied[entry.where], entry.key):
-                mistake = not_copied(_FIELDS[entry.where], entry.key)
+                mistake = not_copied(FIELDS[entry.where], entry.key)
                 yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
         type_ = manifest.type
         if type_ is not None and type_.value in NEVER_COPIED_TYPES:
@@ -283,7 +272,7 @@ class Linter:
         A fault without a field concerns the cluster and not the manifest. A fault without mistakes is shown with its
         message, unless the lint has found a mistake in the same field.
         """
-        own = list(source_type.source.lint(obj))
+        own = [*_ineffective(source_type, obj), *source_type.source.lint(obj)]
         yield from own
         view = self._view_of(obj)
         is_source = source_type.is_source(obj, view)
@@ -326,7 +315,7 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     for vocabulary, own in named_vocabularies(settings):
         for name in vocabulary.kinds(own):
             kind = WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
-            if vocabulary.refused_kind(vocabulary.name, (kind,)) is None:
+            if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:
                 kinds[name] = kind
     return kinds
 
@@ -334,6 +323,10 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
 def _chosen(field: str, key: str, chosen: ChosenLabels) -> Mistake:
     expected = f"a label that no tenant chooses, or the key {key} in full in the setting {chosen.setting}"
     return Mistake(field, expected, f"a selector by the label {key}, which a pattern lets tenants choose")
+
+
+def _ineffective(source_type: SourceType, obj: Object) -> Iterable[Mistake]:
+    return source_type.source.ineffective(obj) if isinstance(source_type.source, Annotated) else ()
 
 
 def _name(manifest: Manifest) -> str:
@@ -356,14 +349,6 @@ def _prefix(key: str) -> str:
 def _label_value_findings(manifest: Manifest, entry: Entry) -> Iterator[Finding]:
     if entry.where == "label" and entry.value and not is_label_value(entry.value):
         yield manifest.finding(entry.line, entry.key, "a value that a label cannot have", LABEL_VALUE_FORM)
-
-
-def _consent_findings(manifest: Manifest, entry: Entry) -> Iterator[Finding]:
-    if (manifest.kind, entry.where) != (NAMESPACE.name, "annotation"):
-        found = f"a {entry.where} of a {manifest.kind}"
-        yield manifest.finding(entry.line, entry.key, found, "an annotation of a Namespace")
-    elif items := invalid_consent_items(entry.value or ""):
-        yield manifest.finding(entry.line, entry.key, sample(map(quoted, items)), _CONSENT_FORM)
 
 
 def _key_fault(key: str) -> str | None:

@@ -68,6 +68,12 @@ def load(  # noqa: PLR0913 - kubectl's flags, and where to look without them
     return replace(access, namespace=namespace or access.namespace)
 
 
+def context_names(kubeconfig: str | None, env: Mapping[str, str], home: Path) -> list[str]:
+    """The names of the contexts in the kubeconfig that `load` would use. Empty if there is none."""
+    files = _files(kubeconfig, env, home)
+    return list(kc.read(files).contexts) if files else []
+
+
 def _files(flag: str | None, env: Mapping[str, str], home: Path) -> list[Path]:
     if flag:
         return [Path(flag).absolute()]

@@ -9,10 +9,18 @@ from typing import Annotated, ClassVar
 
 from samara.core.admission import Operation, Request
 from samara.core.desired import Adopt
-from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, KindName
+from samara.core.model import DEPLOYMENT, FIELD_MANAGER, NAMESPACE, Kind, KindName, Ref
 from samara.core.source_type import Admission, Copyable, SourceType
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, CrossNamespace, KindRights, RequiredRights, Vocabulary
+from samara.core.vocabulary import (
+    BuildContext,
+    CrossNamespace,
+    KindRights,
+    OriginalConfig,
+    RequiredRights,
+    Rights,
+    Vocabulary,
+)
 from samara.setting_types import FilePath, Inline, Managers, OwnConflicts, Struct, Takeover, about
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.config import (
@@ -68,7 +76,16 @@ def build(settings: AccurateSettings, context: BuildContext) -> tuple[SourceType
 
 def watched_kinds(settings: AccurateSettings) -> tuple[KindName, ...]:
     """The kinds that are propagated along the trees."""
-    return tuple(KindName(*watch) for watch in read(settings.config).watches)
+    return _kinds(settings.config)
+
+
+def originals_kinds(keys: Mapping[str, object]) -> tuple[KindName, ...]:
+    """The kinds in the original's configuration. Other keys may belong to a later version of it."""
+    return _kinds({"watches": keys["watches"]} if keys.get("watches") else {})
+
+
+def _kinds(keys: Mapping[str, object]) -> tuple[KindName, ...]:
+    return tuple(KindName(*watch) for watch in read(keys).watches)
 
 
 def check(settings: AccurateSettings) -> None:
@@ -132,6 +149,9 @@ def source_types(
     return sub_namespaces, tree, propagation.source_type
 
 
+ORIGINAL_CONFIG = OriginalConfig(
+    Ref(DEPLOYMENT, "accurate", "accurate-controller-manager"), "config", "config.yaml", originals_kinds
+)
 VOCABULARY = Vocabulary(
     NAME,
     AccurateSettings,
@@ -140,15 +160,18 @@ VOCABULARY = Vocabulary(
     custom_resources=(SUB_NAMESPACE,),
     convert=convert,
     original_lease="accurate",
+    original_config=ORIGINAL_CONFIG,
     kinds=watched_kinds,
-    refused_kind=refused_kind,
-    rights=RequiredRights(VERBS, missing_rights_fault),
-    kind_rights={
-        NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
-            ("create", "patch", "delete"),
-            "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
-        )
-    },
-    namespaced_reach=(SUB_NAMESPACE,),
+    rights=Rights(
+        refused_kind,
+        RequiredRights(VERBS, missing_rights_fault),
+        of_kinds={
+            NAMESPACE: KindRights(  # without `update`: the operator applies metadata to Namespaces and replaces none
+                ("create", "patch", "delete"),
+                "SubNamespaces create and delete namespaces, and namespaces of a tree inherit labels",
+            )
+        },
+        of_users=(SUB_NAMESPACE,),
+    ),
     check=check,
 )

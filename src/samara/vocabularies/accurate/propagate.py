@@ -13,7 +13,7 @@ from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Key
 from samara.core.names import is_namespace_name
 from samara.core.ownership import ByMark, is_adopted, is_recorded
 from samara.core.queries import UNREAD, OwnerAnnotation, Rejected
-from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Policy, Protected, SourceType
+from samara.core.source_type import Addresses, Annotated, Copyable, Hierarchy, Names, Policy, Protected, SourceType
 from samara.core.view import View, has_copies
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.globs import Globs
@@ -78,17 +78,23 @@ class Propagation:
         return SourceType(
             PROPAGATION,
             self.kinds,
-            source=Annotated(frozenset(keys), self.is_source, kinds={PROPAGATE: self.kinds}, lint=self.lint),
+            source=Annotated(
+                frozenset(keys),
+                self.is_source,
+                kinds={PROPAGATE: self.kinds},
+                ineffective=self.ineffective,
+                lint=self.lint,
+            ),
             ownership=self.ownership,
             desired=self.desired,
             addresses=lambda source, view: Addresses(source.kind, source.name, below=source.namespace),
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME, any_kind=True),
             hierarchy=Hierarchy(frozenset({PARENT, TEMPLATE}), parent_or_template),
-            named_targets=(lambda obj: ()) if self.is_discreet else None,
+            names=Names(is_discreet=self.is_discreet),
         )
 
-    def lint(self, obj: Object) -> Iterator[Mistake]:
+    def ineffective(self, obj: Object) -> Iterator[Mistake]:
         for key in (PROPAGATE, PROPAGATE_GENERATED):
             if obj.annotations.get(key, CREATE) not in MODES:
                 yield Mistake(key, f'"{CREATE}" or "{UPDATE}": with any other value the object is not passed on')
@@ -96,10 +102,12 @@ class Propagation:
             instead = f"the setting vocabularies.{NAME}.propagateGenerated: true"
             expected = f"{PROPAGATE} on the objects themselves, or {instead}"
             yield Mistake(PROPAGATE_GENERATED, expected, "a key that does nothing while that is off")
+        if PROPAGATE in obj.annotations and not self.config.watches and self.config != Config():
+            expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
+            yield Mistake(PROPAGATE, expected, "a key that does nothing")
+
+    def lint(self, obj: Object) -> Iterator[Mistake]:
         if PROPAGATE in obj.annotations:
-            if self.config != Config() and not self.config.watches:
-                expected = f"no such key while the setting vocabularies.{NAME}.watches names no kind"
-                yield Mistake(PROPAGATE, expected, "a key that does nothing")
             yield from _excluded(LABELS, obj.labels, self.config.label_excludes)
             yield from _excluded(ANNOTATIONS, obj.annotations, self.config.annotation_excludes)
 

@@ -48,6 +48,7 @@ from samara.vocabularies.accurate.tree import CIRCULAR
 
 SUB = f"{NAME}:sub"
 READY, STALLED = "Ready", "Stalled"
+CONDITIONS = frozenset({READY, STALLED})
 NamingRefusal = Callable[[str, str], tuple[str, str] | None]
 """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
 NameReservation = Callable[[str, str, Iterable[str]], bool]
@@ -79,7 +80,6 @@ class SubNamespaces:
                 SUB_NAMESPACE,
                 FINALIZER,
                 gone_after=0.0,
-                tree=lambda source, view: root_of(source.namespace, view),
                 lint=self.lint,
             ),
             ownership=ByMark(frozenset({PARENT}), origin, managers, trusted=True),
@@ -87,8 +87,10 @@ class SubNamespaces:
             addresses=lambda source, view: Addresses(NAMESPACE, source.name),
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
-            status=Status(self.report, frozenset({READY, STALLED}), field_manager=ACCURATE_MANAGER),
-            hierarchy=Hierarchy(frozenset({PARENT}), above=parent_of),
+            status=Status(self.report, CONDITIONS, field_manager=ACCURATE_MANAGER),
+            hierarchy=Hierarchy(
+                frozenset({PARENT}), tree=lambda source, view: root_of(source.namespace, view), above=parent_of
+            ),
             per_namespace=False,
         )
 
@@ -223,6 +225,8 @@ class SubNamespaces:
         if namespace is None and fault is None and not self.is_reserved(name):
             return _status_without_namespace(obj, counts)
         if namespace is not None and _is_child(namespace, obj.ref):
+            if not namespace.deleting and _is_reported_by_original(obj):
+                return {}
             # The status of a new SubNamespace must not say that a namespace was created that is going away.
             is_seen = not (namespace.deleting and _is_new(obj))
             observed = {"observedGeneration": obj.generation} if is_seen else {}
@@ -281,6 +285,16 @@ def _had_namespace(obj: Object) -> bool:
     """True if the status says that this SubNamespace has, or had, its namespace. It may be created again then."""
     is_stalled = any(stored.get("type") == STALLED for stored in status_of(obj).get("conditions") or ())
     return not _is_new(obj) and not is_stalled
+
+
+def _is_reported_by_original(obj: Object) -> bool:
+    """True if the status says that all is well in the words of the original controller: by the generation alone.
+
+    It stays as it is, so that taking over writes nothing.
+    """
+    status = status_of(obj)
+    reported = {stored.get("type") for stored in status.get("conditions") or ()}
+    return status.get("observedGeneration") == obj.generation and reported.isdisjoint(CONDITIONS)
 
 
 def _reserved(name: str) -> str:

@@ -53,6 +53,7 @@ class NamespaceTree:
                 lambda obj, view: obj.ref.kind == NAMESPACE and bool(parent_or_template(obj)),
                 labels=frozenset(ROLES),
                 kinds=dict.fromkeys(ROLES, (NAMESPACE,)),
+                ineffective=ineffective,
                 lint=lint,
             ),
             ownership=ByMark(frozenset(), lambda obj, view: None, self.managers),
@@ -177,15 +178,19 @@ def role_faults(namespace: Object) -> Iterator[Fault]:
             yield Fault("Refused", message, key, (Mistake(key, f"one of the two: {message}", f"beside {PARENT}"),))
 
 
-def lint(namespace: Object) -> Iterator[Mistake]:
-    yield from (mistake for fault in role_faults(namespace) for mistake in fault.mistakes)
+def ineffective(namespace: Object) -> Iterator[Mistake]:
     labels = namespace.labels
     if labels.get(TYPE, ROOT) not in (ROOT, IS_TEMPLATE):
         yield Mistake(TYPE, f'"{ROOT}" or "{IS_TEMPLATE}": any other value means nothing')
     for key in (PARENT, TEMPLATE):
         if labels.get(key) == "":
             yield Mistake(key, "the name of a namespace, or no such label")
-        elif key in labels and not is_namespace_name(labels[key]):
+
+
+def lint(namespace: Object) -> Iterator[Mistake]:
+    yield from (mistake for fault in role_faults(namespace) for mistake in fault.mistakes)
+    for key in (PARENT, TEMPLATE):
+        if namespace.labels.get(key) and not is_namespace_name(namespace.labels[key]):
             yield Mistake(key, NAMESPACE_NAME_FORM)
 
 

@@ -14,14 +14,14 @@ from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
-from samara.core.source_type import Addresses, CustomResource, Policy, SourceType, Status
+from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Names, Policy, SourceType, Status
 from samara.core.trust import TrustedNamespaces
 from samara.core.view import View
 from samara.core.vocabulary import (
-    LIMIT_REASONS,
     BuildContext,
     Conflicts,
     DeclaredReason,
+    PathLimit,
     SecretStore,
     Vocabulary,
 )
@@ -124,7 +124,13 @@ def readable(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[s
 
 def secret_store(settings: FishySecretSettings, own_namespace: str) -> SecretStore:
     config = Ref(SECRET, settings.namespace or own_namespace, CONFIG)
-    return SecretStore(config, settings.paths_per_namespace, settings.token_audience)
+    most = settings.paths_per_namespace
+    message = (
+        f"the FishySecrets of one namespace may have {most:,} paths together "
+        f"(setting vocabularies.{NAME}.pathsPerNamespace), and those of this one have more; "
+        "remove some, or ask an administrator"
+    )
+    return SecretStore(config, PathLimit(most, message), settings.token_audience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,15 +247,13 @@ class FishySecrets:
             affected_by=self.affected_by,
             policy=Policy(needs_consent=self.options.consent, trusted=self.options.trusted),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
-            named_targets=self._named_targets if self.options.is_discreet else None,
-            listed=self._named_targets,
-            names=lambda obj, name: name in self._named_targets(obj),
+            names=Names(self.listed, self.options.is_discreet, lambda obj, name: name in self.listed(obj).names),
             per_namespace=False,
         )
 
-    def _named_targets(self, obj: Object) -> tuple[str, ...]:
+    def listed(self, obj: Object) -> ListedNames:
         target = self.specs.spec(obj).target
-        return (target.namespace,) if target is not None else ()
+        return NOWHERE if target is None else ListedNames((target.namespace,), 1, field="spec.target.namespace")
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         target = self.specs.spec(obj).target
@@ -365,7 +369,6 @@ REASONS: Mapping[str, DeclaredReason] = {
         "correct the url in the Secret that configures the secret manager",
         is_of_secret_manager=True,
     ),
-    **LIMIT_REASONS,
     "FetchError": DeclaredReason(
         "a path could not be read; the Secret stays as it is",
         "correct the path, or put the value into the secret manager; the Secret stays as it is",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from samara.core.copy_counts import CopyCounts
+from samara.core.desired import in_camel_case
 from samara.core.model import Object
 from samara.core.status import condition, status_of
 from samara.vocabularies.fishysecret.values import Values
@@ -18,16 +19,16 @@ MIN_STATUS_INTERVAL = 5.0
 """Least seconds between two status writes of a Secret that stays in sync. A shorter interval in the settings wins."""
 _SKEW = 60
 """Seconds by which the clocks of two replicas may differ."""
-_REASONS = {
-    "conflict": ("Conflict", "remove or rename what is there, or choose another target"),
-    "no-namespace": ("NoNamespace", "the Secret follows once the namespace is there"),
-    "refused": ("Refused", "choose another target or ask an administrator; it is tried again now and then"),
-    "not-accepted": ("NotAccepted", "ask whoever may edit that namespace, or choose another target"),
-    "invalid": ("Invalid", "correct what the spec says"),
-    "held": ("Held", "it goes on when the hold ends"),
-    "fought": ("Fought", "find out who else writes this Secret"),
+ADVICE: Mapping[str, str] = {
+    "conflict": "remove or rename what is there, or choose another target",
+    "no-namespace": "the Secret follows once the namespace is there",
+    "refused": "choose another target or ask an administrator; it is tried again now and then",
+    "not-accepted": "ask whoever may edit that namespace, or choose another target",
+    "invalid": "correct what the spec says",
+    "held": "it goes on when the hold ends",
+    "fought": "find out who else writes this Secret",
 }
-ADVICE = {reason: advice for reason, (_, advice) in _REASONS.items()}
+"""By reason why the Secret is blocked."""
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
@@ -67,8 +68,7 @@ def removal_condition(counts: CopyCounts) -> Condition | None:
 
 
 def _not_ready(reason: str, message: str) -> Condition:
-    shown, advice = _REASONS[reason]
-    return Condition(False, shown, f"{message}; {advice}")
+    return Condition(False, in_camel_case(reason), f"{message}; {ADVICE[reason]}")
 
 
 def status(obj: Object, ready: Condition, synced: str) -> Mapping[str, object]:

@@ -18,6 +18,7 @@ from samara.core.source_type import (
     Admission,
     Copyable,
     CustomResource,
+    Names,
     Policy,
     Protected,
     SourceType,
@@ -58,16 +59,19 @@ class ResourceDistributionSettings(Struct, frozen=True):
 
 
 def build(settings: ResourceDistributionSettings, context: BuildContext) -> tuple[SourceType, ...]:
-    return (source_type(context.kinds, context.copyable_as_written, context.managers, context.is_protected),)
+    copyable, is_protected = context.copyable_as_written, context.is_protected
+    return (source_type(context.kinds, copyable, is_protected, context.managers, is_strict=context.is_strict),)
 
 
 def source_type(
     kinds: tuple[Kind, ...],
     copyable: Copyable,
+    is_protected: Callable[[str], bool],
     managers: frozenset[str] = frozenset(),
-    is_protected: Callable[[str], bool] = lambda namespace: False,
+    *,
+    is_strict: bool = False,
 ) -> SourceType:
-    return ResourceDistributions(kinds, SpecCache(kinds, copyable), managers, is_protected).source_type()
+    return ResourceDistributions(kinds, SpecCache(kinds, copyable), is_protected, managers, is_strict).source_type()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,10 @@ class ResourceDistributions:
 
     kinds: tuple[Kind, ...]
     specs: SpecCache
-    managers: frozenset[str] = frozenset()
-    is_protected: Callable[[str], bool] = lambda namespace: False
+    is_protected: Callable[[str], bool]
     """True for namespaces that a distribution reaches only by listing them."""
+    managers: frozenset[str] = frozenset()
+    is_strict: bool = False
 
     def source_type(self) -> SourceType:
         return SourceType(
@@ -95,7 +100,7 @@ class ResourceDistributions:
             addresses=self.addresses,
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME),
-            names=lambda obj, name: self.specs.parse(_raw(obj)).targets.selector.names_namespace(name),
+            names=Names(trusts=self._trusts),
             selected_labels=self._selected_labels,
             status=Status(self.report, frozenset(TYPES)),
             admission=Admission((RESOURCE_DISTRIBUTION,), self.validate),
@@ -153,15 +158,18 @@ class ResourceDistributions:
         new, old = request.new, request.old
         if new is None or new.deleting or (old is not None and _raw(old) == _raw(new)):
             return ()
-        spec = self.specs.parse(_raw(new))
-        old_spec = self.specs.parse(_raw(old)) if old is not None else None
+        spec = self.specs.parse_anew(_raw(new))
+        old_spec = self.specs.parse_anew(_raw(old)) if old is not None else None
         content = spec.embedded and self.specs.content(_raw(new), spec.embedded, view)
-        return refusals(new.ref.name, spec, old_spec, content, view.answer)
+        return refusals(new.ref.name, spec, old_spec, content, view.answer, is_strict=self.is_strict)
 
     def lint(self, obj: Object) -> Iterable[Mistake]:
         raw = _raw(obj)
         spec = load(raw.raw)
         return mistakes(spec if isinstance(spec, Mapping) else {}, self.specs.parse(raw), self.specs)
+
+    def _trusts(self, obj: Object, name: str) -> bool:
+        return self.specs.parse(_raw(obj)).targets.selector.names_namespace(name)
 
     def _selected_labels(self, obj: Object) -> Iterable[tuple[str, str]]:
         keys = (selector.keys for selector in self.specs.parse(_raw(obj)).targets.selectors)

@@ -12,19 +12,23 @@ from samara.vocabularies.resource_distribution.spec import RESOURCE
 from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec
 
 Answer = Callable[[DryRunCreate], object]
+_HIDDEN = "a policy or a quota refuses it (the operator's namespace has the details: try it there)"
 
 
-def refusals(name: str, new: ParsedSpec, old: ParsedSpec | None, content: object, answer: Answer) -> tuple[str, ...]:
+def refusals(
+    name: str, new: ParsedSpec, old: ParsedSpec | None, content: object, answer: Answer, *, is_strict: bool
+) -> tuple[str, ...]:
     """The messages about a new or changed distribution.
 
-    `content`: that of the copies, if it is known. `answer`: the answer to a dry run, if there is one.
+    `content`: that of the copies, if it is known. `answer`: the answer to a dry run, if there is one. `is_strict`: any
+    pod that reaches the webhook may read the messages, so they quote no quota and no policy.
     """
     return (
         *_name_faults(name),
         *(fault.message for fault in (*new.faults, *new.warnings)),
         *_identity_faults(new, old),
         *_content_faults(new, content),
-        *_dry_run_faults(new, answer),
+        *_dry_run_faults(new, answer, is_strict),
     )
 
 
@@ -50,8 +54,9 @@ def _content_faults(new: ParsedSpec, content: object) -> Iterator[str]:
             yield f"{RESOURCE}: {why}"
 
 
-def _dry_run_faults(new: ParsedSpec, answer: Answer) -> Iterator[str]:
+def _dry_run_faults(new: ParsedSpec, answer: Answer, is_strict: bool) -> Iterator[str]:
     """None if the dry run has no answer yet: the webhook performs it and asks again."""
     stored = answer(new.embedded.dry_run) if new.embedded is not None else None
     if isinstance(stored, Rejected):
-        yield f"{RESOURCE}: the server would not take it: {stored.message}"
+        is_hidden = is_strict and not stored.is_about_object
+        yield f"{RESOURCE}: the server would not take it: {_HIDDEN if is_hidden else stored.message}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
 
 from samara.core.copy_counts import CopyCounts, NotInSync
-from samara.core.desired import Fault
+from samara.core.desired import Fault, in_camel_case
 from samara.core.model import Ref
 
 GET, CREATE, UPDATE, DELETE = (
@@ -23,15 +23,6 @@ MAX_LISTED = 50
 SUCCEEDED = "Succeeded"
 MAX_MESSAGE = 1000
 """Characters of a message. That of the API server about a refused write can be long."""
-_REASONS = {
-    "conflict": "Conflict",
-    "no-namespace": "NoNamespace",
-    "refused": "Refused",
-    "not-accepted": "NotAccepted",
-    "invalid": "Invalid",
-    "held": "Held",
-    "fought": "Fought",
-}
 
 
 def status(
@@ -70,7 +61,7 @@ class Problem:
     def note(self, ref: Ref, problem: NotInSync) -> None:
         namespace = ref.namespace
         self.namespaces.add(namespace)
-        self.reasons.add(_REASONS.get(problem.reason, problem.reason))
+        self.reasons.add(in_camel_case(problem.reason))
         if not self.sample or namespace < self.sample:
             self.sample, self.message = namespace, f"{ref}: {problem.shown(ref)}"
 

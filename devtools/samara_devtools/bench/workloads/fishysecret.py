@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from samara_devtools.bench.audit import Counts, Entry, count, of_user
@@ -12,8 +13,11 @@ from samara_devtools.bench.bare import encode, spread
 from samara_devtools.bench.controller import SETTINGS
 from samara_devtools.bench.figures import Cpu
 from samara_devtools.bench.lab import CONTROLLER, POLL, SLOW_POLL, WORKERS, Lab, say
+from samara_devtools.bench.options import Options
 from samara_devtools.bench.provider import Provider, provider
 from samara_devtools.bench.secrets import secret, secrets_path
+from samara_devtools.bench.table import Row
+from samara_devtools.bench.workload import OwnMeasurement
 
 OPERATOR_NAMESPACE = "default"
 """In which an operator outside of a cluster reads its configuration."""
@@ -24,6 +28,8 @@ REFRESHES = 3
 SLOW_INTERVAL = 30
 """Seconds of the refresh interval in the measurement in which each refresh writes a status."""
 SLOW_REFRESHES = 2
+CONCURRENCY = 8
+"""Reads of a secret manager at the same time."""
 FIRST_READS = 0.85
 """Share of an interval after the start in which no path is read twice, with any jitter."""
 
@@ -55,23 +61,53 @@ class FishySecrets:
     """Milliseconds for each such write."""
     peak: float = 0.0
 
+    def rows(self) -> Iterator[Row]:
+        yield Row("fill: Secrets", self.objects / max(self.filled, 1e-9), "/s", 0)
+        yield Row("fill: reads of the manager", self.first_calls, digits=0, most=self.paths)
+        yield Row("at rest: reads of a path in an interval", self.calls_per_path, most=1.15)
+        yield Row("reads at the same time, ever", self.most_at_once, digits=0, most=CONCURRENCY)
+        yield from _requests("at rest", self.rest, most=0)
+        yield from _requests("restart in sync", self.restart, most=0)
+        yield Row("restart in sync: reads of the manager", self.restart_calls, digits=0, most=self.paths)
+        yield Row("rotation: from the manager to the last Secret", self.rotated, "s", 1)
+        yield Row("rotation: writes", self.rotation.writes if self.rotation else None, digits=0)
+        status_writes = self.sync_time.status / SLOW_REFRESHES / self.objects if self.sync_time else None
+        yield Row(f"lastSynced: status writes an object in {SLOW_INTERVAL} s", status_writes, most=1.15)
+        yield Row("  server and etcd CPU for each", self.sync_time_cpu.serving if self.sync_time_cpu else None, "ms")
+        yield Row("peak memory", self.peak, "MB", 1)
 
-async def measure_fishysecrets(lab: Lab) -> FishySecrets:
-    options = lab.options
-    result = FishySecrets(options.objects, options.paths)
-    async with provider() as manager:
-        await _prepare(lab, manager)
-        _write_settings(lab, INTERVAL, "change")
-        with lab.running() as controller:
-            await _fill(lab, manager, result)
-            await _rest(lab, manager, result)
-            await _rotate(lab, manager, result)
-            result.peak = controller.peak()
-        await _restart(lab, manager, result)
-        _write_settings(lab, SLOW_INTERVAL, "interval")
-        await _measure_sync_time(lab, result)
-        result.most_at_once = manager.most_at_once
-    return result
+
+def _requests(when: str, counts: Counts | None, most: float) -> Iterator[Row]:
+    yield Row(f"{when}: writes", counts.writes if counts else None, digits=0, most=most)
+    yield Row(f"{when}: status writes", counts.status if counts else None, digits=0, most=most)
+    yield Row(f"{when}: requests that read", counts.reads if counts else None, digits=0)
+
+
+class ManyOverFewPaths(OwnMeasurement):
+    def heading(self, options: Options) -> str:
+        return f"{options.objects:,} FishySecrets over {options.paths:,} paths"
+
+    async def measure(self, lab: Lab) -> FishySecrets:
+        result = FishySecrets(lab.options.objects, lab.options.paths)
+        async with provider() as manager:
+            await _prepare(lab, manager)
+            _write_settings(lab, INTERVAL, "change")
+            with lab.running() as controller:
+                await _fill(lab, manager, result)
+                await _rest(lab, manager, result)
+                await _rotate(lab, manager, result)
+                result.peak = controller.peak()
+            await _restart(lab, manager, result)
+            _write_settings(lab, SLOW_INTERVAL, "interval")
+            await _measure_sync_time(lab, result)
+            result.most_at_once = manager.most_at_once
+        return result
+
+
+WORKLOAD = ManyOverFewPaths(
+    settings={},
+    namespaces=10,  # few are enough: the cost of FishySecrets depends on their paths, not on their namespaces
+)
 
 
 def _write_settings(lab: Lab, interval: int, last_synced: str) -> None:

@@ -1,0 +1,7 @@
+"""Sync-to: Secrets for every namespace."""
+
+from __future__ import annotations
+
+from samara_devtools.bench.workload import Workload
+
+WORKLOAD = Workload({"openkruise.io/sync-to": "cluster"})
