@@ -10,13 +10,14 @@ from tests.support.pages import ROOT
 from tests.support.world import World, at, content, path
 
 from samara.assembly import registry_of, store_config
-from samara.core.model import Key, Ref
+from samara.core.model import Key, Ref, namespace_ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.writes import Plan
 from samara.settings import parse
 from samara.vocabularies import VOCABULARIES
+from samara.vocabularies.accurate.labels import PARENT, TYPE
 from samara.vocabularies.fishysecret import FINALIZER, FISHY_SECRET, NAME
 
 SOURCE = Ref(FISHY_SECRET, "team-a", "db")
@@ -57,6 +58,26 @@ def reasons(settings: str, *paths: str) -> list[str]:
 def test_rules_decide_which_namespaces_may_read_which_paths(namespace: str, where: str, allowed: bool) -> None:
     settings = f"vocabularies: {{fishysecret: {{{PATHS}}}}}"
     assert reasons(settings, where, f"{namespace}/db", namespace) == ([] if allowed else ["PathNotAllowed"])
+
+
+def is_readable(world: World, namespace: str) -> bool:
+    """Whether a FishySecret in this namespace may read the path, as the plan says."""
+    source, item = SOURCE._replace(namespace=namespace), {"secretPath": "/app/db", "secretKeyName": "key"}
+    spec = {"target": {"name": "db", "namespace": namespace}, "data": [item]}
+    if source not in world.objects:
+        world.put(source, content(spec=spec), finalizers=(FINALIZER,), generation=1)
+    return not world.registry[NAME].desired(source, world).faults
+
+
+TREE = 'vocabularies: {fishysecret: {paths: [{namespaces: ["tree:shop"], allow: [/app/*]}]}}'
+
+
+def test_a_rule_for_a_tree_follows_the_labels_of_namespaces() -> None:
+    world = World(registry_of(parse(TREE, "test")))
+    world.namespace("shop", {TYPE: "root"}), world.namespace("web", {PARENT: "shop"}), world.namespace("shop-x")
+    assert [is_readable(world, name) for name in ("shop", "web", "shop-x")] == [True, True, False]
+    world.edit(namespace_ref("web"), labels={PARENT: "shop-x"})
+    assert not is_readable(world, "web")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,16 @@ class Options:
     """Where the webhook server listens. None if there is none."""
 
 
+def unselected_labels(registry: Registry) -> list[tuple[str, str]]:
+    """The settings with patterns of labels that tenants choose, each with its patterns, if a served source type selects
+    namespaces by labels."""
+    if not any(
+        source_type.enabled and source_type.selected_labels is not None for source_type in registry.source_types
+    ):
+        return []
+    return [(chosen.setting, ",".join(chosen.patterns)) for chosen in registry.chosen_labels if chosen.patterns]
+
+
 class LeaseLostError(SamaraError):
     """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
 
@@ -156,6 +166,7 @@ class Operator:
         registry = registry_of(
             settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
         )
+        self._registry = registry
         inbox, metrics = Inbox(), Metrics()
         store = secret_store(settings, own_namespace)
         secrets = None if store is None else _secret_poller(settings, store, metrics, clock, inbox)
@@ -251,6 +262,9 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
+        for setting, patterns in unselected_labels(self._registry):
+            why = "no source selects a namespace by a label that only a pattern lets tenants set; write its key in full"
+            log.warning("labels.not-selected", setting=setting, patterns=patterns, why=why)
         listening = serving(self._options.http_address, self.health, self.metrics)
         async with listening, asyncio.TaskGroup() as group:
             tasks = [group.create_task(task) for task in self._tasks()]

@@ -334,6 +334,14 @@ NamespaceName = Annotated[
 NamespaceGlob = Annotated[
     str, _matching(r"[-a-z0-9*?]{1,63}", "glob", "a namespace name or glob (a-z, 0-9, '-', '*' and '?')")
 ]
+NamespaceGlobOrTree = Annotated[
+    str,
+    _matching(
+        rf"[-a-z0-9*?]{{1,63}}|tree:{_LABEL}",
+        "glob",
+        "a namespace name, a glob (a-z, 0-9, '-', '*' and '?'), or tree:<namespace> for it and all below it",
+    ),
+]
 KeyGlob = Annotated[
     str, _matching(f"{_KEY}{{1,253}}(?:/{_KEY}{{1,63}})?", "glob", "a key such as example.com/team, or a glob of keys")
 ]

@@ -27,7 +27,8 @@ from samara.admission.admission import AdmissionDeps
 from samara.admission.live_recheck import ROUNDS, Validator
 from samara.admission.review import guarded_kinds, read_review
 from samara.core.admission import Request
-from samara.core.model import NAMESPACE, SECRET, namespace_ref
+from samara.core.metadata_keys import ACCEPT
+from samara.core.model import NAMESPACE, SECRET, Ref, namespace_ref
 from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
 from samara.core.view import View
@@ -377,5 +378,27 @@ def test_a_dry_run_without_an_answer_raises_and_does_not_refuse() -> None:
         scene.cluster.broken = refuses(503)
         with pytest.raises(ServerFault):
             await judged(await scene.deps(), an_object(trial="{}"))
+
+    on_scene(scenario)
+
+
+# names that are trusted
+
+
+def test_trust_that_only_the_cache_has_does_not_refuse() -> None:
+    def untrusted(request: Request, view: View) -> tuple[str, ...]:
+        trusts = (trust for trust in view.trust_in("payments") if isinstance(trust.by, Ref))
+        return tuple(str(trust.by) for trust in trusts if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)))
+
+    async def scenario(scene: Scene) -> None:
+        deps = await scene.deps(Registry((a_source_type("trust", untrusted, SECRET),)))
+        cache = cached(deps)
+        for name in ("withdrew", "accepts", "silent"):
+            cache.put(replace(a_namespace(name), annotations={ACCEPT: "payments"} if name != "silent" else {}))
+        scene.cluster.write(f"{NAMESPACES}/withdrew", {"metadata": {"name": "withdrew"}})
+        meta = {"name": "accepts", "annotations": {ACCEPT: "payments"}}
+        scene.cluster.write(f"{NAMESPACES}/accepts", {"metadata": meta})
+        assert await judged(deps, an_object()) == ("Namespace accepts",)
+        assert sorted(reads(scene)) == [f"{NAMESPACES}/accepts", f"{NAMESPACES}/withdrew"]
 
     on_scene(scenario)

@@ -150,6 +150,8 @@ class Webhooks:
         self._crds = crds
         self._codec = Codec(self._registry.managers)
         self._cache = Cache(self._registry, build_content=self._codec.content, readings=NO_READINGS)
+        for kind in self._registry.kinds:  # as if every list had been empty: a cache that is far behind
+            self._cache.finish_list(kind, set())
         self.port = port or free_port()
         self.clock = Clock()
         self._listener = Listener(f"127.0.0.1:{self.port}", f"https://127.0.0.1:{self.port}", in_cluster)

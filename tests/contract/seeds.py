@@ -352,7 +352,7 @@ DECISIONS = (
     Fault(
         "a rival that may not write wins the address",
         "context",
-        " and refusal(copy, rival.source, namespace, source_type.policy, self.cluster) is None",
+        " and refusal(copy, rival.source, namespace, source_type.policy, self.cluster, self.view) is None",
         "",
         by="core/test_laws.py::test_law_1_a_rival_that_may_not_write_there_does_not_win_the_address",
     ),
@@ -688,7 +688,7 @@ DECISIONS = (
     Fault(
         "every namespace accepts every source",
         "policy",
-        'if accepts(namespace.annotations.get(ACCEPT, ""), source):',
+        'if accepts(namespace.annotations.get(ACCEPT, ""), source, view):',
         "if True:",
         by="core/test_policy.py::test_without_consent_a_copy_is_refused_and_withdrawn",
     ),
@@ -2147,6 +2147,80 @@ KUBE_AND_STORES = (
         "        if False:\n            return Desired(",
         by="vocabularies/accurate/test_sub.py::"
         "test_a_name_that_a_naming_policy_denies_becomes_no_namespace_although_admission_did_not_see_it",
+    ),
+    Fault(
+        "trusted names are checked by admission only",
+        "vocabularies/accurate/sub",
+        "if fault is None and view.is_trust_known() and (obj is None or not _had_namespace(obj)):",
+        "if False:",
+        by="vocabularies/accurate/test_trusted_names.py::"
+        "test_a_trusted_name_becomes_no_namespace_although_admission_did_not_see_it",
+    ),
+    Fault(
+        "trusted names are checked by the operator only",
+        "vocabularies/accurate/admit",
+        "        if trusted is not None:",
+        "        if False:",
+        by="vocabularies/accurate/test_trusted_names.py::test_admission_refuses_a_trusted_name_and_says_what_trusts_it",
+    ),
+    Fault(
+        "a namespace is created before the sources that may list its name are known",
+        "vocabularies/accurate/sub",
+        "        if not view.is_trust_known() and not (",
+        "        if False and not (",
+        by="vocabularies/accurate/test_trusted_names.py::"
+        "test_no_namespace_is_created_before_the_sources_that_may_list_its_name_are_known",
+    ),
+    Fault(
+        "a policy for every root reserves names",
+        "vocabularies/accurate/naming",
+        "for other in (*roots, _ANY_ROOT) if other != root",
+        "for other in roots if other != root",
+        by="vocabularies/accurate/test_naming.py::"
+        "test_a_name_is_reserved_for_a_root_if_the_policies_give_it_to_that_root_alone",
+    ),
+    Fault(
+        "a rule for every namespace trusts every name",
+        "trust",
+        'if item.strip("*?") and matches',
+        "if matches",
+        by="core/test_trust.py::test_a_glob_trusts_a_name_unless_it_means_every_namespace",
+    ),
+    Fault(
+        "a consent for a tree means its top only",
+        "registry",
+        "            names.append(above)\n",
+        "            break\n",
+        by="core/test_policy.py::test_consent_names_a_tree_by_any_namespace_above_the_source",
+    ),
+    Fault(
+        "a namespace that moves to another tree plans no source",
+        "engine/triggers",
+        "if is_namespace and _above(change.old, registry) != _above(change.new, registry):",
+        "if False:",
+        by="engine/test_triggers.py::test_a_moved_namespace_triggers_the_sources_in_it_and_below_it",
+    ),
+    Fault(
+        "a consent for a tree does not trust the name of its top",
+        "policy",
+        'frozenset(root_in(item) or item.partition(":")[0]',
+        'frozenset(item.partition(":")[0]',
+        by="core/test_trust.py::test_a_consent_trusts_the_name_that_it_lists",
+    ),
+    Fault(
+        "a label that tenants choose selects their namespace",
+        "policy",
+        "        or _chosen_labels(copy, namespace, view)\n",
+        "",
+        by="vocabularies/accurate/test_chosen_labels.py::"
+        "test_a_label_from_a_spec_selects_its_namespace_only_if_the_settings_name_its_key_in_full",
+    ),
+    Fault(
+        "an inherited label counts as the choice of the namespace that inherits it",
+        "vocabularies/accurate/tree",
+        "            is_inherited = above is not None and above.labels.get(key) == namespace.labels[key]",
+        "            is_inherited = False",
+        by="vocabularies/accurate/test_chosen_labels.py::test_an_inherited_label_is_as_trusted_as_where_it_comes_from",
     ),
     Fault(
         "an Event names the namespaces of others under strict tenancy",

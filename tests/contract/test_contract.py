@@ -53,12 +53,13 @@ from samara.core.plan import plan, prepare, steps
 from samara.core.policy import ClusterPolicy, paused_by
 from samara.core.registry import Registry
 from samara.core.source_type import CustomResource, Protected, SourceType
+from samara.core.status import status_of
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, SetFinalizer, Update, Write
 from samara.engine.deletions import DeletionGate
 from samara.engine.limits import FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.settings import Settings
-from samara.vocabularies import VOCABULARIES, resource_distribution, sync_to
+from samara.vocabularies import VOCABULARIES, accurate, resource_distribution, sync_to
 from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.accurate.labels import PROPAGATE, SUB_NAMESPACE
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
@@ -594,6 +595,28 @@ def test_an_object_of_the_operator_is_never_written_for_a_source_type_that_prote
     settle(world, rules, check=check)
 
 
+@given(strategies.worlds())
+def test_every_source_that_wants_a_copy_in_a_namespace_by_its_name_trusts_that_name(world: World) -> None:
+    for key in world.source_keys():
+        if vocabulary_of(key.source_type) == accurate.NAME:
+            continue  # it makes the Namespaces themselves
+        source_type = world.registry[key.source_type]
+        for copy in source_type.desired(key.source, world).copies:
+            if copy.by_name:
+                assert source_type.names.trusts is not None
+                assert source_type.names.trusts(world.objects[key.source], copy.ref.namespace)
+
+
+@given(strategies.worlds(), strategies.rules())
+def test_no_namespace_of_a_trusted_name_is_created(world: World, rules: ClusterPolicy) -> None:
+    def check(cache: World, write: Write) -> None:
+        if isinstance(write, Create) and write.ref.kind == NAMESPACE:
+            before = status_of(cache.objects[write.key.source])
+            assert not list(cache.trust_in(write.ref.name)) or before
+
+    settle(world, rules, check=check)
+
+
 @given(strategies.worlds(), strategies.rules())
 def test_immutable_differences_recreate_a_copy_only_if_the_settings_allow_it(
     world: World, rules: ClusterPolicy
@@ -611,7 +634,7 @@ def test_every_desired_copy_that_is_not_blocked_equals_its_template(world: World
     for key in world.source_keys():
         blocked = {blocked_copy.ref for blocked_copy in plan_of(key, world, rules).blocked}
         planned = set(plan_of(key, world, rules).desired)
-        for ref, template, _ in world.registry[key.source_type].desired(key.source, world).copies:
+        for ref, template, *_ in world.registry[key.source_type].desired(key.source, world).copies:
             if ref in planned - blocked and template.content is not UNAVAILABLE and template.mode is Mode.SYNC:
                 live = world.objects[ref]
                 assert template.owner is None or template.owner in live.owner_references

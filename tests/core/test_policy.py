@@ -9,11 +9,23 @@ from tests.support.world import Words, World, at, secret
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import CONFIG_MAP, SECRET, Content, Kind, Object, namespace_ref
-from samara.core.policy import ClusterPolicy, accepts, is_ignored, is_paused, pause_faults, paused_at, refusal
+from samara.core.policy import (
+    ClusterPolicy,
+    accepts,
+    invalid_consent_items,
+    is_ignored,
+    is_paused,
+    pause_faults,
+    paused_at,
+    refusal,
+)
 from samara.core.registry import Registry
 from samara.core.source_type import Policy, Protected
+from samara.vocabularies.accurate.labels import PARENT, TEMPLATE, TYPE
 
 SOURCE = at("admin", "x")
+NOWHERE = World(Registry(()))
+"""A cluster without namespaces, in which every namespace is a tree of its own."""
 PROTECTED = ClusterPolicy(protected=("kube-*",), operators_own=frozenset({at("ours", "x")}))
 
 
@@ -21,7 +33,7 @@ def reason(
     copy: Copy, annotations: Words | None = None, policy: Policy | None = None, labels: Words | None = None
 ) -> str:
     namespace = Object(namespace_ref(copy.ref.namespace), "u", 1, labels=labels or {}, annotations=annotations or {})
-    refused = refusal(copy, SOURCE, namespace, policy or Policy(), PROTECTED)
+    refused = refusal(copy, SOURCE, namespace, policy or Policy(), PROTECTED, NOWHERE)
     if refused is None:
         return "allowed"
     return "excluded" if refused.excludes else refused.reason + ("+revoke" if refused.revokes else "")
@@ -146,7 +158,66 @@ CONSENTS = [
 
 @pytest.mark.parametrize(("consent", "accepted"), CONSENTS)
 def test_consent_names_a_namespace_an_object_or_everything(consent: str, accepted: bool) -> None:
-    assert accepts(consent, SOURCE) is accepted
+    assert accepts(consent, SOURCE, NOWHERE) is accepted
+
+
+TREES = [
+    ("tree:root", True),
+    ("tree:mid", True),
+    ("other, tree:admin", True),
+    ("tree:side", False),
+    ("tree:below", False),
+    ("root", False),
+    ("tree:", False),
+    ("tree:*", False),
+    ("tree:root:Secret/x", False),
+    ("tree:Secret/x", False),
+]
+
+
+def a_tree() -> World:
+    """`admin` is below `mid`, `mid` below `root`, `below` below `admin`, and `side` below `root`."""
+    world = World(toys.full_registry())
+    world.namespace("root", {TYPE: "root"})
+    for name, parent in {"mid": "root", "admin": "mid", "below": "admin", "side": "root"}.items():
+        world.namespace(name, {PARENT: parent})
+    return world
+
+
+@pytest.mark.parametrize(("consent", "accepted"), TREES)
+def test_consent_names_a_tree_by_any_namespace_above_the_source(consent: str, accepted: bool) -> None:
+    assert accepts(consent, SOURCE, a_tree()) is accepted
+
+
+def test_a_tree_with_a_loop_ends() -> None:
+    world = a_tree()
+    world.edit(namespace_ref("root"), labels={PARENT: "admin"})
+    assert accepts("tree:root", SOURCE, world)
+    assert not accepts("tree:side", SOURCE, world)
+
+
+def test_a_template_is_no_tree() -> None:
+    world = a_tree()
+    world.edit(namespace_ref("admin"), labels={TEMPLATE: "mid"})
+    assert not accepts("tree:mid", SOURCE, world)
+
+
+def test_an_object_of_a_namespace_named_tree_is_no_tree() -> None:
+    assert accepts("tree:Secret/x", at("tree", "x"), NOWHERE)
+    assert accepts("tree:tree", at("tree", "x"), NOWHERE)
+
+
+@pytest.mark.parametrize(
+    ("consent", "invalid"),
+    [
+        ("tree:root, a, b:Secret/x, *", []),
+        ("tree:", ["tree:"]),
+        ("tree:A, tree:a*", ["tree:A", "tree:a*"]),
+        ("tree:root:Secret/x", ["tree:root:Secret/x"]),
+    ],
+)
+def test_an_item_that_can_name_no_source_is_invalid(consent: str, invalid: list[str]) -> None:
+    assert invalid_consent_items(consent) == invalid
 
 
 # Values of control keys

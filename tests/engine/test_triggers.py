@@ -13,6 +13,7 @@ from samara.core.model import Key, Object
 from samara.core.queries import UNREAD, CrdExists
 from samara.engine.triggers import triggers
 from samara.kube.cache import Cache, Change
+from samara.vocabularies.accurate.labels import PARENT
 from samara.vocabularies.sync_to import SYNC_TO
 
 
@@ -122,3 +123,28 @@ def test_pausing_a_namespace_triggers_the_rivals_of_its_custom_resources() -> No
     paused, served = a_namespace("a", 2, annotations={PAUSED: "true"}), a_namespace("a")
     for change in (Change(paused.ref, served, paused), Change(paused.ref, paused, served)):
         assert Key("sync-to", rival.ref) in concerned(change, cache)
+
+
+def test_a_moved_namespace_triggers_the_sources_in_it_and_below_it() -> None:
+    """Their trees have changed, and with them what consents accept."""
+    cache = a_cache(toys.full_registry(consent=True))
+    root, mid, low, side = (
+        a_namespace(name, labels={PARENT: parent} if parent else {})
+        for name, parent in (("root", ""), ("mid", "root"), ("low", "mid"), ("side", "root"))
+    )
+    for namespace in (root, mid, low, side):
+        cache.put(namespace)
+    keys = {}
+    for name in ("mid", "low", "side"):
+        cache.put(an_object(at(name, name), annotations={SYNC_TO: "cluster"}))
+        keys[name] = Key("sync-to", at(name, name))
+    moved = a_namespace("mid", 2, labels={PARENT: "side"})
+
+    def triggered(change: Change) -> set[str]:
+        concerned_keys = concerned(change, cache)
+        return {name for name, key in keys.items() if key in concerned_keys}
+
+    assert triggered(Change(mid.ref, mid, moved)) == {"mid", "low"}
+    assert triggered(Change(mid.ref, None, mid)) == triggered(Change(mid.ref, mid, None)) == {"mid", "low"}
+    assert triggered(Change(mid.ref, mid, a_namespace("mid", 2, labels={PARENT: "root", "note": "x"}))) == set()
+    assert triggered(Change(root.ref, None, root)) == set()

@@ -107,6 +107,7 @@ def test_a_kind_that_is_not_served_does_not_count_as_empty() -> None:
     shot = asyncio.run(seen(Server(expiries=0, unknown="secrets")))
     assert list(shot.unlisted) == [SECRET]
     assert not shot.cache.has_synced(SECRET)
+    assert shot.cache.is_trust_known(), "no plan waits for what cannot be listed"
 
 
 DEFINED = CrdExists(Kind("toys.dev", "v1", "Queue", "queues"))

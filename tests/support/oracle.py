@@ -65,9 +65,23 @@ def namespace_accepts(world: World, write: Write, copy: Copy) -> bool:
     namespace = world.objects[namespace_ref(copy.ref.namespace)]
     accepted = [item.strip() for item in namespace.annotations.get(ACCEPT, "").split(",")]
     names = ("*", source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}")
-    agreed = source.namespace == copy.ref.namespace or any(name in accepted for name in names)
+    agreed = source.namespace == copy.ref.namespace or any(
+        name in accepted for name in (*names, *_trees(world, source))
+    )
     ignored = namespace.annotations.get(IGNORE) == "true" and not copy.by_name
     return (agreed or not source_type.policy.needs_consent) and not ignored
+
+
+def _trees(world: World, source: Ref) -> set[str]:
+    """`tree:<name>` of every namespace that is the source's own or above it by the label of Accurate."""
+    above = {
+        obj.ref.name: obj.labels.get(trees.PARENT, "") for obj in world.objects.values() if obj.ref.kind == NAMESPACE
+    }
+    name, known = source.namespace, set[str]()
+    while name and f"tree:{name}" not in known:
+        known.add(f"tree:{name}")
+        name = above.get(name, "")
+    return known
 
 
 def policy_allows(world: World, write: Write, copy: Copy, protected: tuple[str, ...]) -> bool:

@@ -373,7 +373,7 @@ def _namespaces(draw: st.DrawFn, world: World) -> None:
             continue
         team = draw(st.sampled_from(("", "red", "blue")))
         labels = {toys.PARENT: draw(st.sampled_from(parents[name])), toys.TEAM: team, ZONE: team}
-        chosen = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x"))), IGNORE: draw(rarely())}
+        chosen = {ACCEPT: draw(st.sampled_from(("", "*", "*", "a", "b, a:Fetch/x", "tree:a"))), IGNORE: draw(rarely())}
         annotations = {**chosen, PAUSED: draw(rarely()), "story": CANARY}
         related = draw(st.sampled_from(({}, {}, *RELATIONS)))
         world.namespace(name, _set(labels) | {"color": name} | related, _set(annotations))

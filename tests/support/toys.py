@@ -32,6 +32,7 @@ from samara.core.source_type import (
     Copyable,
     CustomResource,
     Hierarchy,
+    Names,
     Policy,
     Protected,
     SourceType,
@@ -129,6 +130,7 @@ def fetch() -> SourceType:
 
     custom, marked = CustomResource(FETCH, GUARD, metadata_keys=frozenset({PATH, INTO})), by({FETCHED}, FETCHED, FETCH)
     made = SourceType("fetch", (SECRET, FETCH), custom, marked, desired, affected_by, same_name)
+    made = replace(made, names=Names(trusts=lambda obj, name: name in parse_csv_names(obj.annotations[INTO]).members))
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 
@@ -155,7 +157,7 @@ def unaffected(obj: Object, view: View) -> Iterable[Ref]:
 
 def options(**more: Any) -> Options:
     """FishySecrets of every namespace may read every path, unless a test says otherwise."""
-    return Options(**{"may_read": lambda namespace, path: True, "is_protected": lambda name: False, **more})
+    return Options(**{"readable": lambda namespace, view: ("*",), "is_protected": lambda name: False, **more})
 
 
 class ToySettings(Struct, frozen=True):

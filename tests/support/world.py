@@ -40,6 +40,7 @@ from samara.core.queries import (
 from samara.core.registry import Registry
 from samara.core.source_limits import excess, size_of
 from samara.core.source_type import Addresses
+from samara.core.trust import Trust
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -151,6 +152,18 @@ class World:
         }
         naming = [ref for ref, found in listed.items() if found.elsewhere or namespace in found.names]
         return [ref for ref in naming if not self.excess(Key(source_type, ref))]
+
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self.registry.trees_of(namespace, self)
+
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return self.registry.chosen_labels_on(namespace, self)
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
+
+    def is_trust_known(self) -> bool:
+        return all(map(self.has_synced, self.registry.kinds_that_name))
 
     def excess(self, key: Key) -> str:
         limits = self.registry[key.source_type].policy.limits

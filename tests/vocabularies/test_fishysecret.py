@@ -410,7 +410,7 @@ def test_defect_4_a_target_in_its_own_namespace_needs_no_consent() -> None:
 
 def test_defect_4_a_path_that_is_not_allowed_is_not_read_and_the_secret_stays() -> None:
     allowed = [USER]
-    terms = options(may_read=lambda namespace, path: (namespace, path) == ("default", USER) or not allowed)
+    terms = options(readable=lambda namespace, view: (USER,) if allowed and namespace == "default" else ("*",))
     allowed.clear()
     world = a_world(terms=terms)
     before = made(world)

@@ -158,7 +158,7 @@ def test_every_failure_has_its_condition(change: Any, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("terms", "reason"),
-    [(options(consent=True), "NotAccepted"), (options(may_read=lambda namespace, path: False), "PathNotAllowed")],
+    [(options(consent=True), "NotAccepted"), (options(readable=lambda namespace, view: ()), "PathNotAllowed")],
 )
 def test_a_refusal_by_the_settings_has_its_condition(terms: Options, reason: str) -> None:
     assert ready(a_world(terms=terms)) == ("False", reason)

@@ -73,6 +73,8 @@ def blocked(world: World) -> dict[str, str]:
         ("shop-|ing", {"shop-test", "billing"}),
         ("(shop|test)", {"shop"}),
         ("*", {"shop", "shop-test", "billing"}),
+        (".*", {"shop", "shop-test", "billing"}),
+        ("nowhere, ^.+$", {"shop", "shop-test", "billing"}),
         ("shop-*", {"shop"}),
         ("sho{1,3}p", set()),
         ("", set()),

@@ -78,7 +78,7 @@ class AnnotatedObjects:
             affected_by=self.affected_by,
             policy=self.policy,
             admission=Admission(self.kinds, self.validate) if self.validated else None,
-            names=Names(self.listed, self.is_discreet),
+            names=Names(self.listed, self.is_discreet, self._names),
         )
 
     def _requests_copies(self, obj: Object) -> bool:
@@ -91,7 +91,12 @@ class AnnotatedObjects:
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
         wanted = tuple(
-            Copy(Ref(source.kind, namespace, source.name), template, by_name)
+            Copy(
+                Ref(source.kind, namespace, source.name),
+                template,
+                by_name,
+                targets.deciding_selectors(namespace, by_name),
+            )
             for namespace, by_name in targets.namespaces(view)
             if self._may_be_in(namespace, source)
         )
@@ -131,6 +136,11 @@ class AnnotatedObjects:
         if source is None or not self._may_be_in(name, source.ref):
             return False
         return self._request(source, name).targets.selects(name, namespace.labels)
+
+    def _names(self, source: Object, namespace: str) -> bool:
+        if not self._requests_copies(source) or not self._may_be_in(namespace, source.ref):
+            return False
+        return self._request(source, namespace).targets.names_namespace(namespace)
 
     def validate(self, request: Request, view: View) -> tuple[str, ...]:
         """The mistakes in the annotations. Empty if the change does not touch the annotations."""

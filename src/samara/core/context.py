@@ -74,7 +74,8 @@ class PlanContext:
         return [
             copy
             for copy in copies
-            if copy.ref == ref and refusal(copy, rival.source, namespace, source_type.policy, self.cluster) is None
+            if copy.ref == ref
+            and refusal(copy, rival.source, namespace, source_type.policy, self.cluster, self.view) is None
         ]
 
     def is_paused(self, other: Key) -> bool:

@@ -56,7 +56,7 @@ class Target:
         self.live: Object | None = ctx.view.get(ref)
         self.refusal: Refusal | None = None
         if namespace is not None or not ref.kind.namespaced:
-            self.refusal = refusal(copy, ctx.key.source, namespace, ctx.source_type.policy, ctx.cluster)
+            self.refusal = refusal(copy, ctx.key.source, namespace, ctx.source_type.policy, ctx.cluster, ctx.view)
         self._holder: Key | Unknown | None = UNKNOWN
         self._winner: Key | Unknown | None = UNKNOWN
         self._occupant: Occupant | None = None
@@ -143,7 +143,7 @@ class Target:
             return False
         if not is_recorded(live, source_type.ownership):
             return False
-        if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster):
+        if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster, ctx.view):
             return False
         return not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
 

@@ -12,10 +12,11 @@ from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import ANNOTATIONS, NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
 from samara.core.source_type import Policy, Protected, SourceType
+from samara.core.trust import root_in
 from samara.core.view import View
 
 BOOLEANS = ("true", "false")
-CONSENT_FORM = "a namespace, namespace:Kind/name or *, with commas between"
+CONSENT_FORM = "a namespace, namespace:Kind/name, tree:namespace or *, with commas between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(
-    copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+    copy: Copy, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
 ) -> Refusal | None:
     """Why this copy may not be written, or None. The first reason counts."""
     if namespace is None:  # the copy is cluster-scoped
@@ -56,7 +57,8 @@ def refusal(
         or _kept_by_cluster(copy, cluster)
         or _operators_own(copy, policy, cluster)
         or _content(copy)
-        or _consent(copy, source, namespace, policy)
+        or _chosen_labels(copy, namespace, view)
+        or _consent(copy, source, namespace, policy, view)
     )
 
 
@@ -64,10 +66,10 @@ _NO_CONTENT = Template(UNAVAILABLE)
 
 
 def revocation(
-    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy
+    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
 ) -> Refusal | None:
     """Why an existing copy must be deleted whatever its source wants: the namespace no longer accepts it. Or None."""
-    refused = refusal(Copy(ref, _NO_CONTENT, by_name=True), source, namespace, policy, cluster)
+    refused = refusal(Copy(ref, _NO_CONTENT, by_name=True), source, namespace, policy, cluster, view)
     return refused if refused is not None and refused.revokes else None
 
 
@@ -237,19 +239,44 @@ def _content(copy: Copy) -> Refusal | None:
     return None if why is None else Refusal("refused", why)
 
 
-def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy) -> Refusal | None:
+def _chosen_labels(copy: Copy, namespace: Object, view: View) -> Refusal | None:
+    """Refuses a namespace that is selected only by labels that its tenants chose. A label that keeps it from being
+    selected counts, whoever chose it."""
+    if not copy.selectors:
+        return None
+    chosen = view.chosen_labels(namespace)
+    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen}
+    if not chosen or any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+        return None
+    used = {key: chosen[key] for selector in copy.selectors for key in selector.keys & chosen.keys()}
+    settings = ", ".join(sorted(set(used.values())))
+    why = f"only labels that tenants chose select the namespace ({sample(used)})"
+    return Refusal(
+        "refused", f"{why}; an administrator can allow these keys by writing them in full (setting {settings})"
+    )
+
+
+def _consent(copy: Copy, source: Ref, namespace: Object, policy: Policy, view: View) -> Refusal | None:
     if not policy.needs_consent or source.namespace == copy.ref.namespace:
         return None
-    if accepts(namespace.annotations.get(ACCEPT, ""), source):
+    if accepts(namespace.annotations.get(ACCEPT, ""), source, view):
         return None
     expected = f"namespace {namespace.ref.name} does not accept {source.path}: {ACCEPT} must name {source.namespace}"
     return Refusal("not-accepted", expected, revokes=True)
 
 
-def accepts(consent: str, source: Ref) -> bool:
-    """True if a list of `<namespace>`, `<namespace>:<kind>/<name>` or `*` names this source."""
-    names = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}
-    return not names.isdisjoint(_items(consent))
+def accepts(consent: str, source: Ref, view: View) -> bool:
+    """True if a list of `<namespace>`, `<namespace>:<kind>/<name>`, `tree:<namespace>` or `*` names this source."""
+    names, items = {source.namespace, f"{source.namespace}:{source.kind.name}/{source.name}", "*"}, _items(consent)
+    if not names.isdisjoint(items):
+        return True
+    trees = {root for item in items if (root := root_in(item))}
+    return bool(trees) and not trees.isdisjoint(view.trees_of(source.namespace))
+
+
+def consented_names(consent: str) -> frozenset[str]:
+    """The names of the namespaces from which such a list accepts something. `*` accepts every one and names none."""
+    return frozenset(root_in(item) or item.partition(":")[0] for item in _items(consent)) - {"*"}
 
 
 def invalid_consent_items(consent: str) -> list[str]:
@@ -262,6 +289,8 @@ def _items(consent: str) -> list[str]:
 
 
 def _can_name_source(item: str) -> bool:
+    if root := root_in(item):
+        return is_namespace_name(root)
     namespace, colon, source = item.partition(":")
     kind, slash, name = source.partition("/")
     is_source = kind.isalnum() and kind[:1].isupper() and bool(slash and name) and "/" not in name

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
-from samara.core.model import NAMESPACE, Key, Kind, Object
+from samara.core.metadata_keys import ACCEPT
+from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
+from samara.core.policy import consented_names
 from samara.core.source_type import SourceType
+from samara.core.trust import ChosenLabels, Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -212,3 +215,72 @@ class Registry:
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
         names = (hierarchy.parent(namespace) for hierarchy in hierarchies if hierarchy.parent is not None)
         return tuple(dict.fromkeys(name for name in names if name))
+
+    def above(self, namespace: Object) -> str:
+        """The namespace directly above this one in a tree that consents and settings may name. Empty if there is none.
+
+        The trees of a disabled source type count too, so that a change of settings withdraws no consent.
+        """
+        above = (source_type.hierarchy.above for source_type in self.source_types if source_type.hierarchy is not None)
+        return next((name for find in above if find is not None and (name := find(namespace))), "")
+
+    def trees_of(self, name: str, view: View) -> tuple[str, ...]:
+        """A namespace and all namespaces above it, from the bottom to the top. Ends where a name repeats."""
+        names = [name]
+        while (namespace := view.get(namespace_ref(names[-1]))) is not None:
+            above = self.above(namespace)
+            if not above or above in names:
+                break
+            names.append(above)
+        return tuple(names)
+
+    @cached_property
+    def chosen_labels(self) -> tuple[ChosenLabels, ...]:
+        """The labels that tenants choose for namespaces, of every tree."""
+        hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
+        return tuple(hierarchy.chosen_labels for hierarchy in hierarchies if hierarchy.chosen_labels is not None)
+
+    def chosen_labels_on(self, namespace: Object, view: View) -> dict[str, str]:
+        """The keys of the labels of a Namespace that tenants chose, each with the setting that let them."""
+        return {key: chosen.setting for chosen in self.chosen_labels for key in chosen.on(namespace, view)}
+
+    @cached_property
+    def kinds_that_name(self) -> tuple[Kind, ...]:
+        """The kinds that must have been listed before it is known whether a name is trusted."""
+        naming = (one for one in self.source_types if one.names.trusts is not None and one.enabled)
+        return tuple(dict.fromkeys((NAMESPACE, *(kind for source_type in naming for kind in source_type.kinds))))
+
+    def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
+        """What gives something to a namespace of this name because of the name, whether or not there is one.
+
+        `accepting`: the Namespaces whose consent may name it. A disabled source type has no sources, but its settings
+        count: its vocabulary may be waiting for the original controller.
+        """
+        for source_type in self.source_types:
+            trusted = source_type.policy.trusted
+            if trusted is not None and (item := trusted.naming(name)):
+                yield Trust(trusted.setting, "names it", item)
+        for trusts in (_consents(name, accepting), self._lists(name, view)):
+            for trust in trusts:
+                if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
+                    yield trust
+
+    def _lists(self, name: str, view: View) -> Iterator[Trust]:
+        """The sources that may list a name."""
+        for source_type in self.source_types:
+            if source_type.names.trusts is not None and source_type.enabled:
+                holds = partial(_names, source_type.names.trusts, name)
+                yield from (Trust(ref, "lists it", holds=holds) for ref in view.sources_naming(source_type.name, name))
+
+
+def _consents(name: str, accepting: Iterable[Ref]) -> Iterator[Trust]:
+    """The Namespaces whose consent may name a namespace."""
+    return (Trust(ref, f"accepts it ({ACCEPT})", holds=partial(_accepts_from, name)) for ref in accepting)
+
+
+def _accepts_from(name: str, namespace: Object | None) -> bool:
+    return namespace is not None and name in consented_names(namespace.annotations.get(ACCEPT, ""))
+
+
+def _names(names: Callable[[Object, str], bool], name: str, source: Object | None) -> bool:
+    return source is not None and not source.deleting and names(source, name)

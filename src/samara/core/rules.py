@@ -404,7 +404,8 @@ def decide_unwanted(
 ) -> tuple[Outcome, str]:
     """The outcome for an existing copy that its source does not want, and the name of the rule that decided it."""
     if revoked is None and not prune:
-        revoked = revocation(live.ref, ctx.key.source, ctx.namespace_of(live.ref), ctx.source_type.policy, ctx.cluster)
+        policy, namespace = ctx.source_type.policy, ctx.namespace_of(live.ref)
+        revoked = revocation(live.ref, ctx.key.source, namespace, policy, ctx.cluster, ctx.view)
     return _first(UNWANTED_RULES, Unwanted(ctx, live, prune, revoked))
 
 

@@ -54,6 +54,10 @@ class Selector(NamedTuple):
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.holds(labels) for requirement in self.requirements)
 
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(requirement.key for requirement in self.requirements)
+
 
 class ParsedSelector(NamedTuple):
     """A selector and its faults. If there is a fault, the selector must not be used."""
@@ -192,6 +196,16 @@ class NamespaceSelector:
             or any(pattern.fullmatch(name) for pattern in self.patterns)
             or any(selector.matches(labels) for selector in self.selectors)
         )
+
+    def names_namespace(self, name: str) -> bool:
+        """True if this name is listed or matches a pattern, so that whoever chooses it chooses the copies."""
+        is_named = name in self.names.members or any(pattern.fullmatch(name) for pattern in self.patterns)
+        return is_named and name not in self.excluded
+
+    def deciding_selectors(self, name: str, by_name: bool) -> tuple[Selector, ...]:
+        """The label selectors, if nothing else selects a namespace of this name."""
+        is_selected = by_name or self.everywhere or any(pattern.fullmatch(name) for pattern in self.patterns)
+        return () if is_selected else self.selectors
 
     def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
         """The selected namespaces in view, each with whether it is listed by name."""

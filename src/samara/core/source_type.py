@@ -12,6 +12,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.ownership import Ownership
+from samara.core.trust import ChosenLabels, TrustedNamespaces
 from samara.core.view import View
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class Names(NamedTuple):
     """The namespaces that a source concerns, and what counts against the limits."""
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists."""
+    trusts: Callable[[Object, str], bool] | None = None
+    """True if a source wants a copy in a namespace because of its name: it lists the name, or a pattern of it matches.
+    None if no source of this type names a namespace."""
 
 
 class Protected(Enum):
@@ -81,8 +85,16 @@ class Policy(NamedTuple):
     """True if the administrator lists the kinds, and may list those that are refused otherwise."""
     needs_consent: bool = False
     """True if a target namespace must accept the source's namespace."""
+    trusted: TrustedNamespaces | None = None
+    """The namespaces that a setting names, because their sources may do more. None if there is no such setting."""
+
     limits: SourceLimits | None = None
     """How much the sources of one namespace may ask for. None if only administrators write them."""
+
+    @property
+    def follows_trees(self) -> bool:
+        """True if what a source may do can depend on the tree that its own namespace is in."""
+        return self.needs_consent or (self.trusted is not None and bool(self.trusted.trees))
 
 
 Lint = Callable[[Object], Iterable[Mistake]]
@@ -161,6 +173,11 @@ class Hierarchy:
     labels: frozenset[str]
     """The namespace labels that name another namespace. The cache indexes them."""
     parent: Callable[[Object], str] | None = None
+    """The namespace from which a namespace inherits."""
+    above: Callable[[Object], str] | None = None
+    """The namespace directly above a namespace in a tree that consents and settings may name, as `tree:<name>`."""
+    chosen_labels: ChosenLabels | None = None
+    """The labels that tenants choose for namespaces. No selector of a source selects a namespace by them alone."""
     tree: Callable[[Ref, View], str] | None = None
     """The tree that a source belongs to, if its copies are Namespaces: their deletions are counted for each tree."""
 
@@ -187,6 +204,9 @@ class SourceType:
     names: Names = field(default_factory=Names)
     per_namespace: bool = True
     """False if a source has at most one target, so there is nothing to split by namespace."""
+    selected_labels: Callable[[Object], Iterable[tuple[str, str]]] | None = None
+    """The keys in the label selectors of a source, each with its field. None if no source of this type selects
+    namespaces by their labels."""
     enabled: bool = True
     """False if the settings do not name the vocabulary, or if it waits for the original controller to stop."""
 

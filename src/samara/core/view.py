@@ -8,6 +8,7 @@ from typing import Protocol
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.queries import Query
+from samara.core.trust import Trust
 
 
 class View(Protocol):
@@ -43,6 +44,18 @@ class View(Protocol):
 
         Those that exceed the limits of their namespace are left out.
         """
+
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        """The trees that a namespace is in: its own name, and the names of all namespaces above it."""
+
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        """The keys of the labels of a Namespace that tenants chose, each with the setting whose pattern let them."""
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        """What gives something to a namespace of this name because of the name: settings, consents, sources."""
+
+    def is_trust_known(self) -> bool:
+        """False until every kind whose objects may name a namespace has been listed, or cannot be listed."""
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
@@ -115,6 +128,18 @@ class ViewWrapper:
 
     def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
         return self._view.sources_naming(source_type, namespace)
+
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self._view.trees_of(namespace)
+
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return self._view.chosen_labels(namespace)
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return self._view.trust_in(name)
+
+    def is_trust_known(self) -> bool:
+        return self._view.is_trust_known()
 
     def excess(self, key: Key) -> str:
         return self._view.excess(key)

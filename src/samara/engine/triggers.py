@@ -89,6 +89,8 @@ def _concerned(change: Change, registry: Registry, cache: Cache) -> Iterator[tup
         yield from ((key, False) for key in _keys_of_uncached(change.ref, registry, cache))
     if _ends_pause(change):  # the object may have stopped being a source while it was paused
         yield from ((key, False) for key in _keys_with_copies(change.ref, registry, cache))
+    if is_namespace and _above(change.old, registry) != _above(change.new, registry):
+        yield from ((key, False) for key in _keys_below(change.ref.name, registry, cache))
     if is_namespace and len(set(map(_controls, states))) == 2:
         yield from ((key, False) for key in _keys_in_namespace(change.ref.name, registry, cache))
 
@@ -122,6 +124,21 @@ def _keys_in_namespace(namespace: str, registry: Registry, cache: Cache) -> Iter
             if source.namespace == namespace:
                 yield Key(source_type.name, source)
                 yield from cache.rivals(source)  # a paused source claims no address that it does not have
+
+
+def _above(namespace: Object | None, registry: Registry) -> str:
+    return "" if namespace is None else registry.above(namespace)
+
+
+def _keys_below(namespace: str, registry: Registry, cache: Cache) -> Iterator[Key]:
+    """The sources in a Namespace that has moved and in all below it, if consents or settings can name their tree."""
+    is_below: dict[str, bool] = {}
+    for source_type in registry.source_types:
+        for source in cache.sources(source_type.name) if source_type.policy.follows_trees else ():
+            if source.namespace not in is_below:
+                is_below[source.namespace] = namespace in cache.trees_of(source.namespace)
+            if is_below[source.namespace]:
+                yield Key(source_type.name, source)
 
 
 def _controls(namespace: Object) -> tuple[bool, bool, str]:

@@ -10,17 +10,19 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from samara.core.kinds import rules_for
+from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Content, Field, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.near_misses import NearMiss, NearMissRules
 from samara.core.ownership import is_recorded, is_removable
-from samara.core.policy import is_paused
+from samara.core.policy import consented_names, is_paused
 from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
+from samara.core.trust import Trust
 from samara.kube.answers import Answers
-from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, RelationIndex, SizeIndex, Target
+from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
 
 
 @dataclass(slots=True)
@@ -108,6 +110,8 @@ class Cache:
         self._copies = CopyIndex()
         self._relations = RelationIndex(registry)
         self._listed = ListedNameIndex()
+        self._consents = NameIndex()
+        """The Namespaces by the names in their consent."""
         self._sizes = SizeIndex()
         self.near_miss_rules = NearMissRules(registry)
         self._near_missed: dict[Ref, NearMissed] = {}
@@ -144,6 +148,18 @@ class Cache:
     def sources_naming(self, source_type: str, namespace: str) -> Iterable[Ref]:
         sources = self._listed.naming(source_type, namespace)
         return [source for source in sources if not self._sizes.excess(Key(source_type, source))]
+
+    def trees_of(self, namespace: str) -> Iterable[str]:
+        return self.registry.trees_of(namespace, self)
+
+    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
+        return self.registry.chosen_labels_on(namespace, self)
+
+    def trust_in(self, name: str) -> Iterable[Trust]:
+        return self.registry.trust_in(name, self, self._consents.naming(name))
+
+    def is_trust_known(self) -> bool:
+        return all(map(self.is_settled, self.registry.kinds_that_name))
 
     def excess(self, key: Key) -> str:
         return self._sizes.excess(key)
@@ -395,6 +411,8 @@ class Cache:
                 self._claims.add(addresses, key)
             self._measure(key, obj)
         self._relations.add(obj, (key.source_type for key in keys))
+        if obj.ref.kind == NAMESPACE and (names := consented_names(obj.annotations.get(ACCEPT, ""))):
+            self._consents.add(obj.ref, names)
         if owner is not None:
             self._copies.add(owner, obj.ref, is_removable=self._is_removable(obj, owner))
             self._count(owner, obj, 1)
@@ -415,6 +433,7 @@ class Cache:
             return [], []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
+        self._consents.discard(old.ref)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
         waiting: list[Key] = []
         for key, _ in claims:

@@ -219,33 +219,53 @@ class CopyIndex:
         return self._counts_in_namespace[namespace]
 
 
-class ListedNameIndex:
-    """Finds the sources that list the name of a namespace.
+class NameIndex:
+    """Finds the objects that list the name of a namespace.
 
     A tenant may list ten thousand names of namespaces that do not exist. So a name costs the eight bytes of its hash;
-    a collision only makes a source be planned once too often.
+    a collision only makes an object be looked at once too often.
     """
 
     def __init__(self) -> None:
-        self._hashes: dict[str, dict[Ref, array[int]]] = {}
-        """By source type and source: the sorted hashes of the names."""
+        self._hashes: dict[Ref, array[int]] = {}
+        """By object: the sorted hashes of the names."""
+
+    def add(self, ref: Ref, names: Iterable[str]) -> None:
+        self._hashes[ref] = _hashes_of(names)
+
+    def discard(self, ref: Ref) -> None:
+        self._hashes.pop(ref, None)
+
+    def naming(self, name: str) -> tuple[Ref, ...]:
+        wanted = hash(name)
+        return tuple(ref for ref, hashes in self._hashes.items() if _contains(hashes, wanted))
+
+
+class ListedNameIndex:
+    """Finds the sources that list the name of a namespace, by source type."""
+
+    def __init__(self) -> None:
+        self._listed: dict[str, NameIndex] = {}
         self._anywhere: dict[str, dict[Ref, None]] = {}
 
     def add(self, key: Key, listed: ListedNames) -> None:
         if listed.elsewhere:
             self._anywhere.setdefault(key.source_type, {})[key.source] = None
         else:
-            self._hashes.setdefault(key.source_type, {})[key.source] = array("q", sorted(map(hash, listed.names)))
+            self._listed.setdefault(key.source_type, NameIndex()).add(key.source, listed.names)
 
     def discard(self, key: Key) -> None:
-        self._hashes.get(key.source_type, {}).pop(key.source, None)
+        if key.source_type in self._listed:
+            self._listed[key.source_type].discard(key.source)
         self._anywhere.get(key.source_type, {}).pop(key.source, None)
 
     def naming(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
-        wanted = hash(namespace)
-        listed = self._hashes.get(source_type, {}).items()
-        found = (source for source, hashes in listed if _contains(hashes, wanted))
-        return (*self._anywhere.get(source_type, ()), *found)
+        listed = self._listed.get(source_type)
+        return (*self._anywhere.get(source_type, ()), *(listed.naming(namespace) if listed is not None else ()))
+
+
+def _hashes_of(names: Iterable[str]) -> array[int]:
+    return array("q", sorted(map(hash, names)))
 
 
 def _contains(hashes: array[int], wanted: int) -> bool:

@@ -190,6 +190,7 @@ async def list_kind(snapshot: Snapshot, kind: Kind, on_read: OnRead | None = Non
     except (NotFound, Forbidden) as fault:
         if kind == NAMESPACE:
             raise
+        snapshot.cache.set_served(kind, False)
         is_missing_crd = isinstance(fault, NotFound) and kind in snapshot.cache.registry.always_cached
         (snapshot.undefined if is_missing_crd else snapshot.unlisted)[kind] = str(fault)
 

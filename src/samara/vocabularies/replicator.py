@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Annotated, NamedTuple
@@ -26,6 +27,8 @@ PULL = f"{PREFIX}replicate-from"
 """On a target of the original's pull mode, which pushes nothing."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
 ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
+_EVERY_NAME = ("*", ".*", ".+")
+"""Items that match every name. RE2 reads `^*$` as an end of the text, which every name has."""
 MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
@@ -70,6 +73,10 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         """The original marks the targets of its pull mode like its copies, but it did not create them."""
         return f"the object there has {PULL}" if PULL in live.annotations and source_of(live) is None else ""
 
+    def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
+        selectors = parse(None, obj.annotations.get(MATCHING)).targets.selectors
+        yield from ((MATCHING, key) for selector in selectors for key in sorted(selector.keys))
+
     vocabulary = AnnotatedObjects(
         NAME,
         context.kinds,
@@ -87,7 +94,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         ineffective=ineffective,
         lint=lint,
     )
-    return (vocabulary.source_type(),)
+    return (replace(vocabulary.source_type(), selected_labels=selected_labels),)
 
 
 class _Searched(NamedTuple):
@@ -103,7 +110,11 @@ class _Searched(NamedTuple):
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
     names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()
+    everywhere = False
     for item in names.illegal:
+        if item.removeprefix("^").removesuffix("$") in _EVERY_NAME:
+            everywhere = True
+            continue
         try:
             patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
         except RegexpError as fault:
@@ -111,7 +122,7 @@ def parse(to: str | None, matching: str | None) -> CopyRequest:
     selector, wrong = parse_selector(matching or "")
     faults += [fault.below(MATCHING) for fault in wrong]
     selectors = () if matching is None or wrong else (selector,)
-    return CopyRequest(NamespaceSelector(names, patterns=tuple(patterns), selectors=selectors), tuple(faults))
+    return CopyRequest(NamespaceSelector(names, everywhere, tuple(patterns), selectors), tuple(faults))
 
 
 def _items(to: str | None) -> list[str]:

@@ -92,3 +92,13 @@ def test_an_unknown_key_under_our_prefix_is_reported(tmp_path: Path) -> None:
     text = GOOD.replace("  namespace: default\n", "  namespace: default\n  labels:\n    fishykeys.2v.pm/tier: x\n")
     _, _, key, found, _ = only_finding(tmp_path, text, SETTINGS)
     assert (key, found) == ("fishykeys.2v.pm/tier", "an unknown key")
+
+
+@pytest.mark.parametrize(("namespaces", "count"), [("tree:shop", 0), ("tree:default", 0), ("shop", 2)])
+def test_a_path_is_not_judged_if_only_the_cluster_knows_the_tree_of_the_namespace(
+    tmp_path: Path, namespaces: str, count: int
+) -> None:
+    settings = parse(
+        f"vocabularies: {{fishysecret: {{paths: [{{namespaces: ['{namespaces}'], allow: ['*']}}]}}}}", "test"
+    )
+    assert len(findings_in(tmp_path, GOOD, settings)) == count

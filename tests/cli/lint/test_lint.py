@@ -150,14 +150,14 @@ def accepting(value: str, kind: str = "Namespace", where: str = "annotations") -
 
 
 @pytest.mark.parametrize(
-    "item", ["Team_A", "a;b", "a b", "a*", "a:", "a:secret/x", "a:Secret", "a:Secret/", ":Secret/x"]
+    "item", ["Team_A", "a;b", "a b", "a*", "a:", "tree:", "tree:A", "a:secret/x", "a:Secret", "a:Secret/", ":Secret/x"]
 )
 def test_an_item_of_a_consent_that_can_name_no_source_is_reported(tmp_path: Path, item: str) -> None:
     finding = only_finding(tmp_path, accepting(f"team-a, {item}"))
     assert (finding.line, finding.found) == (6, repr(item))
 
 
-@pytest.mark.parametrize("value", ["", "*", "a", "a, b:Secret/x,", "a:ConfigMap/kube-root-ca.crt"])
+@pytest.mark.parametrize("value", ["", "*", "a", "a, b:Secret/x,", "a:ConfigMap/kube-root-ca.crt", "tree:a, b"])
 def test_a_valid_consent_has_no_findings(tmp_path: Path, value: str) -> None:
     assert findings_in(tmp_path, accepting(value)) == []
 

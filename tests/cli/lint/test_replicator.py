@@ -8,6 +8,7 @@ import pytest
 from tests.cli.lint.manifests import annotated, findings_in, only_finding
 
 from samara.settings import Settings
+from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.replicator import NAME, PREFIX, ReplicatorSettings
 
 SETTINGS = Settings(vocabularies={NAME: ReplicatorSettings()})
@@ -29,3 +30,12 @@ def test_a_key_of_the_original_is_no_finding_if_the_settings_do_not_name_the_voc
 def test_a_misspelt_key_of_the_push_mode_is_reported_with_the_right_one(tmp_path: Path) -> None:
     finding = only_finding(tmp_path, annotated(f"{PREFIX}replicate-too: shop"), SETTINGS)
     assert finding.expected == f"{PREFIX}replicate-to"
+
+
+def test_a_selector_by_a_label_that_a_pattern_lets_tenants_set_is_reported(tmp_path: Path) -> None:
+    accurate = AccurateSettings(config={"subNamespaceLabelKeys": ["*"]})
+    settings = Settings(vocabularies={NAME: ReplicatorSettings(), "accurate": accurate})
+    text = annotated(f"{PREFIX}replicate-to-matching: stage=live")
+    finding = only_finding(tmp_path, text, settings)
+    assert (finding.key, "the label stage" in finding.found) == (f"{PREFIX}replicate-to-matching", True)
+    assert findings_in(tmp_path, text, SETTINGS) == []

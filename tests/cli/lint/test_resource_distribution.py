@@ -358,3 +358,26 @@ def test_a_misspelt_field_is_reported_because_the_server_drops_it(targets: str, 
     line, reported_key, found, expected = finding_in(tmp_path, a_distribution(targets))
     assert (reported_key, found, "the server drops any other field" in expected) == (key, "a field", True)
     assert line == line_of(a_distribution(targets), key.rpartition(".")[2])
+
+
+BY_STAGE = "    namespaceLabelSelector:\n      matchLabels:\n        stage: live"
+
+
+@pytest.mark.parametrize(("keys", "is_reported"), [("['*']", True), ("['*', stage]", False), ("[team]", False)])
+def test_a_selector_by_a_label_that_a_pattern_lets_tenants_set_is_reported(
+    tmp_path: Path, keys: str, is_reported: bool
+) -> None:
+    settings = parse(
+        f"vocabularies: {{resource-distribution: {{}}, accurate: {{subNamespaceLabelKeys: {keys}}}}}", "test"
+    )
+    text = a_distribution(BY_STAGE)
+    if not is_reported:
+        assert findings_in(tmp_path, text, settings) == []
+        return
+    setting = "vocabularies.accurate.subNamespaceLabelKeys"
+    assert finding_in(tmp_path, text, settings) == (
+        line_of(text, "targets:"),
+        "spec.targets",
+        "a selector by the label stage, which a pattern lets tenants choose",
+        f"a label that no tenant chooses, or the key stage in full in the setting {setting}",
+    )

@@ -28,7 +28,12 @@ CHILDREN = ("child namespaces exist",)
 
 def judged_by(**more: Any) -> AdmitRules:
     """Without naming policies and reserved names, unless a test says otherwise."""
-    return AdmitRules(**{"naming_refusal": lambda name, root: None, "is_reserved": lambda name: False, **more})
+    none: dict[str, Any] = {
+        "naming_refusal": lambda name, root: None,
+        "is_reserved_for": lambda name, root, roots: False,
+        "is_reserved": lambda name: False,
+    }
+    return AdmitRules(**{**none, **more})
 
 
 STRICT, CASCADING = judged_by(), judged_by(allow_cascading=True)

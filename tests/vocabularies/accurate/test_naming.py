@@ -66,6 +66,38 @@ def test_all_applicable_policies_must_pass_and_the_first_that_fails_is_reported(
 
 
 @pytest.mark.parametrize(
+    ("root", "match", "name", "roots", "is_reserved"),
+    [
+        ("^(.+)$", "^$1-", "shop-x", ["shop", "team"], True),
+        ("^(.+)$", "^$1-", "other-x", ["shop", "team"], False),
+        ("^(.+)$", "^$1-", "shop-a-x", ["shop", "shop-a"], False),
+        ("^shop$", "^shop-", "shop-x", ["shop", "team"], True),
+        ("^team$", "^shop-", "shop-x", ["shop", "team"], False),
+        (".*", "^shop-", "shop-x", ["shop"], False),
+        ("", "", "shop-x", ["shop"], False),
+        ("^s", "^shop-", "shop-x", ["shop", "team"], True),
+        ("^s", "^shop-", "shop-x", ["shop", "sales"], False),
+        ("^(shop|bad)$", "^$1-|shop-[(]", "shop-x", ["shop"], True),
+        ("^shop$", "(", "shop-x", ["shop"], False),
+    ],
+)
+def test_a_name_is_reserved_for_a_root_if_the_policies_give_it_to_that_root_alone(
+    root: str, match: str, name: str, roots: list[str], is_reserved: bool
+) -> None:
+    assert Policies.of([{"root": root, "match": match}]).reserves(name, "shop", roots) is is_reserved
+
+
+def test_without_a_policy_no_name_is_reserved() -> None:
+    assert not Policies().reserves("shop-x", "shop", [])
+
+
+def test_every_policy_of_a_root_must_allow_a_reserved_name() -> None:
+    policies = Policies.of([{"root": "^shop$", "match": "^shop-"}, {"root": "p$", "match": "-dev$"}])
+    assert policies.reserves("shop-dev", "shop", ["shop"])
+    assert not policies.reserves("shop-x", "shop", ["shop"])
+
+
+@pytest.mark.parametrize(
     ("template", "expected"),
     [
         ("$app", "shop"),

@@ -64,7 +64,7 @@ def exclusion(session: Session, cluster: ClusterPlans, key: Key, copies: Iterabl
     cache, policy = cluster.snapshot.cache, cluster.registry[key.source_type].policy
     for copy in copies:
         namespace = cache.get(namespace_ref(copy.ref.namespace))
-        refused = None if namespace is None else refusal(copy, key.source, namespace, policy, session.policy)
+        refused = None if namespace is None else refusal(copy, key.source, namespace, policy, session.policy, cache)
         if refused is not None and refused.excludes:
             return refused.message
     return ""

@@ -25,6 +25,7 @@ from samara.core.names import (
 from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
 from samara.core.policy import control_mistake
 from samara.core.source_type import Annotated, CustomResource, SourceType
+from samara.core.trust import ChosenLabels
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
@@ -274,7 +275,13 @@ class Linter:
         own = [*_ineffective(source_type, obj), *source_type.source.lint(obj)]
         yield from own
         view = self._view_of(obj)
-        faults = source_type.desired(obj.ref, view).faults if source_type.is_source(obj, view) else ()
+        is_source = source_type.is_source(obj, view)
+        if is_source and source_type.selected_labels is not None:
+            for field, key in source_type.selected_labels(obj):
+                yield from (
+                    _chosen(field, key, chosen) for chosen in self._registry.chosen_labels if chosen.admits(key)
+                )
+        faults = source_type.desired(obj.ref, view).faults if is_source else ()
         for fault in faults:
             yield from fault.mistakes
             if fault.field and not fault.mistakes and not any(_is_in(mistake.field, fault.field) for mistake in own):
@@ -311,6 +318,11 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
             if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:
                 kinds[name] = kind
     return kinds
+
+
+def _chosen(field: str, key: str, chosen: ChosenLabels) -> Mistake:
+    expected = f"a label that no tenant chooses, or the key {key} in full in the setting {chosen.setting}"
+    return Mistake(field, expected, f"a selector by the label {key}, which a pattern lets tenants choose")
 
 
 def _ineffective(source_type: SourceType, obj: Object) -> Iterable[Mistake]:

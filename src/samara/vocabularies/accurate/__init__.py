@@ -116,7 +116,8 @@ def source_types(
     config: Config, kinds: tuple[Kind, ...], copyable: Copyable, options: Options
 ) -> tuple[SourceType, ...]:
     """One source type for SubNamespaces, one for namespaces that inherit, and one for objects that are propagated."""
-    rules = AdmitRules(config.naming.refusal, options.is_reserved, options.cascading, options.is_strict)
+    naming = config.naming
+    rules = AdmitRules(naming.refusal, naming.reserves, options.is_reserved, options.cascading, options.is_strict)
     # Labels and annotations of namespaces are always applied under the original's field manager.
     managers = options.managers | {ACCURATE_MANAGER, FIELD_MANAGER}
 

@@ -28,7 +28,15 @@ from samara.vocabularies.accurate.labels import (
     parent_of,
     template_of,
 )
-from samara.vocabularies.accurate.sub import NamingRefusal, naming_fault, root_above, spec_faults, spec_of
+from samara.vocabularies.accurate.sub import (
+    NameReservation,
+    NamingRefusal,
+    naming_fault,
+    root_above,
+    spec_faults,
+    spec_of,
+    trust_fault,
+)
 from samara.vocabularies.accurate.tree import CIRCULAR, role_faults
 
 LOOP = Refused(CIRCULAR)
@@ -41,6 +49,7 @@ class AdmitRules:
     """The settings that admission depends on."""
 
     naming_refusal: NamingRefusal
+    is_reserved_for: NameReservation
     is_reserved: Callable[[str], bool]
     """True for names that never become a sub-namespace."""
     allow_cascading: bool = False
@@ -188,6 +197,11 @@ def _name_faults(old: Object | None, new: Object, view: View, rules: AdmitRules)
         yield fault
     if rules.is_reserved(new.ref.name):
         yield Refused(f"namespace {new.ref.name} is reserved: a sub-namespace cannot have this name")
+    namespace = view.get(namespace_ref(new.ref.name))
+    if namespace is None or namespace.deleting or parent_of(namespace) != new.ref.namespace:
+        trusted = trust_fault(new.ref, view, rules.is_reserved_for, rules.is_strict)
+        if trusted is not None:
+            yield trusted
 
 
 def _sub_deletion_faults(old: Object, view: View, rules: AdmitRules) -> Faults:

@@ -64,6 +64,15 @@ class Keys:
             return key in self.patterns and not _META & set(key)
         return _any_of(self.patterns).fullmatch(key) is not None
 
+    def admits_by_pattern(self, key: str) -> bool:
+        """True if a pattern matches and the key itself is not listed."""
+        return key not in self.patterns and self.admits(key)
+
+    @property
+    def wildcards(self) -> tuple[str, ...]:
+        """The patterns that may match several keys."""
+        return tuple(pattern for pattern in self.patterns if _META & set(pattern))
+
     def admitted(self, metadata: Mapping[str, str]) -> dict[str, str]:
         return {key: value for key, value in metadata.items() if self.admits(key)}
 

@@ -15,6 +15,8 @@ from samara.regular_expressions import Match, Regexp, RegexpError, compile_regex
 
 _DIGITS = frozenset("0123456789")
 _LONGEST_NUMBER = 9
+_ANY_ROOT = "any-other-root"
+"""Stands for a root that does not exist yet."""
 
 
 class BadExpansion(ValueError):  # noqa: N818 - named after the fault, as in `kube.errors`
@@ -51,6 +53,21 @@ class Policies:
     def refusal(self, name: str, root: str) -> Policy | None:
         """The first policy that denies the name under this root. None if all allow it. Raises BadExpansion."""
         return next((policy for policy in self.policies if policy.denies(name, root)), None)
+
+    def reserves(self, name: str, root: str, roots: Iterable[str]) -> bool:
+        """True if the policies give a name to this root alone: one applies to it, all allow the name, and that is so
+        under no other of these roots, nor under one of any name. A policy for every root reserves nothing."""
+        return self._gives(name, root) and not any(
+            self._gives(name, other) for other in (*roots, _ANY_ROOT) if other != root
+        )
+
+    def _gives(self, name: str, root: str) -> bool:
+        """True if a policy applies to this root and all of them allow the name."""
+        try:
+            is_denied = self.refusal(name, root) is not None
+        except BadExpansion:
+            return False
+        return not is_denied and any(policy.expanded(root) is not None for policy in self.policies)
 
 
 def expand(template: str, match: Match) -> str:

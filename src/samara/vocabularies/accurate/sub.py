@@ -27,6 +27,7 @@ from samara.core.policy import is_paused
 from samara.core.queries import NamespaceIsActive
 from samara.core.source_type import Addresses, CustomResource, Hierarchy, Policy, Protected, SourceType, Status
 from samara.core.status import condition, status_of
+from samara.core.trust import Trust
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.globs import OWN
@@ -50,6 +51,8 @@ READY, STALLED = "Ready", "Stalled"
 CONDITIONS = frozenset({READY, STALLED})
 NamingRefusal = Callable[[str, str], tuple[str, str] | None]
 """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
+NameReservation = Callable[[str, str, Iterable[str]], bool]
+"""True if the naming policies give a name to a root, and to none of these other roots."""
 CONFLICT = "Conflicting namespace already exists"
 CHILDREN = "child namespaces exist"
 MAX_ANNOTATION_BYTES = 256 * 1024
@@ -85,7 +88,9 @@ class SubNamespaces:
             affected_by=affected_by,
             policy=Policy(Protected.BY_NAME),
             status=Status(self.report, CONDITIONS, field_manager=ACCURATE_MANAGER),
-            hierarchy=Hierarchy(frozenset({PARENT}), tree=lambda source, view: root_of(source.namespace, view)),
+            hierarchy=Hierarchy(
+                frozenset({PARENT}), tree=lambda source, view: root_of(source.namespace, view), above=parent_of
+            ),
             per_namespace=False,
         )
 
@@ -153,16 +158,24 @@ class SubNamespaces:
             message = f"namespace {source.namespace} is neither a root nor a sub namespace"
             return Desired(blocked=(BlockedTarget(ref, "refused", message),))
 
+        # It is not known yet what trusts its name. It is planned again when the missing kind has been listed.
+        obj = view.get(source)
+        if not view.is_trust_known() and not (obj is not None and _had_namespace(obj)):
+            return Desired()
+
         # Its name is allowed. Admission has checked that, unless the webhook was down when this one was created.
-        fault = self._naming_fault(source, view)
+        fault = self._name_fault(source, view)
         if fault is not None:
             return Desired(blocked=(BlockedTarget(ref, "refused", fault),))
         labels = {CREATED_BY: NAME, PARENT: source.namespace}
         return Desired((Copy(ref, Template(Content(), labels, adopt=Adopt.NEVER), by_name=True),))
 
-    def _naming_fault(self, source: Ref, view: View) -> str | None:
-        naming = self.config.naming
+    def _name_fault(self, source: Ref, view: View) -> str | None:
+        """Why no namespace of this name is created, or None."""
+        naming, obj = self.config.naming, view.get(source)
         fault = naming_fault(source, view, naming.refusal, self.is_strict) if naming.policies else None
+        if fault is None and view.is_trust_known() and (obj is None or not _had_namespace(obj)):
+            fault = trust_fault(source, view, naming.reserves, self.is_strict)
         return None if fault is None else str(fault)
 
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
@@ -206,7 +219,7 @@ class SubNamespaces:
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._status_while_deleting(obj, namespace, view, counts)
-        fault = self._naming_fault(obj.ref, view) if namespace is None else None
+        fault = self._name_fault(obj.ref, view) if namespace is None else None
         if _is_new(obj) and FINALIZER not in obj.finalizers:
             return {}  # the finalizer comes first: once there is a status, it is not added any more
         if namespace is None and fault is None and not self.is_reserved(name):
@@ -214,7 +227,10 @@ class SubNamespaces:
         if namespace is not None and _is_child(namespace, obj.ref):
             if not namespace.deleting and _is_reported_by_original(obj):
                 return {}
-            return {"observedGeneration": obj.generation, "conditions": [_ready(obj, namespace)]}
+            # The status of a new SubNamespace must not say that a namespace was created that is going away.
+            is_seen = not (namespace.deleting and _is_new(obj))
+            observed = {"observedGeneration": obj.generation} if is_seen else {}
+            return {**observed, "conditions": [_ready(obj, namespace)]}
         if self.is_reserved(name):
             return _stalled(obj, "Reserved", _reserved(name))
         if fault is not None:
@@ -265,6 +281,12 @@ def _is_child(namespace: Object, source: Ref) -> bool:
 
 def _is_new(obj: Object) -> bool:
     return "observedGeneration" not in status_of(obj)
+
+
+def _had_namespace(obj: Object) -> bool:
+    """True if the status says that this SubNamespace has, or had, its namespace. It may be created again then."""
+    is_stalled = any(stored.get("type") == STALLED for stored in status_of(obj).get("conditions") or ())
+    return not _is_new(obj) and not is_stalled
 
 
 def _is_reported_by_original(obj: Object) -> bool:
@@ -328,6 +350,31 @@ def naming_fault(sub: Ref, view: View, refusal: NamingRefusal, is_strict: bool =
     reason = "" if is_strict else f" root={root} denied policy - root={policy[0]} match={policy[1]}"
     details = f"target={sub.name}{reason}"
     return Refused(f"namespace {sub.namespace} is not match naming policies: namespace - {details}")
+
+
+def trust_fault(
+    sub: Ref, view: View, is_reserved_for: NameReservation, is_strict: bool = False
+) -> Refused | Undecidable | None:
+    """Why the name of a SubNamespace must not be used: its namespace would get what others mean for another one.
+
+    None if nothing trusts the name, or if the naming policies reserve it for the root of this tree.
+    """
+    if not view.is_trust_known():
+        return Undecidable(f"it is not known yet what trusts the name {sub.name}: not every source has been listed")
+    trust = next((trust for trust in view.trust_in(sub.name) if _holds(trust, view)), None)
+    if trust is None:
+        return None
+    root = root_above(sub.namespace, view)
+    roots = (namespace.ref.name for namespace in view.objects_of(NAMESPACE) if is_root(namespace))
+    if not isinstance(root, Refused) and is_reserved_for(sub.name, root, roots):
+        return None
+    advice = "choose another name, or let an administrator reserve it for this tree (setting namingPolicies)"
+    return Refused(f"the name {sub.name} is trusted already: {trust.shown(sub.namespace, is_strict)}; {advice}")
+
+
+def _holds(trust: Trust, view: View) -> bool:
+    """The first answer is from the cache. Admission asks again about the object that it has read live since."""
+    return isinstance(trust.by, str) or trust.holds(view.get(trust.by))
 
 
 def root_above(name: str, view: View, is_strict: bool = False) -> str | Refused:

@@ -12,6 +12,7 @@ from samara.core.names import NAMESPACE_NAME_FORM, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
 from samara.core.source_type import Annotated, Hierarchy, SourceType
+from samara.core.trust import ChosenLabels
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.labels import (
@@ -59,9 +60,41 @@ class NamespaceTree:
             desired=self.desired,
             addresses=lambda source, view: None,
             affected_by=affected_by,
-            hierarchy=Hierarchy(frozenset(ROLES[1:])),
+            hierarchy=Hierarchy(frozenset(ROLES[1:]), chosen_labels=self._chosen_labels()),
             per_namespace=False,
         )
+
+    def _chosen_labels(self) -> ChosenLabels:
+        keys = self.config.sub_label_keys
+        setting = f"vocabularies.{NAME}.subNamespaceLabelKeys"
+        return ChosenLabels(setting, keys.wildcards, keys.admits_by_pattern, self.chosen_labels)
+
+    def chosen_labels(self, namespace: Object, view: View) -> frozenset[str]:
+        """The labels that a SubNamespace set, here or further up, and that only a pattern let through."""
+        possible = filter(self.config.sub_label_keys.admits_by_pattern, namespace.labels)
+        return frozenset(key for key in possible if self._is_chosen(key, namespace, view))
+
+    def _is_chosen(self, key: str, namespace: Object, view: View) -> bool:
+        """Follows an inherited label to the namespace that it comes from. In a loop every label counts as chosen."""
+        seen: set[str] = set()
+        while namespace.ref.name not in seen:
+            if not self._is_from_tree(key, namespace, view):
+                return False  # set on the Namespace itself
+            seen.add(namespace.ref.name)
+            above = view.get(namespace_ref(parent_or_template(namespace)))
+            is_inherited = above is not None and above.labels.get(key) == namespace.labels[key]
+            if above is None or not is_inherited or not self.config.label_keys.admits(key):
+                return bool(parent_of(namespace))
+            namespace = above
+        return True
+
+    def _is_from_tree(self, key: str, namespace: Object, view: View) -> bool:
+        """True if we applied a label, as managedFields show, or if the SubNamespace asks for it."""
+        if not parent_or_template(namespace):
+            return False
+        spec = _spec(view.get(Ref(SUB_NAMESPACE, parent_of(namespace), namespace.ref.name)))
+        is_asked = _strings(spec.get("labels")).get(key) == namespace.labels[key]
+        return is_asked or ManagedKey(ACCURATE_MANAGER, LABELS, key) in namespace.applied_keys
 
     def desired(self, source: Ref, view: View) -> Desired:
         """The labels and annotations that one namespace inherits."""

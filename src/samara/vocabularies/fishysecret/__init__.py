@@ -15,6 +15,7 @@ from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Names, Policy, SourceType, Status
+from samara.core.trust import TrustedNamespaces
 from samara.core.view import View
 from samara.core.vocabulary import (
     BuildContext,
@@ -29,7 +30,7 @@ from samara.setting_types import (
     Duration,
     Limit,
     Managers,
-    NamespaceGlob,
+    NamespaceGlobOrTree,
     NamespaceName,
     OwnCrossNamespace,
     PathGlob,
@@ -61,13 +62,14 @@ from samara.vocabularies.fishysecret.status import (
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
 MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
+PATHS = f"vocabularies.{NAME}.paths"
 PATH_NOT_ALLOWED: Final = "PathNotAllowed"
 NO_NAMESPACE: Final = "NoNamespace"
 _NO_SPEC = Field("spec", b"", None)
 
 
 class PathRule(Struct, frozen=True):
-    namespaces: Annotated[tuple[NamespaceGlob, ...], about("of the FishySecrets")]
+    namespaces: Annotated[tuple[NamespaceGlobOrTree, ...], about("of the FishySecrets: names, globs, tree:<namespace>")]
     allow: Annotated[tuple[PathGlob, ...], about("paths they may read")]
 
 
@@ -95,8 +97,9 @@ class FishySecretSettings(Struct, frozen=True):
 
 
 def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceType, ...]:
+    named = (name for rule in settings.paths or () if rule.allow for name in rule.namespaces)
     options = Options(
-        may_read(settings.paths, context.is_strict),
+        readable(settings.paths, context.is_strict),
         context.is_protected,
         refresh_interval=settings.refresh_interval,
         min_refresh_interval=settings.min_refresh_interval,
@@ -104,16 +107,18 @@ def build(settings: FishySecretSettings, context: BuildContext) -> tuple[SourceT
         consent=context.needs_consent,
         is_discreet=context.is_strict,
         managers=context.managers,
+        trusted=TrustedNamespaces(PATHS, tuple(named)),
     )
     return (source_type(options),)
 
 
-def may_read(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[str, str], bool]:
-    """True if a namespace may read a path. Without rules every namespace may, or none under `tenancy: strict`."""
+def readable(rules: tuple[PathRule, ...] | None, is_strict: bool) -> Callable[[str, View], tuple[str, ...]]:
+    """The globs of the paths that a namespace may read: without rules every path, or none under `tenancy: strict`."""
     if rules is None:
-        return lambda namespace, path: not is_strict
-    return lambda namespace, path: any(
-        matches_any_glob(rule.namespaces, namespace) and matches_any_glob(rule.allow, path) for rule in rules
+        return lambda namespace, view: () if is_strict else ("*",)
+    allowed = [(TrustedNamespaces(PATHS, rule.namespaces), rule.allow) for rule in rules]
+    return lambda namespace, view: tuple(
+        path for namespaces, paths in allowed if namespaces.includes(namespace, view) for path in paths
     )
 
 
@@ -132,8 +137,8 @@ def secret_store(settings: FishySecretSettings, own_namespace: str) -> SecretSto
 class Options:
     """The settings that the source type depends on."""
 
-    may_read: Callable[[str, str], bool]
-    """True if the FishySecrets of a namespace may read a path."""
+    readable: Callable[[str, View], tuple[str, ...]]
+    """The globs of the paths that the FishySecrets of a namespace may read."""
     is_protected: Callable[[str], bool]
     """True for namespaces that the setting `protectedNamespaces` names."""
     refresh_interval: float = 300.0
@@ -146,6 +151,8 @@ class Options:
     is_discreet: bool = False
     """True: messages to the author of a FishySecret name only the namespace of its target."""
     managers: frozenset[str] = frozenset()
+    trusted: TrustedNamespaces | None = None
+    """The namespaces whose FishySecrets may read paths."""
 
 
 class SpecCache:
@@ -157,6 +164,10 @@ class SpecCache:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._specs: WeakKeyDictionary[Field, Spec] = WeakKeyDictionary()
+
+    @property
+    def _follows_trees(self) -> bool:
+        return self._options.trusted is not None and bool(self._options.trusted.trees)
 
     def spec(self, obj: Object) -> Spec:
         field = obj.content.get("spec") or _NO_SPEC
@@ -185,17 +196,21 @@ class SpecCache:
         lower_bound = min(MIN_STATUS_INTERVAL, self._options.refresh_interval)
         return max(self.refresh_interval(self.spec(obj)), lower_bound)
 
-    def faults(self, obj: Object) -> tuple[Fault, ...]:
+    def faults(self, obj: Object, view: View) -> tuple[Fault, ...]:
         """What is wrong with the spec. With a fault, nothing is read or written."""
         spec = self.spec(obj)
-        return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace)))
+        return merged((*spec.faults, *self._not_allowed(spec, obj.ref.namespace, view)))
 
-    def _not_allowed(self, spec: Spec, namespace: str) -> Iterable[Fault]:
-        denied = {path for path in spec.paths if not self._options.may_read(namespace, path)}
+    def _not_allowed(self, spec: Spec, namespace: str, view: View) -> Iterable[Fault]:
+        allowed = self._options.readable(namespace, view)
+        denied = {path for path in spec.paths if not matches_any_glob(allowed, path)}
         if namespace and denied and not spec.faults:  # a manifest without a namespace gets it from kubectl
             refused = f"FishySecrets of namespace {namespace} may not read {sample(map(quoted, denied))}"
-            message = f"{refused}; an administrator can allow it (setting vocabularies.{NAME}.paths)"
-            expected = f"a path that FishySecrets of namespace {namespace} may read (setting vocabularies.{NAME}.paths)"
+            message = f"{refused}; an administrator can allow it (setting {PATHS})"
+            if self._follows_trees and view.get(namespace_ref(namespace)) is None:
+                yield Fault(PATH_NOT_ALLOWED, message)  # without the cluster, the tree of the namespace is not known
+                return
+            expected = f"a path that FishySecrets of namespace {namespace} may read (setting {PATHS})"
             mistakes = tuple(
                 Mistake(f"spec.data[{number}].secretPath", expected, quoted(item.path))
                 for number, item in enumerate(spec.items)
@@ -230,9 +245,9 @@ class FishySecrets:
             desired=self.desired,
             addresses=self.addresses,
             affected_by=self.affected_by,
-            policy=Policy(needs_consent=self.options.consent),
+            policy=Policy(needs_consent=self.options.consent, trusted=self.options.trusted),
             status=Status(self.report, frozenset({READY}), advice=ADVICE),
-            names=Names(self.listed, self.options.is_discreet),
+            names=Names(self.listed, self.options.is_discreet, lambda obj, name: name in self.listed(obj).names),
             per_namespace=False,
         )
 
@@ -264,7 +279,7 @@ class FishySecrets:
             return Desired(finalizer=FINALIZER)
 
         # While the spec cannot be served or is suspended, the Secret stays as it is.
-        spec, faults = self.specs.spec(obj), self.specs.faults(obj)
+        spec, faults = self.specs.spec(obj), self.specs.faults(obj, view)
         if faults or spec.suspended or spec.target is None:
             return Desired(prune=False, finalizer=FINALIZER, faults=faults)
 
@@ -304,18 +319,18 @@ class FishySecrets:
 
     def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         values, excess = self.specs.values(obj, view), view.excess(Key(NAME, obj.ref))
-        ready = Condition(False, LIMIT_EXCEEDED, excess) if excess else self._condition(obj, values, counts)
+        ready = Condition(False, LIMIT_EXCEEDED, excess) if excess else self._condition(obj, values, counts, view)
         if ready is None:
             return {}
         return status(obj, ready, synced_at(obj, ready, counts, values.read_at, self.specs.status_interval(obj)))
 
-    def _condition(self, obj: Object, values: Values, counts: CopyCounts) -> Condition | None:
+    def _condition(self, obj: Object, values: Values, counts: CopyCounts, view: View) -> Condition | None:
         """The condition to report. None leaves the status as it is."""
         if not obj.generation or FINALIZER not in obj.finalizers:
             return None
         if obj.deleting:
             return removal_condition(counts)
-        faults = self.specs.faults(obj)
+        faults = self.specs.faults(obj, view)
         if faults:
             return Condition(False, faults[0].reason, faults[0].message)
         return SUSPENDED if self.specs.spec(obj).suspended else outcome(values, counts)

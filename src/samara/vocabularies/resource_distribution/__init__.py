@@ -18,6 +18,7 @@ from samara.core.source_type import (
     Admission,
     Copyable,
     CustomResource,
+    Names,
     Policy,
     Protected,
     SourceType,
@@ -29,7 +30,7 @@ from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, 
 from samara.vocabularies.resource_distribution.admit import refusals
 from samara.vocabularies.resource_distribution.convert import convert as convert
 from samara.vocabularies.resource_distribution.lint import mistakes
-from samara.vocabularies.resource_distribution.spec import RESOURCE, load
+from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, load
 from samara.vocabularies.resource_distribution.spec_cache import FROM as FROM
 from samara.vocabularies.resource_distribution.spec_cache import HASHCODE as HASHCODE
 from samara.vocabularies.resource_distribution.spec_cache import NAME as NAME
@@ -99,6 +100,8 @@ class ResourceDistributions:
             addresses=self.addresses,
             affected_by=self.affected_by,
             policy=Policy(Protected.BY_NAME),
+            names=Names(trusts=self._trusts),
+            selected_labels=self._selected_labels,
             status=Status(self.report, frozenset(TYPES)),
             admission=Admission((RESOURCE_DISTRIBUTION,), self.validate),
         )
@@ -165,6 +168,13 @@ class ResourceDistributions:
         spec = load(raw.raw)
         return mistakes(spec if isinstance(spec, Mapping) else {}, self.specs.parse(raw), self.specs)
 
+    def _trusts(self, obj: Object, name: str) -> bool:
+        return self.specs.parse(_raw(obj)).targets.selector.names_namespace(name)
+
+    def _selected_labels(self, obj: Object) -> Iterable[tuple[str, str]]:
+        keys = (selector.keys for selector in self.specs.parse(_raw(obj)).targets.selectors)
+        return ((TARGETS, key) for key in sorted(frozenset().union(*keys)))
+
     def _copies(
         self, obj: Object, spec: ParsedSpec, embedded: EmbeddedObject, content: Content | Unavailable, view: View
     ) -> Iterable[Copy]:
@@ -178,12 +188,13 @@ class ResourceDistributions:
         named = template._replace(annotations={**marks, NAMED: "true"})
         for namespace, by_name in spec.targets.selector.namespaces(view):
             ref = Ref(embedded.kind, namespace, embedded.resource.name)
+            selectors = spec.targets.selector.deciding_selectors(namespace, by_name)
             if not self.is_protected(namespace):
-                yield Copy(ref, template, by_name)
+                yield Copy(ref, template, by_name, selectors)
             elif by_name:
                 yield Copy(ref, named, by_name)
             elif not self._was_named(view.get(ref)):
-                yield Copy(ref, template)
+                yield Copy(ref, template, selectors=selectors)
 
     def _was_named(self, live: Object | None) -> bool:
         return live is not None and live.manages(ANNOTATIONS, NAMED, self.managers | {FIELD_MANAGER})
