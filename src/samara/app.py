@@ -35,7 +35,6 @@ from samara.core.registry import Registry
 from samara.core.vocabulary import SecretStore
 from samara.engine import hold_store
 from samara.engine import leader as leader_election
-from samara.engine.apply import Applier
 from samara.engine.controller import Controller
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
@@ -51,7 +50,7 @@ from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints, Watchdog, utc_now
 from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
-from samara.engine.writer import Writer
+from samara.engine.writer import Applier, Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
 from samara.kube.answers import NO_READINGS
 from samara.kube.auth import Access

@@ -19,8 +19,8 @@ from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, KeepAsOrphan, Recreate, Release, Update, Write
-from samara.engine.apply import Applier, Ending, Result
 from samara.engine.process import FaultPoints
+from samara.engine.writer import Applier, Ending, Result
 from samara.kube.cache import Cache
 from samara.kube.client import OUR_WRITES, Client, unrestricted
 from samara.kube.codec import Codec, encode

@@ -15,7 +15,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import Object
 from samara.core.registry import Registry
 from samara.core.source_type import Status
-from samara.engine.apply import Ending, Result
+from samara.engine.writer import Ending, Result
 from samara.vocabularies import secret_copy
 
 

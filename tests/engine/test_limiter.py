@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from tests.kube.scripted import Store, access, serving
 from tests.support.samples import Clock, a_cache, a_key, a_registry, create, numbered
 
-from samara.engine.apply import Applier
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
 from samara.engine.process import FaultPoints
-from samara.engine.writer import Writer
+from samara.engine.writer import Applier, Writer
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 

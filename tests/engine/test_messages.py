@@ -14,7 +14,8 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import SECRET, Key
 from samara.core.writes import Create, Update
 from samara.engine.controller import TIME_SLICE
-from samara.engine.messages import CAPACITY, HoldsStored, Inbox, WriteDropped
+from samara.engine.messages import CAPACITY, HoldsStored, Inbox
+from samara.engine.writer import WriteDropped
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed
 

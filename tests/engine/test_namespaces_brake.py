@@ -18,10 +18,10 @@ from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
-from samara.engine.apply import Ending, Result
 from samara.engine.hold_store import HoldStore, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
+from samara.engine.writer import Ending, Result
 from samara.kube.client import Client
 from samara.vocabularies.accurate import sub
 from samara.vocabularies.accurate.labels import ACCURATE_MANAGER, FINALIZER, PARENT, ROOT, SUB_NAMESPACE, TYPE

@@ -12,8 +12,8 @@ from tests.support.world import at
 from samara.core.desired import Overlay
 from samara.core.model import Key, Ref, namespace_ref
 from samara.core.writes import Apply
-from samara.engine.apply import Ending, Result
 from samara.engine.retry import RetryBackoff, RetryState
+from samara.engine.writer import Ending, Result
 
 REFUSED = Result(Ending.REFUSED, "quota")
 FAILED = Result(Ending.FAILED, "500")

@@ -16,7 +16,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Copy, Template
 from samara.core.model import Object
 from samara.core.writes import Delete, SetFinalizer, Update, WriteStatus
-from samara.engine.messages import WriteDone, WriteDropped
+from samara.engine.writer import WriteDone, WriteDropped
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 

@@ -22,8 +22,7 @@ from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
-from samara.kube.ingest import relevance_pattern
-from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
+from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings, relevance_pattern
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 TIMINGS = ReflectorTimings(silence=30.0, recheck_absence=0.05, watch_length=30.0, max_backoff=0.2)

@@ -11,7 +11,7 @@ from scripts import reference
 from tests.support.pages import ROOT
 
 from samara.core.copy_counts import count_by_state
-from samara.engine.apply import Ending
+from samara.engine.writer import Ending
 from samara.secretstores.base import StoreError
 
 RULES = ROOT / "deploy" / "alerts" / "samara.rules.yaml"

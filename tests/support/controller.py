@@ -11,7 +11,6 @@ from samara.core.model import QUOTA, Key, Object, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
-from samara.engine.apply import Applier, Ending, Result
 from samara.engine.controller import Controller
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
@@ -19,14 +18,14 @@ from samara.engine.fetcher import Fetcher
 from samara.engine.hold_store import HoldStore
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message, WriteDone
+from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
 from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints
 from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
-from samara.engine.writer import Writer
+from samara.engine.writer import Applier, Ending, Result, WriteDone, Writer
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted

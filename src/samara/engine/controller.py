@@ -24,16 +24,15 @@ from samara.core.writes import (
     Write,
     WriteStatus,
 )
-from samara.engine.apply import Ending
 from samara.engine.fetcher import Fetcher
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message, WriteDone, WriteDropped
+from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message
 from samara.engine.planner import Planner
 from samara.engine.process import RETRY_AFTER_BUG, contain
 from samara.engine.results import ResultHandler, slice_of
 from samara.engine.retry import RetryBackoff
 from samara.engine.triggers import Triggers, next_hops, triggers
-from samara.engine.writer import Writer
+from samara.engine.writer import Ending, WriteDone, WriteDropped, Writer
 from samara.kube.cache import Cache, Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues

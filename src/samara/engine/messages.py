@@ -1,7 +1,7 @@
 """The messages that drive the controller, and the inbox that they wait in.
 
 Everything that happens outside the controller (a watch event, the end of a write, an object that was read) reaches it
-as one of these values. Nothing else changes its state. A message of a package below this one is defined there.
+as one of these values. Nothing else changes its state. A message whose sender this module imports is defined there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import contextlib
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from samara.core.model import Key
-from samara.core.writes import Write
-from samara.engine.apply import Result
+from samara.engine.writer import WriteDone, WriteDropped
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues
@@ -23,20 +22,6 @@ from samara.secretstores.poller import SecretValues
 Answer = Literal["release", "discard"]
 CAPACITY = 32
 """Reflectors stop reading while this many messages wait. The API server then buffers, as for any slow client."""
-
-
-class WriteDone(NamedTuple):
-    """A write ended. Its address stays locked until the controller has handled this."""
-
-    write: Write
-    result: Result
-    seconds: float
-
-
-class WriteDropped(NamedTuple):
-    """A write was not sent, because its object changed after planning. Its address stays locked as well."""
-
-    write: Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,12 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
-from samara.engine.apply import Ending, Result, verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
-from samara.engine.messages import WriteDone
 from samara.engine.metrics import Metrics
 from samara.engine.process import utc_now
 from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
+from samara.engine.writer import Ending, Result, WriteDone, verb
 from samara.kube.cache import Cache
 
 

@@ -9,7 +9,7 @@ from math import ceil, inf
 
 from samara.core.model import NAMESPACE, Key, Ref
 from samara.core.writes import Write
-from samara.engine.apply import Ending, Result
+from samara.engine.writer import Ending, Result
 from samara.kube.errors import MAX_WAIT
 
 _FIRST_DELAY = {Ending.STALE: 0.05, Ending.FAILED: 0.2, Ending.REFUSED: 2.0}

@@ -17,7 +17,7 @@ from samara.kube.cache import Cache
 from samara.kube.client import METADATA_LIST, Client
 from samara.kube.codec import Codec
 from samara.kube.errors import Gone, Unreachable
-from samara.kube.ingest import Ingest, pages
+from samara.kube.reflector import Ingest, pages
 from samara.kube.snapshot import ReadPaths, Snapshot, list_kind
 
 _PAGE_SIZE = "5000"

@@ -30,8 +30,8 @@ from samara.kube.cache import Cache, address_hash
 from samara.kube.client import METADATA_LIST, Client
 from samara.kube.codec import Codec
 from samara.kube.errors import Forbidden, Gone, NotFound, SamaraError, Unreachable
-from samara.kube.ingest import Changed, Ingest, pages
 from samara.kube.queries import crd_established, dry_run_create, namespace_alive, owner_annotation, read_object
+from samara.kube.reflector import Changed, Ingest, pages
 
 _MAX_LISTS = 5
 """How often a list is begun again because its pages expired while they were read."""

@@ -47,7 +47,7 @@ from samara.core.desired import Reason
 from samara.core.model import Content
 from samara.core.names import sample
 from samara.core.writes import Blocked, Create, Write
-from samara.engine.apply import verb
+from samara.engine.writer import verb
 
 EXIT_WOULD_WRITE = 3
 

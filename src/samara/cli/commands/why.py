@@ -27,7 +27,7 @@ from samara.core.model import LABELS, NAMESPACE, Key, Object, Ref
 from samara.core.names import sample
 from samara.core.near_misses import NearMiss
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
-from samara.engine.apply import verb
+from samara.engine.writer import verb
 from samara.kube.errors import Forbidden
 from samara.kube.snapshot import Snapshot
 

@@ -27,8 +27,8 @@ from samara.environment import is_live
 from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import ConfigError, Conflict, NotFound, ServerFault
-from samara.kube.ingest import pages
 from samara.kube.queries import CRD
+from samara.kube.reflector import pages
 from samara.settings import Settings
 
 WEBHOOK_DOMAIN = ".samara.dev"

@@ -13,7 +13,7 @@ from samara.core.model import Key, namespace_ref
 from samara.core.plan import FINALIZER, prepare
 from samara.core.policy import refusal
 from samara.core.writes import Apply, AskFirst, Blocked, Delete, KeepAsOrphan, Outcome, Plan, ReadFirst, Release, Step
-from samara.engine.apply import verb
+from samara.engine.writer import verb
 
 STATES = ("blocked", "pending", "to-be-removed", "excluded", "kept", "right")
 """The states of what comes into a namespace: what may need a person first."""

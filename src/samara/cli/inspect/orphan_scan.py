@@ -23,9 +23,9 @@ from samara.core.ownership import ByMark, is_recorded
 from samara.core.policy import is_paused, paused_by
 from samara.core.source_type import SourceType
 from samara.core.writes import Delete, Release
-from samara.engine.apply import Applier, Ending
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
+from samara.engine.writer import Applier, Ending
 from samara.kube.errors import ConfigError, Forbidden
 
 SOURCE_GONE, NOT_WANTED, MARKS_REMOVED = "source-gone", "not-wanted", "marks-removed"
