@@ -241,7 +241,7 @@ def _content(copy: Copy) -> Refusal | None:
 
 def _chosen_labels(copy: Copy, namespace: Object, view: View) -> Refusal | None:
     """Refuses a namespace that is selected only by labels that its tenants chose. A label that keeps it from being
-    selected counts, whoever chose it."""
+    selected counts, even if a tenant chose it."""
     if not copy.selectors:
         return None
     chosen = view.chosen_labels(namespace)

@@ -198,7 +198,7 @@ class NamespaceSelector:
         )
 
     def names_namespace(self, name: str) -> bool:
-        """True if this name is listed or matches a pattern, so that whoever chooses it chooses the copies."""
+        """True if this name is listed or matches a pattern: a tenant who may choose the name then gets the copies."""
         is_named = name in self.names.members or any(pattern.fullmatch(name) for pattern in self.patterns)
         return is_named and name not in self.excluded
 
