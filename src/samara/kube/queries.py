@@ -31,7 +31,7 @@ ACCESS_REVIEW = Kind(
 REVIEW_OF_OTHERS = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 DRY_RUN = {"dryRun": "All"}
-_MAX_ACCOUNTS = 100
+_MAX_ACCOUNTS = 20
 """ServiceAccounts of a namespace that are asked about."""
 
 
