@@ -99,7 +99,7 @@ def test_a_configuration_in_a_tenants_namespace_cannot_name_the_clusters_secrets
     stage.foreign(TEAM, CONFIG, {"url": "kube://vault"})
     fishy.serve(namespace=TEAM)
     fishy.ask("db", {"P": "app/pass"})
-    assert f"only a configuration in the operator's namespace {OWN} may name it" in fishy.until("db", "ConnectionError")
+    assert f"must be in the operator's namespace {OWN}; this one is in {TEAM}" in fishy.until("db", "ConnectionError")
     assert fishy.data("db") is None
 
 

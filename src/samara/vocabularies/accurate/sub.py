@@ -216,6 +216,10 @@ class SubNamespaces:
 
     def report(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         """The status of a SubNamespace. An empty one leaves the stored status as it is."""
+        wanted = self._status(obj, view, counts)
+        return {} if _is_as_original_reports(obj, wanted) else wanted
+
+    def _status(self, obj: Object, view: View, counts: CopyCounts) -> Mapping[str, object]:
         namespace, name = view.get(namespace_ref(obj.ref.name)), obj.ref.name
         if obj.deleting:
             return self._status_while_deleting(obj, namespace, view, counts)
@@ -225,8 +229,6 @@ class SubNamespaces:
         if namespace is None and fault is None and not self.is_reserved(name):
             return _status_without_namespace(obj, counts)
         if namespace is not None and _is_child(namespace, obj.ref):
-            if not namespace.deleting and _is_reported_by_original(obj):
-                return {}
             # The status of a new SubNamespace must not say that a namespace was created that is going away.
             is_seen = not (namespace.deleting and _is_new(obj))
             observed = {"observedGeneration": obj.generation} if is_seen else {}
@@ -289,14 +291,19 @@ def _had_namespace(obj: Object) -> bool:
     return not _is_new(obj) and not is_stalled
 
 
-def _is_reported_by_original(obj: Object) -> bool:
-    """True if the status says that all is well in the words of the original controller: by the generation alone.
+def _is_as_original_reports(obj: Object, wanted: Mapping[str, object]) -> bool:
+    """True if the stored status lacks only the condition Ready, which the original controller does not know.
 
     It stays as it is, so that taking over writes nothing.
     """
-    status = status_of(obj)
-    reported = {stored.get("type") for stored in status.get("conditions") or ()}
-    return status.get("observedGeneration") == obj.generation and reported.isdisjoint(CONDITIONS)
+    stored, conditions = status_of(obj), wanted.get("conditions")
+    if not isinstance(conditions, list) or stored.get("observedGeneration") != wanted.get("observedGeneration"):
+        return False
+    known = [entry for entry in conditions if entry["type"] != READY]
+    is_well = all(entry["status"] == "True" for entry in conditions)
+    reported = [entry for entry in stored.get("conditions") or () if entry.get("type") in CONDITIONS]
+    without_times = [{key: entry[key] for key in entry if key != "lastTransitionTime"} for entry in reported]
+    return (is_well or bool(known)) and without_times == known
 
 
 def _reserved(name: str) -> str:
