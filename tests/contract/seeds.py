@@ -122,7 +122,7 @@ CLASSIFICATION = (
     Fault(
         "an object that names the source is not its copy",
         "occupant",
-        "if ctx.ownership.is_copy_of(live, ctx.key.source, ctx.source, ctx.view):",
+        "if self._names_this_source():",
         "if False:",
         by="core/test_occupant.py::test_row_1_an_object_whose_mark_names_this_source_is_ours_for_any_field_manager",
     ),
@@ -307,6 +307,27 @@ OWNERSHIP = (
 )
 
 DECISIONS = (
+    Fault(
+        "without content, a foreign object counts as a right copy",
+        "rules",
+        "return None if target.is_own_copy else block_foreign(target)",
+        "return None",
+        by="core/test_rules.py::test_without_content_a_foreign_object_is_a_conflict_and_stays",
+    ),
+    Fault(
+        "without content, a copy of another source counts as a right copy",
+        "occupant",
+        "self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())",
+        "self.occupant is Occupant.OURS",
+        by="core/test_rules.py::test_without_content_a_copy_that_was_made_for_another_source_is_a_conflict",
+    ),
+    Fault(
+        "without content, a copy that lost its marks is a conflict",
+        "occupant",
+        "self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())",
+        "self._names_this_source()",
+        by="core/test_rules.py::test_without_content_a_copy_that_lost_its_marks_is_right",
+    ),
     Fault(
         "a paused source still writes",
         "context",
@@ -831,13 +852,6 @@ DECISIONS = (
         "copy.live.created > source.created",
         "False",
         by="core/test_ownership.py::test_a_copy_newer_than_its_source_is_not_taken_for_one_of_an_earlier_source",
-    ),
-    Fault(
-        "a foreign object counts as a copy while the content is unavailable",
-        "rules",
-        "not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS",
-        "False",
-        by="core/test_take_over.py::test_a_winner_with_invalid_content_replaces_nothing_and_reports_a_conflict",
     ),
     Fault(
         "deleting a definition deletes the copies of its objects",

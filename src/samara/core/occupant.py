@@ -116,6 +116,14 @@ class Target:
             self._occupant = self._classify()
         return self._occupant
 
+    @property
+    def is_own_copy(self) -> bool:
+        """True for a copy that names this source, and for one that Samara made and that names no source any more.
+
+        `Occupant.OURS` is also a copy of another source that one update would take over.
+        """
+        return self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())
+
     def _first_rival(self) -> Key | None:
         ctx, live = self.ctx, self.live
         rivals = ctx.rivals(self.ref)
@@ -151,7 +159,7 @@ class Target:
         """The first line that applies decides. docs/concepts/ownership.md shows this as a table."""
         ctx, live, holder = self.ctx, self.live, self.holder
         assert live is not None
-        if ctx.ownership.is_copy_of(live, ctx.key.source, ctx.source, ctx.view):
+        if self._names_this_source():
             return Occupant.OURS
         if holder == ctx.key:
             return Occupant.PREDECESSOR
@@ -164,6 +172,10 @@ class Target:
         if is_claim_false and self._is_source(live):
             return Occupant.SOURCE
         return Occupant.FOREIGN
+
+    def _names_this_source(self) -> bool:
+        ctx = self.ctx
+        return self.live is not None and ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
     def _was_made_by_us(self, live: Object) -> bool:
         """True if Samara made it for this source or for its holder. A released object is no copy any more."""

@@ -194,10 +194,9 @@ def ask_first(target: Target) -> Outcome:
 
 
 def keep_live_copy(target: Target) -> Outcome:
-    """an existing copy stays as it is, and no new one is created"""
+    """a copy of this source stays as it is, any other object is a `conflict`, and no copy is created"""
     if target.live is not None:
-        is_conflict = not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS
-        return block_foreign(target) if is_conflict else None
+        return None if target.is_own_copy else block_foreign(target)
     if target.template.waiting_for:
         return Blocked(target.ctx.key, target.ref, "conflict", target.template.waiting_for)
     message = "the content is not known yet, or the API server refuses it"
