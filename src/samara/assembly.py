@@ -11,10 +11,10 @@ from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
-from samara.core.policy import without_cluster_objects
 from samara.core.registry import Registry
-from samara.core.source_limits import SourceLimits, limited
-from samara.core.source_type import SourceType, disabled
+from samara.core.restrictions import disabled, limited, without_cluster_objects
+from samara.core.source_limits import SourceLimits
+from samara.core.source_type import SourceType
 from samara.core.vocabulary import BuildContext, SecretStore, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES

@@ -499,8 +499,8 @@ DECISIONS = (
     Fault(
         "a copy is deleted in a paused namespace",
         "rules",
-        "copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view)",
-        "copy.ctx.paused",
+        "self.ctx.paused or no_writes_at(self.live.ref, self.ctx.view)",
+        "self.ctx.paused",
         by="core/test_rules.py::test_in_a_paused_namespace_nothing_is_written_or_deleted",
     ),
     Fault(
@@ -597,8 +597,8 @@ DECISIONS = (
     Fault(
         "overlays are applied to paused objects",
         "rules",
-        "target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view)",
-        "target.ctx.paused",
+        "self.ctx.paused or no_writes_at(self.overlay.ref, self.ctx.view)",
+        "self.ctx.paused",
         by="core/test_rules.py::test_an_overlay_is_held_by_a_pause_of_source_or_target",
     ),
     Fault(
@@ -1233,7 +1233,7 @@ DECISIONS = (
     ),
     Fault(
         "numbers of labels are compared as texts",
-        "selectors",
+        "label_selectors",
         "int(value) > int(bound)",
         "value > bound",
         by="core/test_selectors.py::test_numbers_are_compared_as_numbers_and_other_labels_do_not_match",
@@ -1684,7 +1684,7 @@ ENGINE = (
     Fault(
         "events are written in a paused namespace",
         "engine/events",
-        "if not ref.namespace or not paused_at(ref, self._cache):",
+        "if not ref.namespace or not no_writes_at(ref, self._cache):",
         "if True:",
         by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_reported_after_the_pause",
     ),
@@ -1732,7 +1732,7 @@ ENGINE = (
     ),
     Fault(
         "a source that exceeds the limits deletes its copies",
-        "source_limits",
+        "restrictions",
         "Desired(prune=False, faults=(fault or",
         "Desired(prune=True, faults=(fault or",
         by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
@@ -1746,7 +1746,7 @@ ENGINE = (
     ),
     Fault(
         "copies are deleted when the settings say that their source belongs to the cluster",
-        "policy",
+        "restrictions",
         "else Desired(prune=False, faults=(fault,))",
         "else Desired(faults=(fault,))",
         by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
@@ -2195,7 +2195,7 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "a rule for every namespace trusts every name",
-        "trust",
+        "source_type",
         'if item.strip("*?") and matches',
         "if matches",
         by="core/test_trust.py::test_a_glob_trusts_a_name_unless_it_means_every_namespace",

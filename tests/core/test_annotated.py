@@ -16,11 +16,12 @@ from tests.support.world import World, at, config_map, secret
 from samara.core.admission import Operation, Request
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Template
+from samara.core.label_selectors import Requirement, Selector
 from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Object, Ref, namespace_ref
 from samara.core.names import parse_csv_names
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.selectors import NO_NAMESPACES, NamespaceSelector, Requirement, Selector
+from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
 from samara.core.writes import Create, Delete, Update, Write
 
 TO, MATCHING, FROM = "toys.dev/to", "toys.dev/matching", "toys.dev/from"

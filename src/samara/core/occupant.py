@@ -16,7 +16,7 @@ from samara.core.ownership import (
     is_recorded,
     is_released,
 )
-from samara.core.policy import Refusal, paused_at, refusal, revocation
+from samara.core.policy import Refusal, no_writes_at, refusal, revocation
 from samara.core.queries import Query, deletion_queries
 from samara.core.view import NamespaceView
 
@@ -68,7 +68,7 @@ class Target:
     @property
     def paused_here(self) -> str:
         """Why nothing may be written at this address, or an empty text."""
-        return paused_at(self.ref, self.ctx.view)
+        return no_writes_at(self.ref, self.ctx.view)
 
     @property
     def holder(self) -> Key | None:

@@ -10,8 +10,8 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
-from samara.core.source_type import SourceType
-from samara.core.trust import ChosenLabels, Trust
+from samara.core.source_type import ChosenLabels, SourceType
+from samara.core.trust import Trust
 from samara.core.view import NamespaceView, View
 
 

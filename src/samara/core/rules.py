@@ -13,12 +13,12 @@ from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
 from samara.core.metadata import is_applied, is_in_sync, with_adopted_mark, with_unmanaged_fields
-from samara.core.metadata_keys import GITOPS, PAUSED
+from samara.core.metadata_keys import GITOPS
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
 from samara.core.ownership import is_adopted, is_made_by_samara, is_released
-from samara.core.policy import Refusal, paused_at, revocation
+from samara.core.policy import Refusal, no_writes_at, revocation
 from samara.core.queries import UNREAD
 from samara.core.writes import Apply, AskFirst, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
@@ -319,6 +319,11 @@ class Unwanted:
         ctx = self.ctx
         return ctx.source is not None and not ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
+    @property
+    def held(self) -> str:
+        """Why it is not removed now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.live.ref, self.ctx.view)
+
 
 def kept(copy: Unwanted) -> bool:
     """the source does not prune now, and the namespace did not withdraw its consent"""
@@ -349,12 +354,12 @@ def newer_than_source(copy: Unwanted) -> bool:
 
 def removal_paused(copy: Unwanted) -> bool:
     """the source, the namespace or the Namespace that would be deleted is paused"""
-    return bool(copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view))
+    return bool(copy.held)
 
 
 def hold_removal(copy: Unwanted) -> Outcome:
     """it stays: `held`"""
-    return Blocked(copy.ctx.key, copy.live.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+    return Blocked(copy.ctx.key, copy.live.ref, "held", copy.held)
 
 
 def adopted(copy: Unwanted) -> bool:
@@ -419,6 +424,11 @@ class OverlayTarget:
         self.overlay = overlay
         self.live = ctx.view.get(overlay.ref)
 
+    @property
+    def held(self) -> str:
+        """Why nothing is applied now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.overlay.ref, self.ctx.view)
+
 
 def nothing_to_label(target: OverlayTarget) -> bool:
     """there is no object"""
@@ -437,12 +447,12 @@ def has_overlay(target: OverlayTarget) -> bool:
 
 def overlay_paused(target: OverlayTarget) -> bool:
     """the source, the object or its namespace is paused"""
-    return bool(target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view))
+    return bool(target.held)
 
 
 def hold_overlay(target: OverlayTarget) -> Outcome:
     """nothing is written: `held`"""
-    return Blocked(target.ctx.key, target.overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
+    return Blocked(target.ctx.key, target.overlay.ref, "held", target.held)
 
 
 def apply_overlay(target: OverlayTarget) -> Outcome:

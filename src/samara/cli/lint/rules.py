@@ -24,8 +24,7 @@ from samara.core.names import (
 )
 from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
 from samara.core.policy import control_mistake
-from samara.core.source_type import Annotated, CustomResource, SourceType
-from samara.core.trust import ChosenLabels
+from samara.core.source_type import Annotated, ChosenLabels, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
