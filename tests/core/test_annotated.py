@@ -233,14 +233,14 @@ def test_an_excluded_namespace_requeues_no_source() -> None:
     assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
 
 
-def test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason() -> None:
-    world = a_world("a,b", left_alone=lambda live: "it has a note" if "note" in live.annotations else "")
-    world.put(at("a", "x"), secret("other"), annotations={"note": "mine"}, by=FIELD_MANAGER)
+def test_an_object_that_requests_its_own_content_is_a_conflict_with_its_reason() -> None:
+    world = a_world("a,b", pull_keys=frozenset({"toy/pull"}))
+    world.put(at("a", "x"), secret("other"), annotations={"toy/pull": "mine"}, by=FIELD_MANAGER)
     settle(world, RULES)
     assert world.objects[at("a", "x")].content == secret("other")
     assert world.objects[at("b", "x")].content == secret()
     assert [(blocked.ref, blocked.reason, blocked.message) for blocked in plan_of(KEY, world, RULES).blocked] == [
-        (at("a", "x"), "conflict", "it has a note")
+        (at("a", "x"), "conflict", "the object there has toy/pull: it requests its own content")
     ]
 
 

@@ -35,6 +35,7 @@ class Occupant(Enum):
     PREDECESSOR = "a copy of an earlier source of the same name"
     REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
     OF_ANOTHER_SOURCE = "a copy of another source, and an update cannot hand it over"
+    PULLING = "an object that requests its own content from another one, such as a target of a pull mode"
     SOURCE = "an object that is itself a source"
     FOREIGN = "any other object, such as one that Samara did not make, or a copy that was released"
 
@@ -100,6 +101,11 @@ class Target:
         return self.shown(self.holder)
 
     @property
+    def pull_key(self) -> str:
+        """The annotation by which the live object requests its own content, or an empty text."""
+        return "" if self.live is None else self.ctx.registry.pull_key(self.live)
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """What must be true before the object is taken from a custom resource that is being deleted or is missing."""
         live, holder = self.live, self.holder
@@ -163,6 +169,8 @@ class Target:
             return Occupant.OURS
         if holder == ctx.key:
             return Occupant.PREDECESSOR
+        if self.pull_key and (holder is None or not self._is_made_for(holder, live)):
+            return Occupant.PULLING
         if ctx.ownership.transferable and self._was_made_by_us(live) and self._is_free(live):
             return Occupant.OURS
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):

@@ -142,6 +142,7 @@ is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
 is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
+is_pulling = occupied_by(Occupant.PULLING)
 is_source = occupied_by(Occupant.SOURCE)
 
 
@@ -279,6 +280,8 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder_shown}")),
+    # An object that is nobody's copy, and that a source would fight about.
+    Rule("pulls", is_pulling, block("conflict", "the object there has {t.pull_key}: it requests its own content")),
     # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
     # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),

@@ -142,6 +142,9 @@ class Annotated:
     kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
     """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key without an entry
     has an effect on every kind."""
+    pull_keys: frozenset[str] = frozenset()
+    """The annotations by which an object requests its own content from another one. It is not a copy of any source of
+    any type, even while this type is disabled."""
     ineffective: Lint = lambda obj: ()
     """Why keys on an object of a right kind have no effect: its namespace, a value, a key that is missing beside them.
     Called for objects that carry one of the keys; `Mistake.field` is one of them."""
