@@ -1190,9 +1190,16 @@ DECISIONS = (
     Fault(
         "a mistake in an annotation deletes copies",
         "annotated",
-        "prune=not (faults and self.keep_on_fault)",
+        "prune=not faults",
         "prune=True",
         by="core/test_annotated.py::test_an_invalid_value_deletes_nothing_and_its_valid_part_is_served",
+    ),
+    Fault(
+        "a mistake in a list of secret copy keeps copies",
+        "vocabularies/secret_copy",
+        "replace(pushed.desired(source, view), prune=is_there or",
+        "replace(pushed.desired(source, view), prune=(is_there and pushed.desired(source, view).prune) or",
+        by="vocabularies/test_secret_copy.py::test_rule_5_a_copy_whose_namespace_left_a_list_with_a_mistake_is_deleted_too",
     ),
     Fault(
         "an annotated object is copied onto itself",

@@ -48,14 +48,8 @@ class AnnotatedObjects:
     """The annotations by which an object requests its own content from another one."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
-    keep_when_gone: bool = False
-    """True: the copies stay when the source is gone or no longer requests copies."""
-    keep_on_fault: bool = True
-    """True: a source with a mistake in its annotations deletes nothing."""
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists by name."""
-    validated: bool = True
-    """True: the admission webhook refuses mistakes."""
     ineffective: Lint = lambda obj: ()
     """Why an object of a served kind with one of the annotations is no source."""
     lint: Lint = lambda obj: ()
@@ -78,7 +72,7 @@ class AnnotatedObjects:
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,
-            admission=Admission(self.kinds, self.validate) if self.validated else None,
+            admission=Admission(self.kinds, self.validate),
             names=Names(self.listed, self.is_discreet, self._names),
         )
 
@@ -86,9 +80,10 @@ class AnnotatedObjects:
         return obj.ref.kind in self.kinds and self.is_source(obj)
 
     def desired(self, source: Ref, view: View) -> Desired:
+        """A source with a mistake in its annotations deletes nothing. The end of a source deletes its copies."""
         obj = view.get(source)
         if obj is None or obj.deleting or not self._requests_copies(obj):
-            return Desired(prune=not self.keep_when_gone)
+            return Desired()
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
         copies = tuple(
@@ -101,7 +96,7 @@ class AnnotatedObjects:
             for namespace, by_name in targets.namespaces(view)
             if self._may_be_in(namespace, source)
         )
-        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults)
+        return Desired(copies, prune=not faults, faults=faults)
 
     def _may_be_in(self, namespace: str, source: Ref) -> bool:
         is_excluded = bool(self.excluded) and matches_any_glob(self.excluded, namespace)
