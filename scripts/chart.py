@@ -32,7 +32,7 @@ from samara.core.model import Kind, KindName
 from samara.core.registry import Registry
 from samara.setting_types import (
     FILE,
-    NEVER_COPIED,
+    KINDS_NEVER_COPIED,
     Inline,
     Leaf,
     ListOf,
@@ -168,7 +168,7 @@ def _denied(name: str, kind_list: KindList) -> Json:
     groups = [group for group in sorted(REFUSED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
     kinds = [(group, kind) for group, kind in (*(("", core) for core in REFUSED_CORE_KINDS), *CUSTOM_RESOURCES)]
     denied = sorted("/".join(filter(None, names)) for names in kinds if is_denied(KindName(names[0], "v1", names[1])))
-    return {"groups": groups, "kinds": denied, "why": NEVER_COPIED}
+    return {"groups": groups, "kinds": denied, "why": KINDS_NEVER_COPIED}
 
 
 def _accepted(name: str, own: Json, **general: str) -> Settings | None:

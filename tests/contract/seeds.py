@@ -1552,7 +1552,7 @@ VOCABULARIES = (
     ),
     Fault(
         "one of the two owner labels names an owner",
-        "vocabularies/fishysecret/fields",
+        "vocabularies/fishysecret/__init__",
         " or not is_namespace_name(namespace):",
         ":",
         by="vocabularies/test_fishysecret.py::test_21_a_secret_without_both_labels_reconciles_nothing",
@@ -2098,7 +2098,7 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "strict tenancy quotes quotas of the operator's namespace",
-        "vocabularies/resource_distribution/admit",
+        "vocabularies/resource_distribution/validation",
         "is_hidden = is_strict and not stored.is_about_object",
         "is_hidden = False",
         by="vocabularies/test_resource_distribution_admission.py::test_strict_tenancy_hides_what_policies_and_quotas_of_the_operators_namespace_say",

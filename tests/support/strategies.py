@@ -33,8 +33,7 @@ from samara.core.queries import SecretReading
 from samara.core.registry import Registry
 from samara.vocabularies import fishysecret, replicator, resource_distribution, sync_to
 from samara.vocabularies.accurate import labels as trees
-from samara.vocabularies.fishysecret import FISHY_SECRET
-from samara.vocabularies.fishysecret.fields import annotations_of, labels_of
+from samara.vocabularies.fishysecret import FISHY_SECRET, annotations_of, labels_of
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 

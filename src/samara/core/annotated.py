@@ -12,7 +12,7 @@ from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.names import matches_any_glob
 from samara.core.ownership import ByMark
 from samara.core.selectors import NamespaceSelector
-from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
+from samara.core.source_type import LISTS_NONE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
 from samara.core.view import View
 
 
@@ -51,7 +51,7 @@ class AnnotatedObjects:
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists by name."""
     ineffective: Lint = lambda obj: ()
-    """Why an object of a served kind with one of the annotations is no source."""
+    """Why an object of a served kind with one of the annotations is not a source."""
     lint: Lint = lambda obj: ()
     """The mistakes that are not faults of `request`: keys without effect on a source, and each name that a fault only
     counts."""
@@ -105,7 +105,7 @@ class AnnotatedObjects:
     def listed(self, obj: Object) -> ListedNames:
         """The names in the annotations of a source. So many that they matter are in the longest annotation."""
         if not self._requests_copies(obj):
-            return NOWHERE
+            return LISTS_NONE
         targets, keys = self._request(obj).targets, self._keys(obj)
         field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
         names = targets.names

@@ -19,7 +19,7 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """`NotIn` also holds if the key is absent, and a label that is no integer is neither greater nor less."""
+        """`NotIn` also holds if the key is absent, and a label that is not an integer is neither greater nor less."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values

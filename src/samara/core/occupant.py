@@ -186,7 +186,7 @@ class Target:
         return self.live is not None and ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
     def _was_made_by_us(self, live: Object) -> bool:
-        """True if Samara made it for this source or for its holder. A released object is no copy any more."""
+        """True if Samara made it for this source or for its holder. A released object is not a copy any more."""
         holder = self.holder
         made = is_made_by_samara(live, self.ctx.ownership) or (holder is not None and self._is_made_for(holder, live))
         return made and not is_released(live) and not is_operators_own(live)

@@ -21,7 +21,7 @@ class Registry:
 
     source_types: tuple[SourceType, ...]
     keys_of_others: frozenset[str] = frozenset()
-    """Keys that only other controllers read. They are no misspelt ones of ours."""
+    """Keys that only other controllers read. They are not reported as misspelt."""
 
     @cached_property
     def _by_name(self) -> Mapping[str, SourceType]:
@@ -138,7 +138,7 @@ class Registry:
         )
 
     def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
-        """The sources that the marks of an object name although it is no copy of theirs, but a source itself."""
+        """The sources that the marks of an object name although it is not their copy but itself a source."""
         owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)
         return tuple(owner for owner in owners if not self.is_believed(obj, owner, view))
 

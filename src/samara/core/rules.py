@@ -125,7 +125,7 @@ def holder_unconfirmed(target: Target) -> bool:
     return any(target.ctx.view.answer(query) is UNREAD for query in target.queries)
 
 
-def deleted_with_definition(target: Target) -> bool:
+def deleted_with_crd(target: Target) -> bool:
     """a copy of a custom resource that is deleted together with its CRD, or that only a list has missed"""
     return not all(map(target.ctx.view.answer, target.queries))
 
@@ -268,11 +268,11 @@ RULES: tuple[Rule[Target], ...] = (
     # Nothing is there, or a copy of ours.
     Rule("missing", missing, create),
     Rule("in-sync", in_sync, leave),
-    # The deletion of a definition changes no copy.
+    # The deletion of a CRD changes no copy.
     Rule("holder-unconfirmed", holder_unconfirmed, ask_first),
     Rule(
-        "definition-deleted",
-        deleted_with_definition,
+        "crd-deleted",
+        deleted_with_crd,
         block("conflict", "the object there was made for {t.holder}, whose CRD is being deleted"),
     ),
     Rule("drifted", is_ours, correct),

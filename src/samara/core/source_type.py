@@ -53,13 +53,13 @@ class ListedNames(NamedTuple):
     """The label, annotation or field that lists them."""
 
 
-NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
+LISTS_NONE, UNLISTED = ListedNames(), ListedNames(elsewhere=True)
 
 
 class Names(NamedTuple):
     """The names of namespaces that sources list, and who may read others."""
 
-    listed_by: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    listed_by: Callable[[Object], ListedNames] = lambda obj: UNLISTED
     """The namespaces that a source concerns, and what counts against the limits."""
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from samara.core.model import Object, Ref
 
-TREE = "tree:"
+TREE_PREFIX = "tree:"
 """In consents and settings, `tree:<name>` means a namespace and all that are below it in a tree.
 
 Unlike a name, the place in a tree cannot be chosen: it follows from labels of Namespaces, which administrators write.
@@ -21,7 +21,7 @@ Unlike a name, the place in a tree cannot be chosen: it follows from labels of N
 def root_in(item: str) -> str:
     """The namespace in `tree:<name>`. Empty for any other item, such as `tree:Secret/db`, an object of the namespace
     `tree`."""
-    return item.removeprefix(TREE) if item.startswith(TREE) and "/" not in item else ""
+    return item.removeprefix(TREE_PREFIX) if item.startswith(TREE_PREFIX) and "/" not in item else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Trust:
     verb: str
     """What it does with the name, such as `lists it`."""
     hint: str = ""
-    """A part of the setting, for readers who may know it."""
+    """A part of the setting, for readers who may see it."""
     holds: Callable[[Object | None], bool] = lambda obj: True
     """False if the object, in this state, does not name the namespace. A cache may be behind."""
 
