@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support import toys
 from tests.support.world import World
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Template
@@ -158,16 +159,17 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
 def is_pulling(world: World, live: Object) -> bool:
     """True for an object that requests its own content, unless Samara made it as a copy of the source that it names."""
     owner = world.registry.owner(live, world)
-    return PULL in live.annotations and (
+    return not {PULL, toys.PULL}.isdisjoint(live.annotations) and (
         owner is None or RELEASED in live.annotations or not is_recorded(world, owner, live)
     )
 
 
 def belongs_to_its_namespace(world: World, key: Key, live: Object) -> bool:
-    """For other vocabularies, a copy created once belongs to its namespace if the tree no longer wants it."""
-    created = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
+    """For other vocabularies, a copy created once belongs to its namespace if its own vocabulary no longer wants it."""
+    propagated = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
     claiming = {key.source_type, *(claim.source_type for claim in world.claimants(live.ref))}
-    return created and trees.NAME not in claiming
+    seeded = toys.SEEDED in live.annotations
+    return (propagated and trees.NAME not in claiming) or (seeded and toys.SEEDS.name not in claiming)
 
 
 def owns_by_reference(source_type: SourceType) -> bool:
