@@ -27,7 +27,7 @@ from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
-NEVER_COPIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
+KINDS_NEVER_COPIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
 
 PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
 """Matches text that needs no quotes in YAML, unless it is one of `_SPECIAL`."""
@@ -250,7 +250,7 @@ def _parse_kind(raw: object) -> KindName:
         raise UnfitError
     name = KindName(*match.groups(default=""))
     if is_refused(Kind(*name, plural="")):
-        raise UnfitError(NEVER_COPIED)
+        raise UnfitError(KINDS_NEVER_COPIED)
     return name
 
 

@@ -81,7 +81,7 @@ class CopyCounts:
     """Copies whose namespace does not exist, which are in neither of the two above: their namespaces by kind, name and
     problem.
 
-    A list may name ten thousand namespaces that do not exist. So each of them must not cost an object."""
+    A list may name ten thousand namespaces that do not exist, so none of them may cost an object."""
     removals: dict[Ref, NotInSync] = field(default_factory=dict)
     """Copies that should be deleted and are not: held, paused, or refused by the API server."""
     complete_for: tuple[str, int] = ("", 0)

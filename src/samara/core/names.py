@@ -68,7 +68,7 @@ class NamespaceNames(NamedTuple):
 
 
 class PackedNames:
-    """A set of namespace names in one text, for lists that may be long: a name costs its characters and one more.
+    """A set of namespace names in one text, for lists that may be long: a name costs its length plus one byte.
 
     The last changes are kept beside the text, and are packed when there are many of them.
     """

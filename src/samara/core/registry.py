@@ -10,8 +10,8 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
-from samara.core.source_type import SourceType
-from samara.core.trust import ChosenLabels, Trust
+from samara.core.source_type import Annotated, ChosenLabels, SourceType
+from samara.core.trust import Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -21,7 +21,7 @@ class Registry:
 
     source_types: tuple[SourceType, ...]
     keys_of_others: frozenset[str] = frozenset()
-    """Keys that only other controllers read. They are no misspelt ones of ours."""
+    """Keys that only other controllers read. They are not reported as misspelt."""
 
     @cached_property
     def _by_name(self) -> Mapping[str, SourceType]:
@@ -138,7 +138,7 @@ class Registry:
         )
 
     def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
-        """The sources that the marks of an object name although it is no copy of theirs, but a source itself."""
+        """The sources that the marks of an object name although it is not their copy but itself a source."""
         owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)
         return tuple(owner for owner in owners if not self.is_believed(obj, owner, view))
 
@@ -176,6 +176,15 @@ class Registry:
         if owner == source_type.name:
             return source_type.hierarchy is not None
         return self[owner].vocabulary == source_type.vocabulary
+
+    def pull_key(self, obj: Object) -> str:
+        """The annotation by which an object requests its own content, or an empty text."""
+        return min(self._pull_keys.intersection(obj.annotations), default="")
+
+    @cached_property
+    def _pull_keys(self) -> frozenset[str]:
+        sources = (source_type.source for source_type in self.source_types)
+        return frozenset().union(*(source.pull_keys for source in sources if isinstance(source, Annotated)))
 
     def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
         """Every key to reconcile when this object changes."""

@@ -141,7 +141,8 @@ class Propagation:
         if obj is not None and obj.deleting:
             return Desired(prune=False, reads=reads)
 
-        # A loop of namespaces has no top, so an original cannot be told from a copy: nothing is written or deleted.
+        # A loop of namespaces has no top, so an original and a copy cannot be distinguished. Nothing is written or
+        # deleted.
         if namespace is not None and is_in_loop(namespace, view):
             return Desired(prune=False, reads=reads)
 
@@ -208,7 +209,7 @@ class Propagation:
         return (query,) if query is not None else ()
 
     def _query_about_generated_copies(self, source: Ref, view: View) -> OwnerAnnotation | None:
-        """The read that tells whether copies were made while `generated` was on. None while it is still on."""
+        """The read that shows whether copies were made while `generated` was on. None while it is still on."""
         obj = view.get(source)
         if obj is not None:
             query = _owner_query(obj)

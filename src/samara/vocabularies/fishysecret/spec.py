@@ -13,7 +13,7 @@ from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
 from samara.core.names import is_dns_subdomain, is_namespace_name, quoted, sample
-from samara.core.secret_paths import path_fault
+from samara.core.queries import path_fault
 
 MAX_ITEMS = 500
 """Keys of one Secret. Bounds the memory that a tenant's spec can use."""
