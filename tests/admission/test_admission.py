@@ -238,7 +238,7 @@ def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkey
         assert (await running.converts(large))[0] == 200
         stop = asyncio.Event()
         holding = asyncio.create_task(running.post(CONVERT, trickled(2**20, stop)))
-        await scene.until(lambda: running.admission._server._bytes_left < 2**17)
+        await scene.until(lambda: running.admission._server._in_flight.left < 2**17)
         assert (await running.converts(large))[0] == 503
         assert (await running.admits(a_review(an_object(word="good"))))[0] == 200
         stop.set()

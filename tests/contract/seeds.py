@@ -2079,10 +2079,25 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "the bytes of an answered request stay counted",
-        "admission/server",
-        "            self._bytes_left += counted\n",
+        "admission/bytes_in_flight",
+        "            self.left += request.counted\n",
         "            pass\n",
         by="admission/test_admission.py::test_large_requests_are_bounded_together_and_displace_no_ordinary_one",
+    ),
+    Fault(
+        "the bytes of an answer do not count",
+        "admission/server",
+        "        await self._in_flight.hold(held, len(answer))\n",
+        "        await self._in_flight.hold(held, 0)\n",
+        by="admission/test_unread_answers.py::"
+        "test_answers_that_no_client_reads_are_bounded_and_other_clients_get_theirs",
+    ),
+    Fault(
+        "conversions take no turns",
+        "admission/conversion",
+        "        async with self._turn:\n            await asyncio.sleep(0)\n",
+        "        if True:\n",
+        by="admission/test_hostile_reviews.py::test_conversions_that_arrive_together_leave_the_loop_running",
     ),
     Fault(
         "the documents of one namespace are read before those of all others",
