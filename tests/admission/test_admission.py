@@ -248,6 +248,27 @@ def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkey
     on_scene(scenario)
 
 
+def test_an_answer_counts_until_its_client_has_read_it() -> None:
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        in_flight = running.admission._server._in_flight
+        body = json.dumps(a_conversion("toys.dev/v2", *[a_thing("v2", title="x" * 2**21)] * 7)).encode()
+        trust = ssl.create_default_context(cadata=running.bundle().decode())
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
+        slow.connect(("127.0.0.1", running.port))
+        reader, writer = await asyncio.open_connection(sock=slow, ssl=trust, server_hostname="127.0.0.1", limit=2**12)
+        writer.write(f"POST {CONVERT} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert in_flight.left < 3 * 2**20
+        await reader.readexactly(14 * 2**20)
+        await scene.until(lambda: in_flight.left == server_module.MAX_BYTES_IN_FLIGHT)
+        writer.close()
+
+    on_scene(scenario)
+
+
 async def trickled(size: int, stop: asyncio.Event) -> AsyncIterator[bytes]:
     """A body that has arrived except for its end, which follows when `stop` is set."""
     yield b" " * size

@@ -47,8 +47,9 @@ def answers_until_asked() -> None:
 @contextmanager
 def a_server() -> Iterator[subprocess.Popen[str]]:
     program = "from tests.admission.test_unread_answers import *; answers_until_asked()"
+    same_sources = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program], env=same_sources, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             yield server

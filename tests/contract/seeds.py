@@ -2085,12 +2085,25 @@ KUBE_AND_STORES = (
         by="admission/test_admission.py::test_large_requests_are_bounded_together_and_displace_no_ordinary_one",
     ),
     Fault(
+        "near misses of any number of objects are kept",
+        "kube/cache",
+        " and (obj.ref in self._near_missed or len(self._near_missed) < MOST_NEAR_MISSED)",
+        "",
+        by="kube/test_cache.py::test_the_near_misses_of_so_many_objects_are_kept_and_no_more",
+    ),
+    Fault(
+        "a list leaves other tasks no turn",
+        "kube/reflector",
+        "                    await asyncio.sleep(0)\n                    resumed = monotonic()\n",
+        "",
+        by="kube/test_reflector.py::test_other_tasks_run_while_a_list_is_taken",
+    ),
+    Fault(
         "the bytes of an answer do not count",
         "admission/server",
         "        await self._in_flight.hold(held, len(answer))\n",
         "        await self._in_flight.hold(held, 0)\n",
-        by="admission/test_unread_answers.py::"
-        "test_answers_that_no_client_reads_are_bounded_and_other_clients_get_theirs",
+        by="admission/test_admission.py::test_an_answer_counts_until_its_client_has_read_it",
     ),
     Fault(
         "conversions take no turns",
