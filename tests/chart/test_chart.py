@@ -346,6 +346,14 @@ def test_the_network_policy_admits_only_the_named_peers_and_api_servers(helm: He
     assert not [rule for rule in neither["egress"] if "to" in rule]
 
 
+def test_the_notes_say_if_every_pod_may_connect_to_the_webhook(helm: Helm) -> None:
+    warning = "Every pod may connect to the webhook port 9443: networkPolicy.apiServer is empty."
+    for policy, is_open in (({}, True), ({"apiServer": ["192.0.2.10/32"]}, False), ({"enabled": False}, False)):
+        notes = helm.notes({"networkPolicy": policy})
+        assert "samara status" in notes
+        assert (warning in notes) == is_open
+
+
 def test_rules_for_outgoing_connections_can_be_added(helm: Helm) -> None:
     vault = {"to": [{"ipBlock": {"cidr": "192.0.2.20/32"}}], "ports": [{"port": 8200, "protocol": "TCP"}]}
     assert network_policy(helm, egress=[vault])["egress"][-1] == vault

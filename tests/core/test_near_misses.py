@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+from string import ascii_lowercase
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from tests.support.world import World, at
 from samara.assembly import WELL_KNOWN, registry_of
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, FIELD_MANAGER, LABELS, SECRET, Kind, ManagedKey, Object
-from samara.core.near_misses import MOST_EDITS, NearMiss, NearMissRules, edits, nearest
+from samara.core.near_misses import MOST_EDITS, MOST_MISSES, NearMiss, NearMissRules, edits, nearest
 from samara.core.registry import Registry
 from samara.settings import Settings, parse
 from samara.vocabularies import VOCABULARIES, secret_copy, sync_to
@@ -186,6 +189,23 @@ def test_edits_are_those_of_the_recursive_definition(one: str, other: str) -> No
         return min(replaced, naive(left[1:], right) + 1, naive(left, right[1:]) + 1)
 
     assert min(edits(one, other), MOST_EDITS + 1) == min(naive(one, other), MOST_EDITS + 1)
+
+
+def many_misspelt_keys(number: int) -> dict[str, str]:
+    letters = map("".join, product(ascii_lowercase, repeat=3))
+    return dict.fromkeys((f"openkruise.io/sync-to-namespa{end}" for end in islice(letters, number)), "")
+
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_an_object_with_thousands_of_misspelt_keys_takes_little_time_and_gives_few_near_misses(where: str) -> None:
+    """More keys than the results that are remembered: each would be compared again with every put."""
+    metadata: dict[str, Any] = {where: many_misspelt_keys(15_000)}
+    served, obj = registry(), a_secret(**metadata)
+    rules, view = NearMissRules(served), World(served)
+    started = process_time()
+    found = rules.of_object(obj, view)
+    assert process_time() - started < 0.5
+    assert 0 < len(found) <= MOST_MISSES
 
 
 # Unknown values, and keys without their partner

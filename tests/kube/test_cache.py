@@ -38,6 +38,7 @@ from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses, SourceType
 from samara.core.trust import Trust
+from samara.kube import cache as cache_module
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
 from samara.kube.indexes import MOST_UNREMOVABLE, CopyIndex
@@ -851,3 +852,20 @@ def test_an_object_with_near_misses_costs_little() -> None:
 
     assert len(list(cache.with_near_misses())) == many
     assert size < 700, f"{size:.0f} bytes per object"
+
+
+def test_the_near_misses_of_so_many_objects_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "MOST_NEAR_MISSED", 3)
+    cache = filled(a_namespace("a"))
+
+    def put(number: int, version: int, **annotations: str) -> None:
+        cache.put(an_object(at("a", f"x-{number}"), version, annotations={TARGETS: "b", **annotations}))
+
+    for number in range(5):
+        put(number, 1)
+    assert [ref.name for ref in cache.with_near_misses()] == ["x-0", "x-1", "x-2"]
+    put(1, 2, more="of it")  # an object that is kept stays so
+    cache.remove(at("a", "x-0"), 2)
+    put(4, 2)
+    assert [ref.name for ref in cache.with_near_misses()] == ["x-1", "x-2", "x-4"]
+    assert cache.exists_unread(at("a", "x-3"))

@@ -18,6 +18,7 @@ from tests.support.world import at
 
 from samara import __version__
 from samara.core.model import FIELD_MANAGER, SECRET, Ref
+from samara.kube import reflector as reflector_module
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
@@ -442,6 +443,41 @@ def test_an_empty_first_list_is_accepted_at_once() -> None:
 
 
 # servers that do not stream lists
+
+
+SOURCES = [source(name, 5) for name in "xyz"]
+
+
+@pytest.mark.parametrize(
+    "answers", [(refuses(400), page(*SOURCES)), (streams(*listing(*SOURCES)),)], ids=["in pages", "streamed"]
+)
+def test_other_tasks_run_while_a_list_is_taken(answers: tuple[Answer, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose how large objects are. What was taken is posted first, so that no one acts on it unawares."""
+    monkeypatch.setattr(reflector_module, "_SLICE", 0.0)
+    turns, posted = 0, list[tuple[int, int]]()
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def scenario(stage: Stage) -> None:
+        def post(message: Observed | Listed | QuotaChanged) -> None:
+            if isinstance(message, Observed) and message.changes:
+                posted.append((turns, len(stage.held())))
+                assert message.first_list
+            stage.heard.lists += isinstance(message, Listed)
+            stage.heard.news.set()
+
+        monkeypatch.setattr(stage.heard, "post", post)
+        counting = asyncio.create_task(count_turns())
+        await stage.until(lambda: stage.heard.lists == 1)
+        counting.cancel()
+
+    watching(scenario, *answers, STAYS)
+    assert [held for _, held in posted] == [1, 2, 3]
+    assert len({turn for turn, _ in posted}) == 3
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from samara.core.desired import Mistake
@@ -23,6 +24,10 @@ MOST_EDITS = 2
 """A key is a misspelt one of ours if at most so many characters are missing, superfluous or wrong."""
 NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 """The control keys that no person writes."""
+MOST_KEYS = 64
+"""Of the labels of an object, and of its annotations, so many are compared. Clients can write any number."""
+MOST_MISSES = 10
+"""Of one object. More are not kept."""
 _CACHED_KEYS = 4096
 
 
@@ -86,6 +91,8 @@ class NearMissRules:
         misses: dict[tuple[str, str], NearMiss] = {}
         for miss in self._all(obj, view):
             misses.setdefault((miss.where, miss.key), miss)
+            if len(misses) == MOST_MISSES:
+                break
         return tuple(misses.values())
 
     def wrong_kind(self, source: Annotated, key: str, kind: Kind) -> str:
@@ -108,13 +115,13 @@ class NearMissRules:
         return any(
             key in self._requests or self.of_key(where, key) is not None
             for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations))
-            for key in metadata
+            for key in islice(metadata, MOST_KEYS)
         )
 
     def _all(self, obj: Object, view: View) -> Iterator[NearMiss]:
         is_namespace = obj.ref.kind == NAMESPACE
         for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations)):
-            for key, value in metadata.items():
+            for key, value in islice(metadata.items(), MOST_KEYS):
                 if (miss := self.of_key(where, key)) is not None:
                     yield miss
                 if key not in CONTROL_KEYS or (key == PAUSED and not is_namespace):

@@ -24,6 +24,9 @@ from samara.core.trust import Trust
 from samara.kube.answers import Answers
 from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
 
+MOST_NEAR_MISSED = 2000
+"""Objects whose near misses are kept, twice as many as get an Event at the same time. Clients can create any number."""
+
 
 @dataclass(slots=True)
 class KindStore:
@@ -300,7 +303,7 @@ class Cache:
 
     def _note_near_misses(self, obj: Object) -> None:
         misses = self.near_miss_rules.of_object(obj, self)
-        if misses:
+        if misses and (obj.ref in self._near_missed or len(self._near_missed) < MOST_NEAR_MISSED):
             self._near_missed[obj.ref] = NearMissed(obj.uid, _shared(misses))
         else:
             self._near_missed.pop(obj.ref, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +36,7 @@ _MAX_ADMISSION = timedelta(seconds=30)
 MOST_ABSENT_KEYS = 256
 """An entry of managedFields with more keys counts only for those that the object has. Clients can write any entry."""
 _MOST_EDITORS = 5
+_MOST_TEXTS = 2**14
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
@@ -119,6 +119,22 @@ def version_of(raw: bytes) -> int:
     return int(decode_address(raw).metadata.resourceVersion)
 
 
+class _Texts(dict[str, str]):
+    """Returns the same string for equal ones. It begins anew when it is full, because clients choose what is in it.
+
+    `sys.intern` frees no string on Python 3.12, and `lru_cache` takes twice the memory.
+    """
+
+    def __missing__(self, text: str) -> str:
+        if len(self) == _MOST_TEXTS:
+            self.clear()
+        self[text] = text
+        return text
+
+
+_shared_text = _Texts().__getitem__
+
+
 class Metadata(dict[str, str]):
     """Labels or annotations. Objects with equal ones share one instance."""
 
@@ -153,13 +169,13 @@ class Codec:
         entries = self._our_entries(meta)
         applied = [entry for entry in entries if entry.operation == "Apply"]
         return Object(
-            ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
+            ref=Ref(kind, _shared_text(meta.namespace), _shared_text(meta.name)),
             uid=meta.uid,
             resource_version=int(meta.resourceVersion),
             content=self._content(_strip_own_fields(kind, fields)),
             labels=self._share_labels(kind, meta.labels),
             annotations=self._share(meta.annotations),
-            created=sys.intern(meta.creationTimestamp or ""),
+            created=_shared_text(meta.creationTimestamp or ""),
             generation=meta.generation,
             owner_references=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
@@ -184,7 +200,7 @@ class Codec:
         digest = hashlib.blake2b(normal, digest_size=_DIGEST_SIZE, key=self._key).digest()
         field = self._shared_fields.get((name, digest))
         if field is None:
-            field = self._shared_fields[name, digest] = Field(sys.intern(name), digest, bytes(raw))
+            field = self._shared_fields[name, digest] = Field(_shared_text(name), digest, bytes(raw))
         return field
 
     def _share_labels(self, kind: Kind, labels: dict[str, str] | None) -> Metadata:
@@ -209,7 +225,7 @@ class Codec:
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
-        return sys.intern(" or ".join(sorted(others)[:_MOST_EDITORS]))
+        return _shared_text(" or ".join(sorted(others)[:_MOST_EDITORS]))
 
     def _managed_keys(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
         """The labels and annotations that entries of managedFields attribute to their managers. Nearly all copies have

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -36,6 +37,8 @@ from samara.kube.errors import MAX_WAIT, ApiError, Forbidden, Gone, NotFound, Sa
 
 SHORT_WATCH = 0.2
 """Seconds. After a watch that was shorter than this, the reflector waits as long before the next one."""
+_SLICE = 0.01
+"""Seconds after which other tasks run while a list or many events are taken."""
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 _READ_SIZE = 2**16
 """Bytes that are read at a time. Without a limit, aiohttp returns pieces of a third of a megabyte from a long list."""
@@ -173,7 +176,7 @@ class Reflector:
             self._note_heard()
             async for lines in watch:
                 self._note_heard()
-                self._take(lines)
+                await self._take(lines)
                 await self._inbox.wait_for_room()
 
     def _params(self) -> dict[str, str]:
@@ -182,17 +185,31 @@ class Reflector:
             return {**params, "resourceVersion": self._version}
         return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
-    def _take(self, lines: list[bytes]) -> None:
-        listing, is_first = self._present is not None, not self._store.listed
-        changes: list[Change] = []
+    async def _take(self, lines: list[bytes]) -> None:
+        is_list = self._present is not None
+        await self._post(self._event(line) for line in lines if line)
+        if not is_list:
+            self._reset_backoff()
+
+    async def _post(self, observed: Iterable[Iterable[Change]]) -> None:
+        """Posts changes, and lets other tasks run after each `_SLICE` seconds.
+
+        It posts first, since the cache holds these changes already: otherwise the result of one of our own writes could
+        be handled before a change that was seen earlier.
+        """
+        changes, is_first, resumed = list[Change](), not self._store.listed, monotonic()
         try:
-            for line in filter(None, lines):
-                changes.extend(self._event(line))
+            for more in observed:
+                changes.extend(more)
+                if monotonic() - resumed > _SLICE:
+                    if changes:
+                        self._inbox.post(Observed(changes, is_first))
+                        changes = []
+                    await asyncio.sleep(0)
+                    resumed = monotonic()
         finally:  # events before an error are in the cache already, and the watch will not repeat them
             if changes:
                 self._inbox.post(Observed(changes, is_first))
-        if not listing:
-            self._reset_backoff()
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
@@ -203,32 +220,33 @@ class Reflector:
             raise self._stream_error(line)
         if event.type == "BOOKMARK":
             return self._bookmark(line, envelope.version)
-        change = self._object_event(event, envelope)
+        changes = self._object_event(event, envelope)
         self._advance(envelope.version)
-        return () if change is None else (change,)
+        return changes
 
-    def _object_event(self, event: RawEvent, envelope: Envelope) -> Change | None:
+    def _object_event(self, event: RawEvent, envelope: Envelope) -> Iterable[Change]:
         if event.type == "DELETED":
             if self._present is not None:
                 # Created and deleted while the list was being streamed.
                 self._present.discard(address_hash(envelope.ref))
-            return self._cache.remove(envelope.ref, int(envelope.version))
+            change = self._cache.remove(envelope.ref, int(envelope.version))
+            return () if change is None else (change,)
         if event.type in ("ADDED", "MODIFIED"):
             return self._observe(event.object, envelope)
         log.warning("watch.unknown-event", kind=self.kind, type=event.type)
-        return None
+        return ()
 
-    def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Change | None:
+    def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Iterable[Change]:
         if self._present is not None:
             self._present.add(address_hash(envelope.ref))
         match self._ingest.take(raw, envelope):
             case Changed(change):
-                return change
+                return () if change is None else (change,)
             case Ignored() if self.kind == QUOTA:
                 self._inbox.post(QuotaChanged(envelope.ref))
             case Ignored() | Stale():
                 pass
-        return None
+        return ()
 
     def _advance(self, version: str) -> None:
         self._cache.advance(self.kind, int(version))
@@ -268,9 +286,7 @@ class Reflector:
         self._present = set()
         async for page in pages(self._client, self.kind):
             self._note_heard()
-            changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
-            seen = [change for change in changes if change is not None]
-            self._inbox.post(Observed(seen, first_list=not self._store.listed))
+            await self._post(self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ())
             await self._inbox.wait_for_room()
         self._inbox.post(Observed(self._finish_list(page.version)))
 
