@@ -7,7 +7,7 @@ more: `ChosenLabels` says which these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,6 +58,15 @@ class TrustedNamespaces(NamedTuple):
         )
 
 
+class ChosenLabel(NamedTuple):
+    """A label of a Namespace that a tenant chose."""
+
+    setting: str
+    """The setting whose pattern let the tenant."""
+    trusted: str | None
+    """The value that the label would have if no tenant had chosen one. None if the Namespace would not have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenLabels:
     """The labels of Namespaces that tenants choose without the word of an administrator, who allowed a pattern only."""
@@ -67,8 +76,8 @@ class ChosenLabels:
     patterns: tuple[str, ...]
     admits: Callable[[str], bool]
     """True for a key that only a pattern lets tenants set."""
-    on: Callable[[Object, View], frozenset[str]]
-    """The keys of such labels on a Namespace."""
+    on: Callable[[Object, Iterable[str], View], Mapping[str, str | None]]
+    """Which of these keys are such labels on a Namespace, each with its `ChosenLabel.trusted`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 from samara.kube.answers import Answers
 from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
 
@@ -152,8 +152,8 @@ class Cache:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self.registry.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self.registry.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
