@@ -52,6 +52,8 @@ class ListedNames(NamedTuple):
     """True if the source may want copies in namespaces that it does not list, too."""
     field: str = ""
     """The label, annotation or field that lists them."""
+    note: str = ""
+    """How they are counted, for a message."""
 
 
 NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
