@@ -1761,9 +1761,23 @@ ENGINE = (
     Fault(
         "a source that ends wakes none of those that the limits refused",
         "kube/cache",
-        "waiting += self._sizes.discard(key)",
-        "self._sizes.discard(key)",
+        "(*rivals, *self._sizes.changed(refused))",
+        "rivals",
         by="kube/test_source_indexes.py::test_a_source_that_ends_wakes_those_that_the_limits_refused",
+    ),
+    Fault(
+        "an edit wakes every source of its namespace that the limits refuse",
+        "kube/indexes",
+        "if self.excess(key) != message)",
+        "if True)",
+        by="kube/test_source_indexes.py::test_an_edit_wakes_only_the_sources_that_the_limits_no_longer_refuse",
+    ),
+    Fault(
+        "a source is found by the first of its names only",
+        "kube/indexes",
+        "        for one in hashes:\n            refs = self._by_hash.setdefault",
+        "        for one in hashes[:1]:\n            refs = self._by_hash.setdefault",
+        by="kube/test_source_indexes.py::test_the_index_of_names_finds_what_a_scan_finds",
     ),
     Fault(
         "a copy whose namespace appeared is still counted as blocked",
