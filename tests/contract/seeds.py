@@ -1761,14 +1761,14 @@ ENGINE = (
     Fault(
         "a source that ends wakes none of those that the limits refused",
         "kube/cache",
-        "(*rivals, *self._sizes.changed(refused))",
+        "(*rivals, *self._sizes.changed(ref.namespace, refused))",
         "rivals",
         by="kube/test_source_indexes.py::test_a_source_that_ends_wakes_those_that_the_limits_refused",
     ),
     Fault(
         "an edit wakes every source of its namespace that the limits refuse",
         "kube/indexes",
-        "if self.excess(key) != message)",
+        "if now.get(key) != message)",
         "if True)",
         by="kube/test_source_indexes.py::test_an_edit_wakes_only_the_sources_that_the_limits_no_longer_refuse",
     ),

@@ -270,7 +270,9 @@ class Cache:
         new = self._keep(store, obj)
         self._note_near_misses(obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *self._sizes.changed(refused), *self.rivals(obj.ref)}))
+        return Change(
+            obj.ref, old, new, tuple({*rivals, *self._sizes.changed(obj.ref.namespace, refused), *self.rivals(obj.ref)})
+        )
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -328,7 +330,7 @@ class Cache:
         self._near_missed.pop(ref, None)
         released = self._unindex(old)
         self._forget_unclaimed(released)
-        return Change(ref, old, None, (*rivals, *self._sizes.changed(refused)))
+        return Change(ref, old, None, (*rivals, *self._sizes.changed(ref.namespace, refused)))
 
     def remove_deleted(self, obj: Object) -> Change | None:
         """Takes our own deletion of an object. Events of its uid that still arrive from the watch are ignored."""

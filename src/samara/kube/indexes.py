@@ -341,9 +341,10 @@ class SizeIndex:
         """The sources of a namespace that exceeded the limits when it was last computed, each with a message."""
         return self._excess.get(namespace, {})
 
-    def changed(self, refused: Mapping[Key, str]) -> tuple[Key, ...]:
-        """Those of these refused sources that the limits allow now, or refuse for another reason."""
-        return tuple(key for key, message in refused.items() if self.excess(key) != message)
+    def changed(self, namespace: str, refused: Mapping[Key, str]) -> tuple[Key, ...]:
+        """Those of these refused sources of a namespace that the limits allow now, or refuse for another reason."""
+        now = self._refused_now(namespace) if refused else {}
+        return tuple(key for key, message in refused.items() if now.get(key) != message)
 
     def _count(self, namespace: str, size: SourceSize, by: int) -> None:
         names, total = self._sums.get(namespace, (0, 0))
@@ -356,13 +357,15 @@ class SizeIndex:
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
-        namespace = key.source.namespace
+        return self._refused_now(key.source.namespace).get(key, "")
+
+    def _refused_now(self, namespace: str) -> Mapping[Key, str]:
         limits = self._limits.get(namespace)
         if limits is None or (limits.allow(*self._sums[namespace]) and namespace not in self._too_long):
-            return ""
+            return {}
         if namespace not in self._excess:
             self._excess[namespace] = excess(self._sizes[namespace], limits)
-        return self._excess[namespace].get(key, "")
+        return self._excess[namespace]
 
 
 class RelationIndex:
