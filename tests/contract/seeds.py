@@ -2150,7 +2150,7 @@ KUBE_AND_STORES = (
     Fault(
         "every Lease is believed to be the original's",
         "./environment",
-        'if await may_any_account(client, namespace, "update", kind):',
+        'if await may_any_account(client, namespace, "update", kind, hints):',
         "if True:",
         by="test_environment.py::test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed",
     ),
