@@ -2291,6 +2291,13 @@ KUBE_AND_STORES = (
         by="vocabularies/test_replicator.py::test_a_regular_expression_is_compiled_once_for_any_number_of_namespaces",
     ),
     Fault(
+        "an older source takes the copy of a paused one",
+        "occupant",
+        "if ctx.is_before(holder) and not is_paused:",
+        "if ctx.is_before(holder):",
+        by="core/test_take_over.py::test_a_paused_source_keeps_the_copy_that_it_has",
+    ),
+    Fault(
         "an Event names the namespaces of others under strict tenancy",
         "engine/events",
         "if namespace == own or namespace in listed}",

@@ -306,7 +306,7 @@ def test_row_7_a_copy_of_a_paused_source_stays_that_sources() -> None:
     an_object(world, SYNCED)
     assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
     world.edit(DISTRIBUTION.source, annotations={})
-    assert rule(world, DISTRIBUTION) == "other-source"
+    assert rule(world, DISTRIBUTION) == "outranked"
 
 
 def test_row_7_an_adopted_object_stays_that_of_its_source() -> None:
