@@ -50,7 +50,7 @@ def may(is_allowed: bool) -> Answer:
     return says({"status": {"allowed": is_allowed}})
 
 
-INSTALLED = (accounts("default", "kruise-manager"), may(False), may(True))
+INSTALLED = (accounts("default", "writer"), may(False), may(True))
 """What the server answers about the namespace of an original that an administrator installed."""
 
 
@@ -75,7 +75,7 @@ def test_the_accounts_of_the_namespace_are_asked_about_the_custom_resource_in_ev
     specs = asyncio.run(run())
     assert [spec["user"] for spec in specs] == [
         "system:serviceaccount:kruise-system:default",
-        "system:serviceaccount:kruise-system:kruise-manager",
+        "system:serviceaccount:kruise-system:writer",
     ]
     assert specs[1]["groups"] == [
         "system:serviceaccounts",
@@ -84,6 +84,31 @@ def test_the_accounts_of_the_namespace_are_asked_about_the_custom_resource_in_ev
     ]
     wanted = {"verb": "update", "group": "apps.kruise.io", "resource": "resourcedistributions", "namespace": ""}
     assert wanted.items() <= specs[1]["resourceAttributes"].items()
+
+
+def test_accounts_that_the_holder_or_the_lease_names_are_asked_about_first_and_then_the_oldest() -> None:
+    """In a namespace with many accounts, such as kube-system, the one of the original may be the last by its name."""
+
+    def account(name: str, age: int) -> dict[str, Any]:
+        return {"metadata": {"name": name, "creationTimestamp": f"2026-01-{28 - age:02}T00:00:00Z"}}
+
+    others = [account(f"a-{number:02}", number % 25) for number in range(100)]
+    named = [account("kruise", 1), account("manager-of-kruise", 2)]
+
+    async def run() -> tuple[list[str], dict[str, str]]:
+        held = says(lease(age=3, holder="manager-of-kruise-7d9f-x_0d1e"))
+        answers = (held, says({"items": [*others, *named]}), *[may(False)] * 20)
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
+            await discover_environment(client, parse(DISTRIBUTE, "test"))
+            listing = next(seen.query for seen in script.seen if seen.path == ACCOUNTS)
+            users = [seen.json["spec"]["user"] for seen in script.seen if seen.path == REVIEWS]
+            return [user.rpartition(":")[2] for user in users], listing
+
+    asked, listing = asyncio.run(run())
+    assert asked[:2] == ["manager-of-kruise", "kruise"]
+    assert asked[2:8] == ["a-24", "a-49", "a-74", "a-99", "a-23", "a-48"]
+    assert len(asked) == 20
+    assert listing == {"limit": "500"}
 
 
 @pytest.mark.parametrize(

@@ -171,15 +171,15 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     except SamaraError as fault:
         return f"it is not known whether the original is running: {fault}"
     held = sorted(
-        (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"])
+        (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"], item["spec"]["holderIdentity"])
         for item in decode(raw).get("items") or ()
         if leases.is_held(item)
     )
     if len(held) > MOST_NAMESPACES:
         log.warning("original.not-believed", lease=lease, why=f"there are {len(held)}; only the oldest count")
-    namespaces = [namespace for _, namespace in held[:MOST_NAMESPACES]]
-    answers = await asyncio.gather(*(_may_run_in(client, namespace, vocabulary) for namespace in namespaces))
-    for namespace, answer in zip(namespaces, answers, strict=True):
+    held = held[:MOST_NAMESPACES]
+    answers = await asyncio.gather(*(_may_run_in(client, space, vocabulary, holder) for _, space, holder in held))
+    for (_, namespace, _), answer in zip(held, answers, strict=True):
         if answer is False:
             log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
     if True in answers:
@@ -188,7 +188,7 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     return next((f"{reason}: {answer}" for answer in answers if isinstance(answer, SamaraError)), None)
 
 
-async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool | SamaraError:
+async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any], holder: str) -> bool | SamaraError:
     """True if an administrator installed an original in this namespace: an account there may write its custom resources
     in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces.
 
@@ -197,20 +197,22 @@ async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any
     """
     for wait in RETRY_AFTER:
         try:
-            return await _has_account(client, namespace, vocabulary)
+            return await _has_account(client, namespace, vocabulary, holder)
         except (TooMany, ServerFault, Unreachable):
             await asyncio.sleep(wait)
         except SamaraError as fault:
             return fault
     try:
-        return await _has_account(client, namespace, vocabulary)
+        return await _has_account(client, namespace, vocabulary, holder)
     except SamaraError as fault:
         return fault
 
 
-async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
+async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any], holder: str) -> bool:
+    """The holder of a Lease is usually named after its pod, and a pod after its account or the Lease."""
+    hints = f"{holder} {vocabulary.original_lease}"
     for kind in vocabulary.custom_resources:
-        if await may_any_account(client, namespace, "update", kind):
+        if await may_any_account(client, namespace, "update", kind, hints):
             return True
     return False
 

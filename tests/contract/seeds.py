@@ -1794,9 +1794,23 @@ ENGINE = (
     Fault(
         "a source that ends wakes none of those that the limits refused",
         "kube/cache",
-        "waiting += self._sizes.discard(key)",
-        "self._sizes.discard(key)",
+        "(*rivals, *self._sizes.changed(ref.namespace, refused))",
+        "rivals",
         by="kube/test_source_indexes.py::test_a_source_that_ends_wakes_those_that_the_limits_refused",
+    ),
+    Fault(
+        "an edit wakes every source of its namespace that the limits refuse",
+        "kube/indexes",
+        "if now.get(key) != message)",
+        "if True)",
+        by="kube/test_source_indexes.py::test_an_edit_wakes_only_the_sources_that_the_limits_no_longer_refuse",
+    ),
+    Fault(
+        "a source is found by the first of its names only",
+        "kube/indexes",
+        "        for one in hashes:\n            refs = self._by_hash.setdefault",
+        "        for one in hashes[:1]:\n            refs = self._by_hash.setdefault",
+        by="kube/test_source_indexes.py::test_the_index_of_names_finds_what_a_scan_finds",
     ),
     Fault(
         "a copy whose namespace appeared is still counted as blocked",
@@ -2197,7 +2211,7 @@ KUBE_AND_STORES = (
     Fault(
         "every Lease is believed to be the original's",
         "./environment",
-        'if await may_any_account(client, namespace, "update", kind):',
+        'if await may_any_account(client, namespace, "update", kind, hints):',
         "if True:",
         by="test_environment.py::test_a_lease_in_a_namespace_where_no_original_can_run_is_not_believed",
     ),
@@ -2279,9 +2293,70 @@ KUBE_AND_STORES = (
     Fault(
         "an inherited label counts as the choice of the namespace that inherits it",
         "vocabularies/accurate/tree",
-        "            is_inherited = above is not None and above.labels.get(key) == namespace.labels[key]",
-        "            is_inherited = False",
+        "            if above is None or inherited is None:",
+        "            if True:",
         by="vocabularies/accurate/test_chosen_labels.py::test_an_inherited_label_is_as_trusted_as_where_it_comes_from",
+    ),
+    Fault(
+        "a chosen label replaces the inherited one for selectors",
+        "policy",
+        "if key not in chosen} | inherited",
+        "if key not in chosen}",
+        by="vocabularies/accurate/test_chosen_labels.py::"
+        "test_a_chosen_label_in_place_of_an_inherited_one_does_not_get_past_an_exclusion",
+    ),
+    Fault(
+        "the name of a missing parent or template is not trusted",
+        "registry",
+        "self._heirs(name, view), ",
+        "",
+        by="core/test_trust.py::test_a_namespace_that_would_inherit_trusts_the_name_of_its_missing_parent_or_template",
+    ),
+    Fault(
+        "a message about a deleted definition names another tenant's source",
+        "rules",
+        "made for {t.holder_shown}, whose",
+        "made for {t.holder}, whose",
+        by="core/test_withdrawn.py::"
+        "test_a_discreet_message_about_a_deleted_definition_names_no_source_of_another_namespace",
+    ),
+    Fault(
+        "regular expressions are compiled before they are counted",
+        "vocabularies/replicator",
+        "        counted=counted,\n",
+        "",
+        by="vocabularies/test_replicator.py::"
+        "test_a_regular_expression_counts_like_a_hundred_names_and_is_not_compiled_before_it_is_counted",
+    ),
+    Fault(
+        "a regular expression may take any memory",
+        "vocabularies/replicator",
+        '$", _MAX_MEMORY)',
+        '$", 8 * 1024 * 1024)',
+        by="vocabularies/test_replicator.py::"
+        "test_a_regular_expression_that_is_long_or_takes_much_memory_is_invalid_and_matches_nothing",
+    ),
+    Fault(
+        "a regular expression may have any length",
+        "vocabularies/replicator",
+        "if len(item) > _MAX_LENGTH:",
+        "if False:",
+        by="vocabularies/test_replicator.py::"
+        "test_a_regular_expression_that_is_long_or_takes_much_memory_is_invalid_and_matches_nothing",
+    ),
+    Fault(
+        "every event compiles the regular expressions of a source again",
+        "vocabularies/replicator",
+        "@lru_cache(maxsize=4096)\n",
+        "",
+        by="vocabularies/test_replicator.py::test_a_regular_expression_is_compiled_once_for_any_number_of_namespaces",
+    ),
+    Fault(
+        "an older source takes the copy of a paused one",
+        "occupant",
+        "if ctx.is_before(holder) and not is_paused:",
+        "if ctx.is_before(holder):",
+        by="core/test_take_over.py::test_a_paused_source_keeps_the_copy_that_it_has",
     ),
     Fault(
         "an Event names the namespaces of others under strict tenancy",

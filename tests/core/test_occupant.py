@@ -344,7 +344,7 @@ def test_row_8_a_copy_of_a_paused_source_stays_that_sources() -> None:
     an_object(world, SYNCED)
     assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
     world.edit(DISTRIBUTION.source, annotations={})
-    assert rule(world, DISTRIBUTION) == "other-source"
+    assert rule(world, DISTRIBUTION) == "outranked"
 
 
 def test_row_8_an_adopted_object_stays_that_of_its_source() -> None:

@@ -189,7 +189,7 @@ def seed() -> SourceType:
 
     requests, marks, excluded = frozenset({SEED}), frozenset({SEEDED}), ("kube-*",)
     made = AnnotatedObjects(
-        "seed", (SECRET,), requests, marks, has_seed, source_of, request, template, request_in, excluded
+        "seed", (SECRET,), requests, marks, has_seed, source_of, request, template, request_in, excluded=excluded
     )
     pushed = replace(made, pull_keys=frozenset({PULL})).source_type()
     kept = ByMark(marks, lambda obj, view: source_of(obj), disowned=lambda obj: True)

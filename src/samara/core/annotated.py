@@ -42,6 +42,8 @@ class AnnotatedObjects:
     """What the copies of a source hold, marks included."""
     request_in: Callable[[Object, str], CopyRequest] | None = None
     """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
+    counted: Callable[[Object], ListedNames] | None = None
+    """What a source lists, if that must be known before `request` parses it. None: what `request` says."""
     excluded: tuple[str, ...] = ()
     """Globs of namespaces that get no copy, whatever a source requests."""
     pull_keys: frozenset[str] = frozenset()
@@ -106,6 +108,8 @@ class AnnotatedObjects:
         """The names in the annotations of a source. So many that they matter are in the longest annotation."""
         if not self._requests_copies(obj):
             return LISTS_NONE
+        if self.counted is not None:
+            return self.counted(obj)
         targets, keys = self._request(obj).targets, self._keys(obj)
         field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
         names = targets.names

@@ -148,9 +148,13 @@ class Target:
         return None
 
     def _is_kept_by_holder(self) -> bool:
-        """True if an earlier source holds the copy and does not prune now, for example because its list has a typo."""
+        """True if a paused source holds the copy, or an earlier one that does not prune now, for example because its
+        list has a typo."""
         ctx, live, holder = self.ctx, self.live, self.holder
-        if live is None or holder is None or holder == ctx.key or ctx.is_before(holder):
+        if live is None or holder is None or holder == ctx.key:
+            return False
+        is_paused = ctx.is_paused(holder)
+        if ctx.is_before(holder) and not is_paused:
             return False
         source, source_type = ctx.view.get(holder.source), ctx.registry[holder.source_type]
         if source is None or holder not in ctx.registry.sources(source, ctx.view):
@@ -159,7 +163,7 @@ class Target:
             return False
         if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster, ctx.view):
             return False
-        return not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
+        return is_paused or not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
 
     def _classify(self) -> Occupant:
         """The first line that applies decides. docs/concepts/ownership.md shows this as a table."""

@@ -205,17 +205,19 @@ def _content(copy: Copy) -> Refusal | None:
 
 
 def _chosen_labels(copy: Copy, namespace: Object, view: View) -> Refusal | None:
-    """Refuses a namespace that is selected only by labels that its tenants chose. A label that keeps it from being
-    selected counts, even if a tenant chose it."""
+    """Refuses a namespace that is selected only by labels that its tenants chose, or only because they chose another
+    value than the inherited one. A label that keeps it from being selected counts, even if a tenant chose it."""
     if not copy.selectors:
         return None
-    chosen = view.chosen_labels(namespace)
-    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen}
-    if not chosen or any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+    chosen = view.chosen_labels(namespace, frozenset().union(*(selector.keys for selector in copy.selectors)))
+    if not chosen:
         return None
-    used = {key: chosen[key] for selector in copy.selectors for key in selector.keys & chosen.keys()}
-    settings = ", ".join(sorted(set(used.values())))
-    why = f"only labels that tenants chose select the namespace ({sample(used)})"
+    inherited = {key: label.trusted for key, label in chosen.items() if label.trusted is not None}
+    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen} | inherited
+    if any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+        return None
+    settings = ", ".join(sorted({label.setting for label in chosen.values()}))
+    why = f"only labels that tenants chose select the namespace ({sample(chosen)})"
     return Refusal(
         "refused", f"{why}; an administrator can allow these keys by writing them in full (setting {settings})"
     )

@@ -11,7 +11,7 @@ from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
 from samara.core.source_type import Annotated, ChosenLabels, SourceType
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -249,9 +249,14 @@ class Registry:
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
         return tuple(hierarchy.chosen_labels for hierarchy in hierarchies if hierarchy.chosen_labels is not None)
 
-    def chosen_labels_on(self, namespace: Object, view: View) -> dict[str, str]:
-        """The keys of the labels of a Namespace that tenants chose, each with the setting that let them."""
-        return {key: chosen.setting for chosen in self.chosen_labels for key in chosen.on(namespace, view)}
+    def chosen_labels_on(self, namespace: Object, keys: Iterable[str], view: View) -> dict[str, ChosenLabel]:
+        """Those of these keys that are labels of a Namespace which tenants chose."""
+        keys = tuple(keys)
+        return {
+            key: ChosenLabel(chosen.setting, trusted)
+            for chosen in self.chosen_labels
+            for key, trusted in chosen.on(namespace, keys, view).items()
+        }
 
     @cached_property
     def kinds_that_name(self) -> tuple[Kind, ...]:
@@ -260,7 +265,8 @@ class Registry:
         return tuple(dict.fromkeys((NAMESPACE, *(kind for source_type in naming for kind in source_type.kinds))))
 
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
-        """What gives something to a namespace of this name because of the name, whether or not there is one.
+        """What gives something to a namespace of this name because of the name, whether or not there is one, or takes
+        something from it.
 
         `accepting`: the Namespaces whose consent may name it. A disabled source type has no sources, but its settings
         count: its vocabulary may be waiting for the original controller.
@@ -269,10 +275,18 @@ class Registry:
             trusted = source_type.policy.trusted
             if trusted is not None and (item := trusted.naming(name)):
                 yield Trust(trusted.setting, "names it", item)
-        for trusts in (_consents(name, accepting), self._lists(name, view)):
+        for trusts in (_consents(name, accepting), self._heirs(name, view), self._lists(name, view)):
             for trust in trusts:
                 if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
                     yield trust
+
+    def _heirs(self, name: str, view: View) -> Iterator[Trust]:
+        """The Namespaces that would inherit from a namespace of this name, or use it as a template, if it existed."""
+        hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
+        for label in sorted(frozenset().union(*(hierarchy.labels for hierarchy in hierarchies))):
+            holds = partial(_inherits_from, label, name)
+            for namespace in view.namespaces_with_label(label, name):
+                yield Trust(namespace.ref, f"inherits from it ({label})", holds=holds)
 
     def _lists(self, name: str, view: View) -> Iterator[Trust]:
         """The sources that may list a name."""
@@ -289,6 +303,10 @@ def _consents(name: str, accepting: Iterable[Ref]) -> Iterator[Trust]:
 
 def _accepts_from(name: str, namespace: Object | None) -> bool:
     return namespace is not None and name in consented_names(namespace.annotations.get(ACCEPT, ""))
+
+
+def _inherits_from(label: str, name: str, namespace: Object | None) -> bool:
+    return namespace is not None and not namespace.deleting and namespace.labels.get(label) == name
 
 
 def _names(names: Callable[[Object, str], bool], name: str, source: Object | None) -> bool:

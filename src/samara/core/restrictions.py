@@ -59,7 +59,8 @@ def too_many_names(obj: Object, source_type: SourceType, limits: SourceLimits) -
     listed = source_type.names.listed_by(obj)
     if limits.allow_source(listed.total):
         return None
-    expected = f"a list of at most {limits.listed_names:,} names (setting limits.listedNames)"
+    note = f"; {listed.note}" if listed.note else ""
+    expected = f"a list of at most {limits.listed_names:,} names (setting limits.listedNames{note})"
     return mismatch(listed.field, expected, f"{listed.total:,} names")._replace(reason=LIMIT_EXCEEDED)
 
 

@@ -273,7 +273,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule(
         "crd-deleted",
         deleted_with_crd,
-        block("conflict", "the object there was made for {t.holder}, whose CRD is being deleted"),
+        block("conflict", "the object there was made for {t.holder_shown}, whose CRD is being deleted"),
     ),
     Rule("drifted", is_ours, correct),
     # A copy that Samara made for another source.

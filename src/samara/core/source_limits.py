@@ -53,17 +53,22 @@ def excess(sizes: Mapping[Key, SourceSize], limits: SourceLimits) -> dict[Key, s
 
     A source with too many names of its own takes nothing from the others.
     """
+    too_long = f"the source lists more than {limits.listed_names:,} names (setting limits.listedNames)"
+    most_names, most_bytes = (
+        f"{limits.listed_names_per_namespace:,} names",
+        f"{limits.source_bytes_per_namespace:,} bytes",
+    )
+    too_many_names = _message("list", most_names, "listedNamesPerNamespace")
+    too_many_bytes = _message("hold", most_bytes, "sourceBytesPerNamespace")
     refused: dict[Key, str] = {}
     names = size = 0
     for key, source in sorted(sizes.items(), key=lambda item: (item[1].created, item[0])):
         if not limits.allow_source(source.names):
-            refused[key] = f"the source lists more than {limits.listed_names:,} names (setting limits.listedNames)"
+            refused[key] = too_long
         elif names + source.names > limits.listed_names_per_namespace:
-            most, setting = f"{limits.listed_names_per_namespace:,} names", "listedNamesPerNamespace"
-            refused[key] = _message("list", most, setting)
+            refused[key] = too_many_names
         elif size + source.size > limits.source_bytes_per_namespace:
-            most, setting = f"{limits.source_bytes_per_namespace:,} bytes", "sourceBytesPerNamespace"
-            refused[key] = _message("hold", most, setting)
+            refused[key] = too_many_bytes
         else:
             names, size = names + source.names, size + source.size
     return refused

@@ -51,6 +51,8 @@ class ListedNames(NamedTuple):
     """True if the source may want copies in namespaces that it does not list, too."""
     field: str = ""
     """The label, annotation or field that lists them."""
+    note: str = ""
+    """How they are counted, for a message."""
 
 
 LISTS_NONE, UNLISTED = ListedNames(), ListedNames(elsewhere=True)
@@ -205,8 +207,8 @@ class ChosenLabels:
     patterns: tuple[str, ...]
     admits: Callable[[str], bool]
     """True for a key that only a pattern lets tenants set."""
-    on: Callable[[Object, View], frozenset[str]]
-    """The keys of such labels on a Namespace."""
+    on: Callable[[Object, Iterable[str], View], Mapping[str, str | None]]
+    """Which of these keys are such labels on a Namespace, each with its `ChosenLabel.trusted`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from samara.core.model import Object, Ref
 
@@ -22,6 +23,15 @@ def root_in(item: str) -> str:
     """The namespace in `tree:<name>`. Empty for any other item, such as `tree:Secret/db`, an object of the namespace
     `tree`."""
     return item.removeprefix(TREE_PREFIX) if item.startswith(TREE_PREFIX) and "/" not in item else ""
+
+
+class ChosenLabel(NamedTuple):
+    """A label of a Namespace that a tenant chose."""
+
+    setting: str
+    """The setting whose pattern let the tenant."""
+    trusted: str | None
+    """The value that the label would have if no tenant had chosen one. None if the Namespace would not have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -425,5 +425,6 @@ VOCABULARY = Vocabulary(
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
     reasons=REASONS,
+    reserved_namespaces=lambda settings: (settings.namespace,) if settings.namespace else (),
     secret_store=secret_store,
 )

@@ -16,7 +16,7 @@ from samara.vocabularies.fishysecret.spec import Item, Spec
 MAX_BYTES = 1024 * 1024
 """The size of all values of a Secret together: the limit of the API server."""
 MAX_MESSAGES = 5
-"""Messages in one condition. A spec with 500 paths may have 500 faults."""
+"""Messages in one condition. A spec with 100 paths may have 100 faults."""
 
 
 @dataclass(frozen=True, slots=True)
