@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,6 +229,41 @@ def test_an_unknown_value_of_a_control_key_on_a_namespace_is_a_near_miss(where: 
     known: dict[str, Any] = {where: {key: "true"}}
     assert misses(a_namespace("shop", **unknown)) == [(where, key, "'yes'")]
     assert misses(a_namespace("shop", **known)) == []
+
+
+@pytest.mark.parametrize("where", [LABELS, ANNOTATIONS])
+def test_an_unknown_value_of_a_pause_is_a_near_miss_on_an_object_that_is_no_source(where: str) -> None:
+    unknown: dict[str, Any] = {where: {PAUSED: "yes"}}
+    known: dict[str, Any] = {where: {PAUSED: "true"}}
+    assert misses(a_secret(**unknown)) == [(where, PAUSED, "'yes'")]
+    assert misses(a_secret(**known)) == []
+
+
+@pytest.mark.parametrize("value", ["yes", "true"])
+def test_the_plan_of_a_source_reports_its_pause(value: str) -> None:
+    assert misses(a_secret("admin", annotations={TARGETS: "a", PAUSED: value})) == []
+
+
+@pytest.mark.parametrize(("value", "found"), [("true", ["on a copy"]), ("yes", ["on a copy"]), ("false", [])])
+def test_a_pause_of_a_copy_is_a_near_miss(value: str, found: list[str]) -> None:
+    copy = a_copy("shop")
+    paused = replace(copy, annotations={**copy.annotations, PAUSED: value})
+    assert [miss[2] for miss in misses(paused)] == found
+    asking = replace(paused, annotations={**paused.annotations, SYNC_TO: "cluster"})
+    assert [miss[1:] for miss in misses(asking)] == [*((PAUSED, text) for text in found), (SYNC_TO, "on a copy")]
+
+
+def test_a_copy_that_is_itself_a_source_can_be_paused() -> None:
+    ours = frozenset(ManagedKey(FIELD_MANAGER, ANNOTATIONS, key) for key in (accurate.FROM, accurate.PROPAGATE))
+    annotations = {accurate.PROPAGATE: "update", accurate.FROM: "acme", PAUSED: "yes"}
+    link = a_secret(annotations=annotations, managed_keys=ours, known_copy=True)
+    served = registry()
+    world = World(served)
+    world.namespace("acme")
+    world.namespace("shop", {accurate.PARENT: "acme"})
+    assert served.owner(link, world) is not None
+    assert NearMissRules(served).of_object(link, world) == ()
+    assert NearMissRules(served).control_mistake(link, ANNOTATIONS, PAUSED, "true", world) is None
 
 
 def test_a_control_key_where_it_has_no_effect_is_a_near_miss() -> None:

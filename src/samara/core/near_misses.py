@@ -103,6 +103,22 @@ class NearMissRules:
         expected = f"one of {names}" if kinds[1:] else f"the kind {names}"
         return f"{expected}: on any other kind this {'label' if key in source.labels else 'key'} does nothing"
 
+    def request_on_copy(
+        self, obj: Object, source_type: SourceType, source: Annotated, keys: AbstractSet[str], view: View
+    ) -> Mistake | None:
+        """The first request among these keys, if the object is a copy that cannot be a source of this type."""
+        requests = source.kinds.keys() & keys
+        if not requests or not self._registry.is_mere_copy(obj, source_type, view):
+            return None
+        return Mistake(min(requests), "its source: a copy requests no copies itself", "on a copy")
+
+    def control_mistake(self, obj: Object, where: str, key: str, value: str, view: View) -> Mistake | None:
+        """What is wrong with a control key. A copy cannot be paused, unless it is itself a source, as in a tree."""
+        is_namespace = obj.ref.kind == NAMESPACE
+        if key == PAUSED and value != "false" and not is_namespace and self._registry.is_only_a_copy(obj, view):
+            return Mistake(key, "its source or its Namespace: a copy cannot be paused", "on a copy")
+        return control_mistake(obj.ref.kind.name, is_namespace, where, key, value)
+
     def _may_miss(self, obj: Object) -> bool:
         """False for most objects: they carry no key of ours that people write, and none that resembles one."""
         return any(
@@ -112,19 +128,22 @@ class NearMissRules:
         )
 
     def _all(self, obj: Object, view: View) -> Iterator[NearMiss]:
-        is_namespace = obj.ref.kind == NAMESPACE
         for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations)):
             for key, value in metadata.items():
                 if (miss := self.of_key(where, key)) is not None:
                     yield miss
-                if key not in CONTROL_KEYS or (key == PAUSED and not is_namespace):
+                if key not in CONTROL_KEYS or (key == PAUSED and self._is_source(obj, view)):
                     continue  # the plan of a source reports its pause
-                if (mistake := control_mistake(obj.ref.kind.name, is_namespace, where, key, value)) is not None:
+                if (mistake := self.control_mistake(obj, where, key, value, view)) is not None:
                     yield NearMiss(where, key, mistake.found, mistake.expected)
         for source_type, source in self._served:
             keys = source.metadata_keys & obj.annotations.keys() - source.labels | source.labels & obj.labels.keys()
             if keys:
                 yield from self._without_effect(obj, source_type, source, keys, view)
+
+    def _is_source(self, obj: Object, view: View) -> bool:
+        """True for a source that can be paused. The pause of a Namespace has another meaning."""
+        return obj.ref.kind != NAMESPACE and next(self._registry.sources(obj, view), None) is not None
 
     def _without_effect(
         self, obj: Object, source_type: SourceType, source: Annotated, keys: AbstractSet[str], view: View
@@ -134,11 +153,8 @@ class NearMissRules:
             if expected := self.wrong_kind(source, key, obj.ref.kind):
                 yield NearMiss(_where(source, key), key, f"on a {obj.ref.kind.name}", expected)
                 return  # one is enough, however many keys are on this object
-        if source.kinds.keys() & keys and self._registry.is_mere_copy(obj, source_type, view):
-            key = min(source.kinds.keys() & keys)
-            yield NearMiss(_where(source, key), key, "on a copy", "its source: a copy requests no copies itself")
-            return
-        for mistake in source.ineffective(obj):
+        on_copy = self.request_on_copy(obj, source_type, source, keys, view)
+        for mistake in source.ineffective(obj) if on_copy is None else (on_copy,):
             yield _of_mistake(obj, source, mistake)
 
 
