@@ -2300,9 +2300,9 @@ NEAR_MISSES = (
     Fault(
         "a misspelt key is not parsed",
         "kube/reflector",
-        """*(f'"{prefix}' for prefix in begins), *keys""",
-        "*keys",
-        by="kube/test_reflector.py::test_an_object_with_a_key_that_begins_like_ours_is_parsed",
+        " or may_miss(where, keys)",
+        "",
+        by="kube/test_reflector.py::test_an_object_with_a_key_that_resembles_ours_is_parsed",
     ),
     Fault(
         "near misses outlive their object",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from samara.core.desired import Mistake
@@ -23,6 +24,10 @@ MOST_EDITS = 2
 """A key is a misspelt one of ours if at most so many characters are missing, superfluous or wrong."""
 NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 """The control keys that no person writes."""
+MOST_KEYS = 256
+"""Of the labels of an object, and of its annotations, so many are compared. Clients can write any number."""
+MOST_MISSES = 10
+"""Of one object. More are not kept."""
 _CACHED_KEYS = 4096
 
 
@@ -70,8 +75,6 @@ class NearMissRules:
         writable = sorted({key for key in labels | annotations if "/" in key} | (CONTROL_KEYS - NEVER_BY_HAND))
         known = registry.metadata_keys | CONTROL_KEYS | registry.keys_of_others
         self._requests = labels | annotations | CONTROL_KEYS
-        self.prefixes = frozenset(f"{key.partition('/')[0]}/" for key in writable)
-        """Every misspelt key begins with one of these, unless the mistake is in the prefix itself."""
         self.of_key = lru_cache(_CACHED_KEYS)(partial(_of_key, _Keys(labels, annotations, tuple(writable), known)))
         """Takes `LABELS` or `ANNOTATIONS`, and a key. The near miss that follows from these alone, or None."""
 
@@ -86,6 +89,8 @@ class NearMissRules:
         misses: dict[tuple[str, str], NearMiss] = {}
         for miss in self._all(obj, view):
             misses.setdefault((miss.where, miss.key), miss)
+            if len(misses) == MOST_MISSES:
+                break
         return tuple(misses.values())
 
     def wrong_kind(self, source: Annotated, key: str, kind: Kind) -> str:
@@ -119,17 +124,17 @@ class NearMissRules:
             return Mistake(key, "its source or its Namespace: a copy cannot be paused", "on a copy")
         return control_mistake(obj.ref.kind.name, is_namespace, where, key, value)
 
+    def may_miss(self, where: str, keys: Iterable[str]) -> bool:
+        """False for the labels or annotations of most objects: none is a key of ours that people write, or resembles
+        one."""
+        return any(key in self._requests or self.of_key(where, key) is not None for key in islice(keys, MOST_KEYS))
+
     def _may_miss(self, obj: Object) -> bool:
-        """False for most objects: they carry no key of ours that people write, and none that resembles one."""
-        return any(
-            key in self._requests or self.of_key(where, key) is not None
-            for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations))
-            for key in metadata
-        )
+        return self.may_miss(LABELS, obj.labels) or self.may_miss(ANNOTATIONS, obj.annotations)
 
     def _all(self, obj: Object, view: View) -> Iterator[NearMiss]:
         for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations)):
-            for key, value in metadata.items():
+            for key, value in islice(metadata.items(), MOST_KEYS):
                 if (miss := self.of_key(where, key)) is not None:
                     yield miss
                 if key not in CONTROL_KEYS or (key == PAUSED and self._is_source(obj, view)):
@@ -190,18 +195,20 @@ def nearest(key: str, candidates: Iterable[str]) -> str:
     return meant if distance <= MOST_EDITS else ""
 
 
-def edits(one: str, other: str) -> int:
+def edits(one: str, other: str, most: int = MOST_EDITS) -> int:
     """How many characters must be added, removed or replaced to turn one text into the other.
 
-    Texts that need more than `MOST_EDITS` are not compared to their end: for them it is some larger number.
+    More than `most` are not counted: then it is some larger number.
     """
-    if abs(len(one) - len(other)) > MOST_EDITS:
-        return MOST_EDITS + 1
-    row = list(range(len(other) + 1))
-    for number, char in enumerate(one, 1):
-        above, row = row, [number]
-        for column, wanted in enumerate(other, 1):
-            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (char != wanted)))
-        if min(row) > MOST_EDITS:
-            return MOST_EDITS + 1
-    return row[-1]
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    pairs = enumerate(zip(one, other, strict=False))
+    differs = next((position for position, (left, right) in pairs if left != right), None)
+    if differs is None:
+        return abs(len(one) - len(other))
+    if most == 0:
+        return 1
+    one, other = one[differs:], other[differs:]
+    return 1 + min(
+        edits(one[1:], other[1:], most - 1), edits(one[1:], other, most - 1), edits(one, other[1:], most - 1)
+    )
