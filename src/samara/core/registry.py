@@ -137,6 +137,11 @@ class Registry:
             and self.is_believed(obj, owner, view)
         )
 
+    def is_only_a_copy(self, obj: Object, view: View) -> bool:
+        """True for a copy that requests no copies itself, or may not do so."""
+        owner = self.owner(obj, view)
+        return owner is not None and self.is_believed(obj, owner, view) and next(self.sources(obj, view), None) is None
+
     def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
         """The sources that the marks of an object name although it is not their copy but itself a source."""
         owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)

@@ -1,13 +1,12 @@
 """Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails.
 
-`Ingest.take` decides which objects the cache holds, by a search of their bytes; of the others it keeps the address.
+`Ingest.take` decides which objects the cache holds, by their metadata keys; of the others it keeps the address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import msgspec
 
 from samara import log
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import FIELD_MANAGER, QUOTA, Kind, Object, Ref
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, QUOTA, Kind, Object, Ref
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import (
@@ -29,6 +28,7 @@ from samara.kube.codec import (
     RawEvent,
     decode_address,
     is_truncated,
+    keys_of,
     raw_event,
     truncate_deep_json,
 )
@@ -407,23 +407,13 @@ _code = msgspec.json.Decoder(_Code).decode
 PAGE_SIZE = 500
 
 
-def relevance_pattern(metadata_keys: Iterable[str], prefixes: Iterable[str] = ()) -> re.Pattern[bytes]:
-    """Matches the bytes of every object that must be parsed: it has one of these keys, a key with one of these
-    prefixes, or our field manager.
-
-    Every alternative begins with a quotation mark, which is rare in the base64 of a Secret, so the search is fast.
-    """
-    begins = tuple(prefixes)
-    keys = [key if key.startswith('"') else f'"{key}' for key in metadata_keys if not key.startswith(begins)]
-    texts = {*(f'"{prefix}' for prefix in begins), *keys, f'"manager":"{FIELD_MANAGER}"'}
-    return re.compile(b"|".join(re.escape(text.encode()) for text in sorted(texts)))
-
-
 class Envelope(NamedTuple):
     """The fields that are decoded of every object. A bookmark has no name."""
 
     ref: Ref
     version: str
+    labels: msgspec.Raw
+    annotations: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +446,10 @@ class Ingest:
         self._codec = codec
         self._warned = False
         keys = cache.registry.metadata_keys | {PAUSED}  # a former source may be paused
-        self._relevant = relevance_pattern(keys, cache.near_miss_rules.prefixes)
+        texts = {key for key in keys if key.startswith('"')}
+        self._keys = keys - texts
+        self._texts = tuple(text.encode() for text in (*texts, f'"manager":"{FIELD_MANAGER}"'))
+        """JSON of objects that must be parsed whatever their labels and annotations."""
 
     def event(self, line: bytes) -> tuple[RawEvent, Envelope]:
         """Decodes one event of a watch. An object that is nested too deep is truncated first."""
@@ -471,25 +464,34 @@ class Ingest:
             meta = decode_address(raw).metadata
         except RecursionError:
             meta = decode_address(self._truncated(bytes(raw))).metadata
-        return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
+        return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion, meta.labels, meta.annotations)
 
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
         """Updates the cache with one object, if it is newer than the cached one.
 
-        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or one that
-        begins like them and may be misspelt, or its address must matter. No plan ever sees the others.
+        This decides whether an object enters the cache: it must have one of our metadata keys, one that may be a
+        misspelt one, or our field manager, or its address must matter. No plan ever sees the others.
         """
-        ref, version = envelope
-        if not self._cache.is_newer(ref, int(version)):
+        ref = envelope.ref
+        if not self._cache.is_newer(ref, int(envelope.version)):
             return STALE
-        if self._cache.must_parse(ref) or self._relevant.search(raw):
-            try:
+        try:
+            if self._cache.must_parse(ref) or self._is_relevant(envelope, raw):
                 obj = self._parse(raw)
                 return Changed(self._cache.put(obj), obj)
-            except MALFORMED as fault:  # one malformed object must not stop the watch
-                log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
+        except MALFORMED as fault:  # one malformed object must not stop the watch
+            log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
         self._cache.note_ignored(ref)
         return IGNORED
+
+    def _is_relevant(self, envelope: Envelope, raw: msgspec.Raw) -> bool:
+        may_miss = self._cache.near_miss_rules.may_miss
+        for where, metadata in ((LABELS, envelope.labels), (ANNOTATIONS, envelope.annotations)):
+            keys = keys_of(metadata) or {}
+            if not self._keys.isdisjoint(keys) or may_miss(where, keys):
+                return True
+        data = bytes(raw)
+        return any(text in data for text in self._texts)
 
     def _truncated(self, raw: bytes) -> bytes:
         if not self._warned:
