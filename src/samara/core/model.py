@@ -60,6 +60,7 @@ NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 EVENT = Kind("", "v1", "Event", "events")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 
 class Ref(NamedTuple):

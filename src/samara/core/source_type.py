@@ -241,6 +241,11 @@ def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
     return "" if tree is None else tree(source, view)
 
 
+def has_parents(source_type: SourceType) -> bool:
+    """True for a source type whose copies go down a tree of namespaces: a copy is the source of the next ones."""
+    return source_type.hierarchy is not None and source_type.hierarchy.parent is not None
+
+
 def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:
     """The same source type, which recognises its copies and wants none. So a change of settings deletes no copy."""
     return replace(

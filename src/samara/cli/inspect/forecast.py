@@ -25,10 +25,9 @@ from samara.core.simulate import simulate_write
 from samara.core.source_type import is_explicit_deletion, tree_of
 from samara.core.status import status_to_write
 from samara.core.vocabulary import declared_reasons
-from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
+from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus, verb
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import utc_now
-from samara.engine.writer import verb
 from samara.kube.cache import Cache, Change
 from samara.vocabularies import VOCABULARIES
 
