@@ -9,8 +9,9 @@ from samara.core.desired import Adopt
 from samara.core.kinds import ROOT_CA
 from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
-from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName, Ref
+from samara.core.model import CONFIG_MAP, LEASE, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
+from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.restrictions import disabled, limited, without_cluster_objects
 from samara.core.source_limits import SourceLimits
@@ -25,6 +26,10 @@ Kinds = Mapping[KindName, Kind]
 
 CERTIFICATE = "samara-webhook-tls"
 """The operator's Secret with the certificate of its webhooks."""
+HOLDS = "samara-holds"
+"""The operator's ConfigMap with the deletions that it holds."""
+LEASE_NAME = "samara"
+"""The operator's Lease, which elects the leader."""
 WELL_KNOWN: Kinds = {KindName(kind.group, kind.version, kind.name): kind for kind in (SECRET, CONFIG_MAP)}
 """The kinds that every API server has."""
 CONVERTERS = dict(converters(VOCABULARIES))
@@ -154,6 +159,25 @@ def reserved_namespaces(
     named = named_vocabularies(settings, vocabularies)
     trusted = [name for vocabulary, own in named for name in vocabulary.reserved_namespaces(own)]
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own_namespace, *trusted)))
+
+
+def cluster_policy(settings: Settings, own_namespace: str, *, in_cluster: bool) -> ClusterPolicy:
+    """The policy for all vocabularies. In a cluster the operator's own namespace is always protected."""
+    own = (own_namespace,) if in_cluster else ()
+    return ClusterPolicy(
+        (*settings.protected_namespaces, *own),
+        settings.recreate == "allow",
+        reserved_namespaces(settings, own_namespace),
+        _own_objects(settings, own_namespace),
+        kept_by_cluster(settings),
+    )
+
+
+def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
+    """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
+    certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, HOLDS)
+    lease, config = Ref(LEASE, own_namespace, LEASE_NAME), store_config(settings, own_namespace)
+    return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
 def store_config(settings: Settings, own_namespace: str, vocabularies: Vocabularies = VOCABULARIES) -> Ref | None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from samara import crds, log
 from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served_source_types
-from samara.core.model import Kind, Ref
+from samara.core.model import LEASE, Kind, Ref
 from samara.core.names import sample
 from samara.core.vocabulary import RequiredRights, Vocabulary
-from samara.engine.leader import LEASE, boot_time
+from samara.engine.leader import boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover

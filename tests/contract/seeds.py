@@ -357,8 +357,8 @@ DECISIONS = (
     Fault(
         "a misspelt value does not pause",
         "policy",
-        'return any(value != "false" for value in _values(obj, PAUSED))',
-        'return "true" in _values(obj, PAUSED)',
+        'and any(value != "false" for value in _values(obj, PAUSED))',
+        'and "true" in _values(obj, PAUSED)',
         by="core/test_policy.py::test_an_unknown_value_pauses_and_does_not_ignore",
     ),
     Fault(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 EVENT = Kind("", "v1", "Event", "events")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 
 class Ref(NamedTuple):
@@ -82,7 +84,9 @@ class Ref(NamedTuple):
         return self.namespace or self.name
 
 
+@lru_cache(maxsize=64)
 def namespace_ref(name: str) -> Ref:
+    """Cached, because the rules ask for the Namespace of one address several times in a row."""
     return Ref(NAMESPACE, "", name)
 
 

@@ -102,7 +102,8 @@ def is_paused(obj: Object) -> bool:
 
     Any value but `false` pauses: a misspelt value must not fail to stop us.
     """
-    return any(value != "false" for value in _values(obj, PAUSED))
+    has_key = PAUSED in obj.annotations or PAUSED in obj.labels  # asked first: nearly no object has it
+    return has_key and any(value != "false" for value in _values(obj, PAUSED))
 
 
 def is_ignored(namespace: Object) -> bool:

@@ -10,7 +10,7 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
-from samara.core.source_type import Annotated, ChosenLabels, SourceType
+from samara.core.source_type import Annotated, ChosenLabels, CustomResource, SourceType
 from samara.core.trust import ChosenLabel, Trust
 from samara.core.view import NamespaceView, View
 
@@ -165,12 +165,24 @@ class Registry:
 
         A proven claim comes first. A copy may be a source in a chain of its own vocabulary.
         """
-        matching = [source_type for source_type in self.source_types if source_type.is_source(obj, view)]
+        candidates = self._by_kind_of_source.get(obj.ref.kind, ())
+        matching = [source_type for source_type in candidates if source_type.is_source(obj, view)]
         claims = self._claims(obj, view) if matching else ()
         owner = self._first_owner(claims)
         for source_type in matching:
             is_chained = owner is not None and self._is_chain(owner.source_type, source_type)
             yield Key(source_type.name, obj.ref), None if is_chained else owner
+
+    @cached_property
+    def _by_kind_of_source(self) -> Mapping[Kind, tuple[SourceType, ...]]:
+        """By kind: the enabled source types that may have sources of it. Most kinds have few of them."""
+        kinds: dict[Kind, tuple[SourceType, ...]] = {}
+        for source_type in self.source_types:
+            source = source_type.source
+            for kind in (source.kind,) if isinstance(source, CustomResource) else source_type.kinds:
+                if source_type.enabled:
+                    kinds[kind] = (*kinds.get(kind, ()), source_type)
+        return kinds
 
     def _first_owner(self, claims: Iterable[Key]) -> Key | None:
         """The first of these sources whose copies may not be sources of other vocabularies."""

@@ -284,3 +284,8 @@ def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
     """The tree that a source belongs to. Empty if its copies are no Namespaces."""
     tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
     return "" if tree is None else tree(source, view)
+
+
+def has_parents(source_type: SourceType) -> bool:
+    """True for a source type whose copies go down a tree of namespaces: a copy is the source of the next ones."""
+    return source_type.hierarchy is not None and source_type.hierarchy.parent is not None

@@ -58,22 +58,6 @@ from samara.kube.errors import (
 from samara.kube.queries import DRY_RUN
 
 OUR_DRY_RUNS: Params = {**OUR_WRITES, **DRY_RUN}
-VERBS: dict[type[Write], str] = {
-    Create: "create",
-    Update: "update",
-    Recreate: "recreate",
-    Delete: "delete",
-    Release: "update",
-    KeepAsOrphan: "update",
-    Apply: "overlay",
-    SetFinalizer: "guard",
-    WriteStatus: "report",
-}
-"""The names of writes in metrics and log lines."""
-
-
-def verb(write: Write) -> str:
-    return VERBS[type(write)]
 
 
 class Ending(Enum):

@@ -218,6 +218,8 @@ class Cache:
     def rivals(self, ref: Ref) -> tuple[Key, ...]:
         """The sources that claim addresses of the source at `ref`."""
         claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
+        if not claimed:  # the common case: a copy
+            return ()
         rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
         return tuple(key for key in rivals if key.source != ref)
 

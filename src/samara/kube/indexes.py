@@ -107,8 +107,10 @@ class ClaimIndex:
         claims = self._claims.get(target)
         if claims is None:
             return ()
-        below = (key for parent in ("", *parents) for key in claims.below.get(parent, ()))
-        return (*below, *claims.within.get(namespace, ()))
+        keys = list(claims.below.get("", ()))
+        for parent in parents:
+            keys += claims.below.get(parent, ())
+        return (*keys, *claims.within.get(namespace, ()))
 
     def overlapping(self, addresses: Addresses) -> Iterable[Key]:
         """The sources that may write to the same addresses as a source with these addresses; it is one of them."""

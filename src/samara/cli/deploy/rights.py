@@ -12,15 +12,20 @@ from typing import Any
 from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
-from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, named_vocabularies, served_source_types
+from samara.assembly import (
+    CERTIFICATE,
+    HOLDS,
+    LEASE_NAME,
+    WELL_KNOWN,
+    kinds_in,
+    named_vocabularies,
+    served_source_types,
+)
 from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.metadata_keys import APP
-from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
+from samara.core.model import CONFIG_MAP, EVENT, LEASE, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
 from samara.core.source_type import SourceType
-from samara.engine.hold_store import NAME as HOLDS
-from samara.engine.leader import LEASE
-from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import leases_of_originals
 from samara.kube.discovery import guess
 from samara.kube.queries import CRD, REVIEW_OF_OTHERS
