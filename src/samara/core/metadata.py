@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from samara.core.desired import UNAVAILABLE, Overlay, Template
+from samara.core.desired import NO_STAMPS, UNAVAILABLE, Overlay, Template
 from samara.core.metadata_keys import ADOPTED, CREATED_BY, RELEASED, is_unknown_control_key
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, OwnerReference
 from samara.core.ownership import Ownership
@@ -20,6 +20,7 @@ def is_in_sync(template: Template, live: Object, ownership: Ownership, view: Vie
         and (template.matches(live.content) or view.is_stored_form_of(live.ref.kind, template.content, live.content))
         and template.labels.items() <= live.labels.items()
         and template.annotations.items() <= live.annotations.items()
+        and all(stamp.is_right(live.annotations.get(key)) for key, stamp in template.stamps.items())
         and owners_after(template, live) == live.owner_references
         and not any(_is_stale(owned.where, owned.key, template, live, ownership) for owned in live.managed_keys)
     )
@@ -37,6 +38,25 @@ def with_unmanaged_fields(template: Template, live: Object) -> Template:
     return template._replace(content=Content(tuple(fields)))
 
 
+def stamped(template: Template, now: str) -> Template:
+    """The template for a write at this time: its stamps are annotations like the others."""
+    if not template.stamps:
+        return template
+    stamps = {key: stamp.at(now) for key, stamp in template.stamps.items()}
+    return template._replace(annotations={**template.annotations, **stamps}, stamps=NO_STAMPS)
+
+
+def with_stamps_of(template: Template, live: Object) -> Template:
+    """The template for a trial: the stamps of a live object stay, except those that are a reason to write."""
+    return template._replace(
+        stamps={key: stamp for key, stamp in template.stamps.items() if not stamp.is_right(live.annotations.get(key))},
+        annotations={
+            **template.annotations,
+            **{key: live.annotations[key] for key in template.stamps if key in live.annotations},
+        },
+    )
+
+
 def with_adopted_mark(template: Template) -> Template:
     """The template for an object that is adopted: its copy carries the annotation that says so."""
     return template._replace(annotations={**template.annotations, ADOPTED: "true"})
@@ -45,7 +65,9 @@ def with_adopted_mark(template: Template) -> Template:
 def _is_stale(where: str, key: str, template: Template, live: Object, ownership: Ownership) -> bool:
     """True if we set this label or annotation earlier, and the template no longer has it."""
     desired = template.labels if where == LABELS else template.annotations
-    if key in desired or (key == ADOPTED and where == ANNOTATIONS) or is_unknown_control_key(key):
+    if key in desired or is_unknown_control_key(key):
+        return False
+    if where == ANNOTATIONS and (key == ADOPTED or key in template.stamps):
         return False
     return live.manages(where, key, ownership.managers)
 
