@@ -94,6 +94,7 @@ def _created(ref: Ref, template: Template, version: int, now: str) -> Object:
         created=now,
         owner_references=() if template.owner is None else (template.owner,),
         managed_keys=_ours(tuple(template.labels), tuple(template.annotations)),
+        written=True,
         known_copy=True,
     )
 
@@ -117,6 +118,7 @@ def _updated(template: Template, live: Object, ownership: Ownership) -> Object:
         _with_our_metadata(live, labels, annotations),
         content=live.content if template.content is UNAVAILABLE else template.content,
         owner_references=owners_after(template, live),
+        written=True,
         known_copy=True,
     )
 
