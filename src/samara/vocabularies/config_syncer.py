@@ -16,7 +16,7 @@ from samara.core.ownership import ByMark
 from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, parse_selector
 from samara.core.source_type import Policy, SourceType
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.core.vocabulary import BuildContext, OriginalWorkload, SettingError, Vocabulary
 from samara.setting_types import (
     SECRETS_AND_CONFIG_MAPS,
     CopiedKind,
@@ -242,6 +242,7 @@ VOCABULARY = Vocabulary(
     build,
     REQUESTS | MARKS,
     check=check,
+    original_workload=OriginalWorkload(frozenset({"config-syncer", "kubed"})),
     is_off_until_named=True,
     is_written_by_tenants=True,
 )
