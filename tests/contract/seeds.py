@@ -97,6 +97,11 @@ UNWANTED = tuple(
         ("released", "released", "test_rules.py::test_of_several_reasons_to_leave_an_unwanted_copy_the_first_decides"),
         ("unproven", "unproven", "test_laws.py::test_law_3_a_pasted_copy_stays_when_its_source_is_deleted"),
         (
+            "left-by-original",
+            "left_by_original",
+            "test_rules.py::test_a7_a_copy_of_the_original_stays_where_the_namespace_is_protected_or_has_not_accepted",
+        ),
+        (
             "newer-than-source",
             "newer_than_source",
             "test_ownership.py::test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted",
@@ -700,8 +705,8 @@ DECISIONS = (
     Fault(
         "labels of ours that are no longer desired stay",
         "metadata",
-        "any(_is_stale(owned.where, owned.key, template, live, ownership) for",
-        "any(False for",
+        "            _is_stale(owned.where, owned.key, template, live, ownership)\n            and not",
+        "            False\n            and not",
         by="core/test_laws.py::test_a_label_removed_from_its_source_is_removed_from_the_copies",
     ),
     Fault(
@@ -1317,6 +1322,166 @@ COUNTS_AND_STATUS = (
         by="vocabularies/accurate/test_sub.py::test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write",
     ),
 )
+STAMPS = (
+    Fault(
+        "an old stamp is a reason for a write",
+        "desired",
+        """        if self.names is None:
+            return True
+        return live""",
+        "        return live",
+        by="core/test_stamps.py::test_a2_a_missing_or_old_stamp_is_no_reason_for_a_write",
+    ),
+    Fault(
+        "a stamp may name another source",
+        "metadata",
+        "        and all(stamp.is_right(live.annotations.get(key)) for key, stamp in template.stamps.items())\n",
+        "",
+        by="core/test_stamps.py::test_a2_a_stamp_that_names_the_source_must_name_it",
+    ),
+    Fault(
+        "a stamp of ours is stale",
+        "metadata",
+        "(key == ADOPTED or key in template.stamps)",
+        "key == ADOPTED",
+        by="core/test_stamps.py::test_a2_a_missing_or_old_stamp_is_no_reason_for_a_write",
+    ),
+    Fault(
+        "an update keeps the stamps of the last write",
+        "engine/writer",
+        "self._replacement(write, stamped(write.copy.template, self.now()))",
+        "self._replacement(write, write.copy.template)",
+        by="engine/test_apply.py::test_a2_a_write_records_its_time_and_the_version_of_its_source",
+    ),
+    Fault(
+        "after a restart a stamp is a reason to write a copy that admission changed",
+        "engine/writer",
+        "stamped(with_stamps_of(write.copy.template, live), self.now())",
+        "stamped(write.copy.template, self.now())",
+        by="engine/test_apply.py::test_a2_after_a_restart_a_copy_changed_by_admission_is_not_written_for_its_stamps",
+    ),
+)
+
+ADOPTED = (
+    Fault(
+        "what the original left behind is a reason for a write",
+        "metadata",
+        "            and not _is_left_by_original(owned.where, owned.key, live, source)\n",
+        "",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a6_d4_what_would_not_travel_today_is_no_reason_for_a_write_and_goes_with_the_next",
+    ),
+    Fault(
+        "what the original left behind stays for ever",
+        "metadata",
+        "return key in copied and copied[key] == current.get(key)",
+        "return True",
+        by="vocabularies/test_config_syncer.py::test_a6_a_key_that_the_source_no_longer_has_is_a_reason_for_a_write",
+    ),
+    Fault(
+        "what Samara wrote counts as left behind by the original",
+        "metadata",
+        "if source is None or live.manages(where, key, (FIELD_MANAGER,)):",
+        "if source is None:",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a6_a_key_that_samara_wrote_itself_goes_when_it_must_not_travel_any_more",
+    ),
+    Fault(
+        "a copy of the original goes although its namespace never accepted it",
+        "policy",
+        "return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))",
+        "return bool(_protected(copy, policy, cluster))",
+        by="vocabularies/test_config_syncer.py::"
+        "test_r17_a7_a_copy_of_the_original_stays_as_it_is_where_consent_was_never_given",
+    ),
+    Fault(
+        "a copy of the original in a protected namespace goes",
+        "policy",
+        "return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))",
+        "return bool(_consent(copy, source, namespace, policy, view))",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a7_d9_a_copy_of_the_original_in_a_protected_namespace_stays_without_updates",
+    ),
+    Fault(
+        "a copy that Samara has written stays when consent is withdrawn",
+        "rules",
+        "    if is_written_by_samara(live, ctx.ownership):\n        return False\n",
+        "",
+        by="vocabularies/test_config_syncer.py::test_a7_a_copy_that_samara_has_written_goes_when_consent_is_withdrawn",
+    ),
+    Fault(
+        "a copy from another cluster is overwritten",
+        "vocabularies/config_syncer",
+        "            left_alone=self.left_alone,\n",
+        "",
+        by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
+    ),
+    Fault(
+        "a copy from another cluster names a source",
+        "vocabularies/config_syncer",
+        "if obj.ref.kind not in self.context.kinds or self.is_of_another_cluster(obj):",
+        "if obj.ref.kind not in self.context.kinds:",
+        by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
+    ),
+    Fault(
+        "a copy of ours that another client assigns to another cluster is left alone",
+        "vocabularies/config_syncer",
+        "return not is_ours or obj.manages(LABELS, ORIGIN_CLUSTER, managers)",
+        "return True",
+        by="vocabularies/test_config_syncer.py::"
+        "test_r7_a_copy_that_another_client_assigns_to_another_cluster_is_put_right_and_goes_with_its_source",
+    ),
+    Fault(
+        "a workload of an original that does not run makes its vocabulary wait",
+        "kube/workloads",
+        "return self.replicas > 0",
+        "return True",
+        by="test_environment.py::test_a8_a_running_workload_with_the_image_of_the_original_makes_the_vocabulary_wait",
+    ),
+    Fault(
+        "an original whose pods are still there does not run",
+        "kube/workloads",
+        "replicas = max(1 if wanted is None else wanted, left or 0)",
+        "replicas = 1 if wanted is None else wanted",
+        by="test_environment.py::test_a8_a_running_workload_with_the_image_of_the_original_makes_the_vocabulary_wait",
+    ),
+    Fault(
+        "any workload with the image of an original is believed",
+        "./environment",
+        'if await may_account(client, namespace, account, "update", kind):',
+        "if True:",
+        by="test_environment.py::test_a8_a_workload_of_a_tenant_stops_nobody",
+    ),
+    Fault(
+        "the newest workloads hide the original",
+        "./environment",
+        "sorted(running, key=lambda one: (one.created, one.ref.path))",
+        "running",
+        by="test_environment.py::test_a8_workloads_of_tenants_do_not_hide_the_original",
+    ),
+    Fault(
+        "copies in other clusters keep those that are unwanted",
+        "vocabularies/config_syncer",
+        "return replace(wanted, faults=(*wanted.faults, fault))",
+        "return replace(wanted, prune=False, faults=(*wanted.faults, fault))",
+        by="vocabularies/test_config_syncer.py::test_r13_d6_copies_in_other_clusters_are_reported_and_sync_is_served",
+    ),
+    Fault(
+        "marks of config-syncer need not agree",
+        "vocabularies/config_syncer",
+        "return Ref(copy.ref.kind, *named) if agrees else None",
+        "return Ref(copy.ref.kind, *named)",
+        by="vocabularies/test_config_syncer.py::test_r15_marks_that_do_not_agree_or_cannot_be_true_name_no_source",
+    ),
+    Fault(
+        "a selector with nothing between two commas is served",
+        "selectors",
+        "faults = [] if is_whole else [mismatch",
+        "faults = [] if True else [mismatch",
+        by="vocabularies/test_config_syncer.py::test_r12_d8_an_invalid_selector_is_reported_and_deletes_nothing",
+    ),
+)
+
 VOCABULARIES = (
     Fault(
         "a sub-namespace inherits from a template",
@@ -2486,6 +2651,8 @@ FAULTS = (
     *OWNERSHIP,
     *DECISIONS,
     *COUNTS_AND_STATUS,
+    *STAMPS,
+    *ADOPTED,
     *VOCABULARIES,
     *ENGINE,
     *NEAR_MISSES,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.server import CREATED
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, config_map, content, secret
 
@@ -23,6 +24,7 @@ from samara.settings import Settings
 from samara.settings.model import CopiedMetadata
 from samara.vocabularies import replicator
 from samara.vocabularies.replicator import (
+    AT,
     FROM,
     KEYS,
     MATCHING,
@@ -30,6 +32,7 @@ from samara.vocabularies.replicator import (
     PULL,
     STRIP_LABELS,
     TO,
+    VERSION,
     ReplicatorSettings,
     parse,
     request_in,
@@ -39,7 +42,6 @@ SOURCE = at("team", "db")
 KEY = Key(NAME, SOURCE)
 RULES = ClusterPolicy(protected=("kube-*",))
 NAMESPACES = {"team": "1", "shop": "1", "shop-test": "2", "billing": "3", "kube-system": "9"}
-AT, VERSION = f"{replicator.PREFIX}replicated-at", f"{replicator.PREFIX}replicated-from-version"
 SHOP = {TO: "shop"}
 
 
@@ -295,15 +297,25 @@ def test_the_request_in_one_namespace_is_a_part_of_the_request(items: list[str])
 # What a copy holds
 
 
-def test_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
+def test_r4_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
     world = a_world()
     body = content(data={"b": "1", "a": "2"}, type="example.com/t", immutable=True)
     world.put(SOURCE, body, annotations={**SHOP, "note": "stays"}, labels={"app": "db", "helm.sh/chart": "x"})
     settle(world, RULES)
-    made = copy(world)
+    made, version = copy(world), str(world.objects[SOURCE].resource_version)
     assert made.content == body.without("immutable")
     assert dict(made.labels) == {"app": "db"}
-    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b"}
+    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b", AT: CREATED, VERSION: version}
+
+
+def test_r4_a_change_that_leaves_the_copies_right_writes_nothing_and_the_next_write_has_its_version() -> None:
+    world = a_world(SHOP)
+    old = copy(world).annotations[VERSION]
+    world.edit(SOURCE, annotations={**SHOP, "note": "stays"})
+    assert settle(world, RULES) == []
+    new = world.edit(SOURCE, content=secret("two")).resource_version
+    settle(world, RULES)
+    assert old != copy(world).annotations[VERSION] == str(new)
 
 
 def test_a_config_map_has_its_binary_data_too() -> None:
@@ -399,7 +411,8 @@ def test_a_copy_of_the_original_is_ours_from_its_first_update(manager: str) -> N
     world.put(SOURCE, secret(), annotations=SHOP)
     settle(world, RULES)
     assert copy(world).content == secret()
-    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key"}
+    version = str(world.objects[SOURCE].resource_version)
+    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key", AT: CREATED, VERSION: version}
     ask(world, {})
     assert copied_to(world) == set()
 
@@ -410,6 +423,29 @@ def test_what_another_client_marked_as_the_original_does_stays_foreign() -> None
     world.put(SOURCE, secret(), annotations=SHOP)
     settle(world, RULES)
     assert (copy(world).content, blocked(world)) == (secret("old"), {"shop": "conflict"})
+
+
+@pytest.mark.parametrize("tenancy", ["open", "strict"])
+def test_a7_a_copy_of_the_original_stays_as_it_is_where_samara_may_not_write(tenancy: str) -> None:
+    world, place = a_world(tenancy=tenancy), "shop" if tenancy == "strict" else "kube-system"
+    marks = {AT: "2026", VERSION: "7", KEYS: "key"}
+    before = world.put(at(place, "db"), secret("old"), by="replicator", annotations=marks)
+    world.put(SOURCE, secret(), annotations={TO: ".*"})
+    settle(world, RULES)
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects[before.ref] is before
+
+
+def test_a6_a_label_of_the_original_that_does_not_travel_goes_with_the_first_write() -> None:
+    world = a_world()
+    labels, marks = {"app": "db", "helm.sh/chart": "x"}, {FROM: "team/db", AT: "2026", VERSION: "7", KEYS: "key"}
+    world.put(at("shop", "db"), secret(), by="replicator", annotations=marks, labels=labels)
+    world.put(SOURCE, secret(), annotations=SHOP, labels=labels)
+    assert settle(world, RULES) == []
+    world.edit(SOURCE, content=secret("two"))
+    settle(world, RULES)
+    assert dict(copy(world).labels) == {"app": "db"}
 
 
 @pytest.mark.parametrize("manager", ["", "replicator"])

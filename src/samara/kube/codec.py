@@ -175,6 +175,7 @@ class Codec:
         status = fields.get("status")
         entries = self._our_entries(meta)
         applied = [entry for entry in entries if entry.operation == "Apply"]
+        written = any(entry.manager == FIELD_MANAGER for entry in entries)
         return Object(
             ref=Ref(kind, _shared_text(meta.namespace), _shared_text(meta.name)),
             uid=meta.uid,
@@ -189,7 +190,8 @@ class Codec:
             deleting=meta.deletionTimestamp is not None,
             managed_keys=self._managed_keys(meta, entries),
             applied_keys=self._managed_keys(meta, applied),
-            known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
+            written=written,
+            known_copy=written,
             last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )

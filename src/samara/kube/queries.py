@@ -176,12 +176,17 @@ async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind,
     raw = await client.get(collection(SERVICE_ACCOUNT, namespace), query, accept=METADATA_LIST)
     accounts = [account.metadata for account in _list(raw).items or ()]
     accounts.sort(key=lambda account: (account.name not in hints, account.creationTimestamp or "", account.name))
-    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     for account in accounts[:_MAX_ACCOUNTS]:
-        subject = {"user": f"system:serviceaccount:{namespace}:{account.name}", "groups": everyone}
-        if await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind):
+        if await may_account(client, namespace, account.name, verb, kind):
             return True
     return False
+
+
+async def may_account(client: Client, namespace: str, name: str, verb: str, kind: Kind) -> bool:
+    """True if this ServiceAccount may use this verb on a kind in every namespace."""
+    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    subject = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": everyone}
+    return await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind)
 
 
 async def _is_granted(  # noqa: PLR0913 - the parts of a review

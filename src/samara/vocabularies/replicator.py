@@ -12,12 +12,12 @@ from typing import Annotated, NamedTuple
 
 from samara import setting_types
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Fault, Mistake, Template, mismatch
+from samara.core.desired import Fault, Mistake, Stamp, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
 from samara.core.names import NO_NAMES, NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import NamespaceSelector, parse_selector
 from samara.core.source_type import ListedNames, Policy, SourceType
-from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.core.vocabulary import BuildContext, OriginalWorkload, SettingError, Vocabulary
 from samara.regular_expressions import Regexp, RegexpError, compile_regexp
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
 
@@ -26,10 +26,12 @@ TO, MATCHING, STRIP_LABELS = f"{PREFIX}replicate-to", f"{PREFIX}replicate-to-mat
 PULL = f"{PREFIX}replicate-from"
 """On a target of the original's pull mode. It pushes nothing, and the original marks it like a copy."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
+AT, VERSION = f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"
+"""The time of the last write, and the version of the source that was written."""
 ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
 _EVERY_NAME = ("*", ".*", ".+")
 """Items that match every name. RE2 reads `^*$` as an end of the text, which every name has."""
-MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
+MARKS = frozenset({FROM, KEYS, AT, VERSION})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
 
@@ -67,6 +69,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
             annotations={FROM: obj.ref.path, KEYS: ",".join(sorted({*chain(*data)}))},
             adopt=context.adopt,
             unmanaged=frozenset({"immutable"}),
+            stamps={AT: Stamp(str), VERSION: Stamp(str(obj.resource_version))},
         )
 
     def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
@@ -210,6 +213,7 @@ VOCABULARY = Vocabulary(
         f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
     },
     check=check,
+    original_workload=OriginalWorkload(frozenset({"kubernetes-replicator"})),
     is_off_until_named=True,
     is_written_by_tenants=True,
 )
