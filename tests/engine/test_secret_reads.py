@@ -88,11 +88,10 @@ class Stage:
     async def read(self) -> None:
         """Reads everything that is due."""
         async with asyncio.TaskGroup() as group:
-            self.stores.begin(group)
             if self.stores._store is None:
                 await self.stores.use_store(self.manager, keep=True)
             for _ in range(5):
-                self.stores.pump()
+                self.stores.start_due(group)
                 await asyncio.sleep(0)
 
 

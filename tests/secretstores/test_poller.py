@@ -100,7 +100,6 @@ class Stage:
         self.poller = SecretPoller(
             Readings(self.clock, limit), frozenset({"fetch"}), times, post=self.post, count_call=self.count
         )
-        self.poller.begin(self.group)
 
     def post(self, message: SecretValues) -> None:
         self.planned += [key.source.name for key in message.changed]
@@ -132,7 +131,7 @@ class Stage:
         quiet = 0
         while quiet < 3:
             before = self._progress()
-            self.poller.pump()
+            self.poller.start_due(self.group)
             for _ in range(3):
                 await asyncio.sleep(0)
             quiet = quiet + 1 if before == self._progress() else 0
@@ -318,7 +317,7 @@ def test_a_namespace_waits_for_one_read_of_each_other_namespace_and_not_for_all_
         assert reads.index("mine") <= MAX_CONCURRENT_READS
         stage.manager.gate = asyncio.Event()
         stage.clock.now += 1.0
-        stage.poller.pump()
+        stage.poller.start_due(stage.group)
         stage.manager.gate.set()
         await stage.ask("new", "fresh", namespace="quiet")
         assert stage.manager.reads.index("fresh") - 5001 <= 2 * MAX_CONCURRENT_READS
@@ -467,7 +466,7 @@ def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loo
         stage.clock.now += EVERY
         for _ in range(200):
             began = time.thread_time()
-            stage.poller.pump()
+            stage.poller.start_due(stage.group)
             await asyncio.sleep(0)
             longest = max(longest, time.thread_time() - began)
         assert len(stage.manager.reads) == 400

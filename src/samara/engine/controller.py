@@ -89,16 +89,15 @@ class Controller:
     async def run(self) -> None:
         """Leads: plans and writes until cancelled.
 
-        Each round does one turn of work, which puts writes into the outbox, and then lets the writer start requests for
-        them. Requests and reads are tasks of their own, and post their results to the inbox.
+        Each round does one turn of work, which asks for reads and puts writes into the outbox, and then starts them.
+        Requests and reads are tasks of their own, and post their results to the inbox.
         """
         self.lead()
         async with asyncio.TaskGroup() as group:
-            self._writer.start(group)
-            self._fetcher.start(group)
             while True:
                 is_busy = self.work()
-                self._writer.send_waiting()
+                self._fetcher.start_waiting(group)
+                self._writer.send_waiting(group)
                 if is_busy:
                     await asyncio.sleep(0)  # the tasks go on meanwhile
                 else:

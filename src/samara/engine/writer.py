@@ -189,11 +189,6 @@ class Writer:
         self._verify = True
         self._stopped = False
         self._full_until = float("-inf")
-        self._group: asyncio.TaskGroup | None = None
-
-    def start(self, group: asyncio.TaskGroup) -> None:
-        """Requests run as tasks of this group."""
-        self._group = group
 
     def stop(self) -> None:
         """Sends nothing more; requests under way end by themselves."""
@@ -217,18 +212,17 @@ class Writer:
         """The write that locks an address."""
         return self.outbox.in_flight(ref)
 
-    def send_waiting(self) -> None:
-        """Starts as many requests as the limiter and the outbox allow."""
-        assert self._group is not None
+    def send_waiting(self, group: asyncio.TaskGroup) -> None:
+        """Starts as many requests as the limiter and the outbox allow, as tasks of this group."""
         while (write := self._take_sendable()) is not None:
-            self._group.create_task(self._send_all(write))
+            group.create_task(self._send_all(write, group))
 
-    async def _send_all(self, write: Write | None) -> None:
+    async def _send_all(self, write: Write | None, group: asyncio.TaskGroup) -> None:
         """Sends this write and then others, one after another: a task for each would cost more than its decoding."""
         while write is not None:
             await self._send(write)
             write = self._take_sendable()
-            self.send_waiting()  # the limit may have grown
+            self.send_waiting(group)  # the limit may have grown
 
     async def _send(self, write: Write) -> None:
         started = self._clock()
