@@ -259,8 +259,8 @@ class Controller:
         follow_up = self._results.handle(done)
         for key, delay in follow_up.requeue:
             self._planner.requeue(key, delay)
-        for ref, key, delay in follow_up.refetch:
-            self._fetcher.fetch(ref, key, delay)
+        if follow_up.refetch is not None:
+            self._fetcher.fetch(*follow_up.refetch)
         if is_echoed and result.ending is Ending.DONE and self._version_at(write.ref) != result.version:
             self._planner.requeue(slice_of(write))  # the supposed echo was a change by another client
         if not isinstance(write, WriteStatus):
