@@ -1936,8 +1936,8 @@ ENGINE = (
     Fault(
         "the limiter never learns that a write filled the limit",
         "engine/writer",
-        "self.limiter.note_sent(self._running)",
-        "self.limiter.note_sent(self._running - 1)",
+        "self._limiter.note_sent(self._running)",
+        "self._limiter.note_sent(self._running - 1)",
         by="engine/test_limiter.py::test_the_writer_reports_to_the_limiter_when_a_write_fills_the_limit",
     ),
 )

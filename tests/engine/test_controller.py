@@ -334,7 +334,7 @@ def test_copies_that_others_forge_neither_count_nor_are_held() -> None:
         gone = harness.cache.remove(write.ref)
         assert gone is not None
         harness.finish(write, Result(Ending.DONE, changes=(gone,)))
-    assert harness.controller._planner.deletions.appeared.number_from(HOME) == 0
+    assert harness.appeared_from(HOME) == 0
     harness.observe(a_source(targets=",".join(places[4:]), version=2))
     harness.work()
 

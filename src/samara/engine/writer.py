@@ -172,13 +172,13 @@ class Writer:
         post: Callable[[WriteDone | WriteDropped], None],
         clock: Callable[[], float],
     ) -> None:
-        self.outbox = outbox
-        self.limiter = limiter
         self.pause = 0.0
         """Seconds that the limiter made the last write wait.
 
         Cached: asking again could return 0, and the controller would sleep while the limiter is open.
         """
+        self._outbox = outbox
+        self._limiter = limiter
         self._cache = cache
         self._applier = applier
         self._may_write = may_write
@@ -203,14 +203,6 @@ class Writer:
     def obstacle(self) -> str | None:
         """Why no write can succeed now; None if writes can."""
         return STORAGE_FULL if self._clock() < self._full_until else None
-
-    @property
-    def is_idle(self) -> bool:
-        return not len(self.outbox) and not self.outbox.in_flight_count
-
-    def in_flight(self, ref: Ref) -> Write | None:
-        """The write that locks an address."""
-        return self.outbox.in_flight(ref)
 
     def send_waiting(self, group: asyncio.TaskGroup) -> None:
         """Starts as many requests as the limiter and the outbox allow, as tasks of this group."""
@@ -237,9 +229,9 @@ class Writer:
     def adapt(self, write: Write, result: Result, seconds: float) -> None:
         """Adjusts the concurrency limit to a result, and notes whether the store is full."""
         if result.overloaded:
-            self.limiter.note_overload(write.ref.namespace, result.retry_after)
+            self._limiter.note_overload(write.ref.namespace, result.retry_after)
         else:
-            self.limiter.note_answer(seconds)
+            self._limiter.note_answer(seconds)
         was_full = self.obstacle is not None
         if result.storage_full:
             self._full_until = self._clock() + FULL_FOR
@@ -252,14 +244,14 @@ class Writer:
     def _take_sendable(self) -> Write | None:
         """Takes the next write that may be sent, which then counts as under way; None if there is none."""
         self.pause = 0.0
-        while self._running < self.limiter.limit and self._may_write() and not self._stopped:
-            self.pause = self.limiter.wait()
-            write = None if self.pause else self.outbox.take()
+        while self._running < self._limiter.limit and self._may_write() and not self._stopped:
+            self.pause = self._limiter.wait()
+            write = None if self.pause else self._outbox.take()
             if write is None:
                 return None
             if self._is_current(write):
                 self._running += 1
-                self.limiter.note_sent(self._running)
+                self._limiter.note_sent(self._running)
                 return write
             self._post(WriteDropped(write))
         return None
