@@ -26,7 +26,7 @@ MISSES = [
     (HOME, {"annotations": {f"{TARGETS}s": "a"}}, f"an unknown key; expected {TARGETS}"),
     ("shop", {"annotations": {PROPAGATE: "always"}}, '\'always\'; expected "create" or "update"'),
 ]
-HURRIED = "import samara.engine.absent as absent; absent.REPORT_AFTER = 1.5; import runpy; runpy.run_module({})"
+HURRIED = "import samara.engine.events as events; events.ABSENT_AFTER = 1.5; import runpy; runpy.run_module({})"
 """An operator that reports after 1.5 s that a listed namespace does not exist."""
 
 

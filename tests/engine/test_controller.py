@@ -33,9 +33,9 @@ from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
-from samara.engine.chunks import CHUNK
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
+from samara.engine.planner import CHUNK
 from samara.engine.writer import Ending, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted

@@ -7,13 +7,16 @@ and the deletion gate decide which of their writes must wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
+from typing import Self
 
 from samara.core.context import PlanContext
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import Desired
-from samara.core.model import Key, vocabulary_of
-from samara.core.plan import prepare
+from samara.core.desired import Copy, Desired
+from samara.core.model import Key, Ref, vocabulary_of
+from samara.core.plan import prepare, steps
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretPath
 from samara.core.registry import Registry
@@ -28,7 +31,6 @@ from samara.core.writes import (
     Step,
     Write,
 )
-from samara.engine.chunks import CHUNK, MAX_WAITING, ChunkedPlan, rotate_to_pending
 from samara.engine.deletions import DeletionGate, still_due
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
@@ -43,8 +45,49 @@ from samara.engine.write_gate import WriteGate
 from samara.kube.cache import Cache
 from samara.secretstores.poller import SecretPoller
 
+CHUNK = 250
+"""Steps taken at a time."""
+MAX_WAITING = 2000
+"""A chunked plan pauses while this many of its namespaces wait for a write, so that the outbox stays small."""
 RECHECK_TERMINATING = 10.0
 """Seconds between plans of a terminating source: the deletion of its CRD is not watched."""
+
+
+@dataclass(slots=True)
+class ChunkedPlan:
+    """A plan under way. A small plan is one of a single chunk."""
+
+    key: Key
+    ctx: PlanContext
+    desired: Desired
+    steps: Iterator[Step]
+    removals: list[Removal] = field(default_factory=list)
+    """Judged when all steps have been taken, because the mass-delete limit counts the deletions of a plan together."""
+    initial: frozenset[Ref] = frozenset()
+    """The copies that were desired when the plan began."""
+    replanned: set[str] = field(default_factory=set)
+    """Namespaces planned as slices since the plan began. Those plans are newer, so this one skips them."""
+
+    @classmethod
+    def single(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
+        """A plan whose steps are all taken at once."""
+        return cls(key, ctx, desired, steps(ctx, desired))
+
+    @classmethod
+    def start(cls, key: Key, ctx: PlanContext, desired: Desired) -> Self:
+        """A plan whose copies are freed one by one, as their steps are taken: 100,000 copies take 11 MB."""
+        without_copies = replace(desired, copies=())
+        initial = frozenset(copy.ref for copy in desired.copies)
+        copies = _freed_when_taken(desired.copies)
+        return cls(key, ctx, without_copies, steps(ctx, without_copies, copies), initial=initial)
+
+    def take(self) -> list[Step]:
+        """The next chunk. If it has fewer than `CHUNK` steps, it is the last."""
+        return list(islice(self.steps, CHUNK))
+
+    def dropped_namespaces(self, desired: Desired) -> set[str]:
+        """Namespaces of copies that were desired when the plan began and are not desired at its end."""
+        return {ref.namespace for ref in self.initial.difference(copy.ref for copy in desired.copies)}
 
 
 class Planner:
@@ -160,7 +203,7 @@ class Planner:
             self._chunked[key.all_namespaces].replanned.add(key.namespace)
         if key.namespace is None:
             self._chunked.pop(key, None)
-            desired = rotate_to_pending(desired, counts)
+            desired = _rotated_to_pending(desired, counts)
             if len(desired.copies) > CHUNK:
                 self._chunked[key] = ChunkedPlan.start(key, ctx, desired)
                 counts.begin_chunked_plan()
@@ -283,3 +326,22 @@ class Planner:
     def _is_busy(self, key: Key) -> bool:
         """True while a plan or a write of this source is under way."""
         return key in self._chunked or bool(self._outbox.waiting(key)) or self._outbox.has_in_flight(key)
+
+
+def _rotated_to_pending(desired: Desired, counts: CopyCounts) -> Desired:
+    """Starts with the copy that has been pending longest.
+
+    Otherwise a source that changes faster than it is copied would never reach its last namespaces.
+    """
+    pending = counts.longest_pending()
+    if pending is None:
+        return desired
+    first = next((index for index, copy in enumerate(desired.copies) if copy.ref == pending), 0)
+    return replace(desired, copies=desired.copies[first:] + desired.copies[:first]) if first else desired
+
+
+def _freed_when_taken(copies: tuple[Copy, ...]) -> Iterator[Copy]:
+    remaining = list(reversed(copies))
+    del copies  # the list holds the only reference to each copy now
+    while remaining:
+        yield remaining.pop()
