@@ -49,7 +49,7 @@ from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
 from samara.engine.planner import Planner
-from samara.engine.process import FaultPoints, Watchdog, utc_now
+from samara.engine.process import FaultPoints, Watchdog, utc_timestamp
 from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
 from samara.engine.status import StatusReporter
@@ -377,7 +377,7 @@ def _build_secret_poller(
     store, vocabularies = secret_store(settings, own_namespace), secret_store_vocabularies(settings)
     if store is None or not vocabularies:
         return None, None
-    timings, readings = PollTimings(time.monotonic, utc_now), Readings(time.monotonic, store.path_limit)
+    timings, readings = PollTimings(time.monotonic, utc_timestamp), Readings(time.monotonic, store.path_limit)
     poller = SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
     return poller, StoreConfigWatcher(client, store.config, own_namespace, poller)
 

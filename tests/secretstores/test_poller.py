@@ -14,7 +14,7 @@ from tests.support.samples import HOME, Clock, a_key
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.vocabulary import PathLimit
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -257,7 +257,7 @@ def test_jitter_spreads_only_the_first_refresh() -> None:
 
 
 def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
-    jitters = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
+    jitters = [PollTimings(Clock(), utc_timestamp).jitter() for _ in range(2000)]
     assert 0.9 <= min(jitters) < 0.91
     assert 0.99 < max(jitters) <= 1.0
 
@@ -1179,7 +1179,7 @@ def test_the_poller_runs_until_it_is_cancelled() -> None:
         poller = SecretPoller(
             Readings(time.monotonic, None),
             frozenset({"fetch"}),
-            PollTimings(time.monotonic, utc_now, jitter=lambda: 1.0),
+            PollTimings(time.monotonic, utc_timestamp, jitter=lambda: 1.0),
             post=lambda message: read.set(),
             count_call=lambda store, result: None,
         )

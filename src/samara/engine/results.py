@@ -14,7 +14,7 @@ from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, U
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.metrics import Metrics
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
 from samara.engine.writer import Ending, Result, WriteDone, verb
 from samara.kube.cache import Cache
@@ -87,7 +87,7 @@ class ResultHandler:
             return
         counts.mark_in_sync(write.ref)
         if written and isinstance(write, Create | Update | Recreate):
-            counts.mark_written(utc_now())
+            counts.mark_written(utc_timestamp())
 
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""

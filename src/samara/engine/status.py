@@ -13,7 +13,7 @@ from samara.core.registry import Registry
 from samara.core.status import status_to_write
 from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.kube.cache import Cache
 
 EVERY = 1.0
@@ -31,7 +31,7 @@ class StatusReporter:
         registry: Registry,
         all_counts: Mapping[Key, CopyCounts],
         clock: Callable[[], float],
-        now: Callable[[], str] = utc_now,
+        now: Callable[[], str] = utc_timestamp,
     ) -> None:
         self._cache = cache
         self._registry = registry

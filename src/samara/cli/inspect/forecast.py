@@ -27,7 +27,7 @@ from samara.core.status import status_to_write
 from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.engine.writer import verb
 from samara.kube.cache import Cache, Change
 from samara.vocabularies import VOCABULARIES
@@ -129,7 +129,7 @@ def _status_steps(cluster: ClusterPlans, key: Key, plan: Plan, held: frozenset[R
         return []
     counts = CopyCounts.of(plan)
     counts.mark_held(held)
-    status = status_to_write(source_type.status, source, cache, counts, utc_now())
+    status = status_to_write(source_type.status, source, cache, counts, utc_timestamp())
     if status is None:
         return []
     return [Step(source.ref, WriteStatus(key, source.ref, source, status), STATUS, desired=False)]
@@ -189,7 +189,7 @@ async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
 
 def _apply_all(cache: Cache, writes: list[Write]) -> set[Key]:
     """Applies the writes to the cache. Returns the keys to plan again."""
-    now = utc_now()
+    now = utc_timestamp()
     keys = {key for write in writes for key in apply_to_cache(cache, write, now)}
     return {key for key in keys if not cache.is_idle(key)}
 
