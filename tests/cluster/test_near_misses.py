@@ -39,7 +39,7 @@ SERVED: Json = {
 ALL_SERVED: Json = {
     "vocabularies": {**SERVED["vocabularies"], "replicator": {}, "resource-distribution": {}, "fishysecret": {}}
 }
-HURRIED = "import samara.engine.absent as absent; absent.REPORT_AFTER = 1.5; import runpy; runpy.run_module({})"
+HURRIED = "import samara.engine.events as events; events.ABSENT_AFTER = 1.5; import runpy; runpy.run_module({})"
 """An operator that reports after 1.5 s that a listed namespace does not exist."""
 
 

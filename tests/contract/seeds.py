@@ -2014,7 +2014,7 @@ ENGINE = (
     ),
     Fault(
         "a forged copy that is wanted never counts",
-        "engine/appeared",
+        "engine/deletions",
         "if self._refs and step.desired and",
         "if False and",
         by="engine/test_controller.py::test_a_copy_that_appears_where_its_source_wants_it_counts",
@@ -2148,8 +2148,8 @@ ENGINE = (
     Fault(
         "the limiter never learns that a write filled the limit",
         "engine/writer",
-        "self.limiter.note_sent(self._running)",
-        "self.limiter.note_sent(self._running - 1)",
+        "self._limiter.note_sent(self._running)",
+        "self._limiter.note_sent(self._running - 1)",
         by="engine/test_limiter.py::test_the_writer_reports_to_the_limiter_when_a_write_fills_the_limit",
     ),
 )
@@ -2333,7 +2333,7 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "a source reads its paths although its namespace has too many",
-        "secretstores/allowance",
+        "secretstores/readings",
         "        elif self._fits(namespace, paths):\n",
         "        elif True:\n",
         by="secretstores/test_poller.py::test_a_source_whose_paths_exceed_the_limit_of_its_namespace_waits_until_others_read_fewer",
@@ -2636,10 +2636,10 @@ NEAR_MISSES = (
     ),
     Fault(
         "a name that is added later is reported with the older ones",
-        "engine/absent",
-        "lasting = absent.intersection(last.absent)\n            self._checks[key] = _Check(now",
-        "lasting = absent\n            self._checks[key] = _Check(now",
-        by="engine/test_absent.py::test_a_name_that_is_added_later_waits_for_a_minute_of_its_own",
+        "engine/events",
+        "lasting = absent.intersection(last.absent)\n            self._checks[key] = _AbsenceCheck(now",
+        "lasting = absent\n            self._checks[key] = _AbsenceCheck(now",
+        by="engine/test_absent_namespaces.py::test_a_name_that_is_added_later_waits_for_a_minute_of_its_own",
     ),
 )
 

@@ -383,9 +383,9 @@ def test_a_watch_that_is_never_answered_is_retried() -> None:
 
 def test_every_byte_counts_as_a_sign_of_life() -> None:
     async def scenario(stage: Stage) -> None:
-        assert stage.reflector.last_heard == 0.0
+        assert stage.reflector.last_received == 0.0
         await stage.until(lambda: stage.heard.lists == 1)
-        assert asyncio.get_running_loop().time() - stage.reflector.last_heard < 5.0
+        assert asyncio.get_running_loop().time() - stage.reflector.last_received < 5.0
 
     watching(scenario, streams(*listing()))
 

@@ -22,7 +22,7 @@ from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
 from samara.core.trust import ChosenLabel, Trust
 from samara.kube.answers import Answers
-from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
+from samara.kube.indexes import ClaimIndex, CopyIndex, KindAndName, ListedNameIndex, NameIndex, RelationIndex, SizeIndex
 
 MOST_NEAR_MISSED = 2000
 """Objects whose near misses are kept, twice as many as get an Event at the same time. Clients can create any number."""
@@ -118,7 +118,7 @@ class Cache:
         self._sizes = SizeIndex()
         self.near_miss_rules = NearMissRules(registry)
         self._near_missed: dict[Ref, NearMissed] = {}
-        self._foreign_at_target: dict[Target, set[Ref]] = {}
+        self._foreign_at_target: dict[KindAndName, set[Ref]] = {}
         """Foreign objects that are kept because a source claims their address."""
 
     # the view

@@ -16,7 +16,7 @@ from samara.core.source_limits import SourceLimits, SourceSize, excess
 from samara.core.source_type import Addresses, ListedNames
 
 T = TypeVar("T")
-Target = tuple[Kind, str]
+KindAndName = tuple[Kind, str]
 """The kind and the name of a copy, in any namespace."""
 _ByNamespace = dict[str, dict[Key, None]]
 
@@ -62,11 +62,11 @@ class ClaimIndex:
     """
 
     def __init__(self) -> None:
-        self._claims: dict[Target, _Claims] = {}
+        self._claims: dict[KindAndName, _Claims] = {}
         self._pinned: dict[tuple[str, str], Counter[Ref]] = {}
         """By source type and namespace: the sources that write into this namespace only, or have their copy there."""
 
-    def __contains__(self, target: Target) -> bool:
+    def __contains__(self, target: KindAndName) -> bool:
         return target in self._claims
 
     def add(self, addresses: Addresses, key: Key) -> None:
@@ -97,12 +97,12 @@ class ClaimIndex:
     def pinned(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
         return tuple(self._pinned.get((source_type, namespace), ()))
 
-    def has_claims_below(self, target: Target) -> bool:
+    def has_claims_below(self, target: KindAndName) -> bool:
         """True if a source claims this target only below its own namespace, so that parents matter."""
         claims = self._claims.get(target)
         return claims is not None and len(claims.below) > ("" in claims.below)
 
-    def at(self, target: Target, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
+    def at(self, target: KindAndName, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
         """The sources that claim this target in a namespace with these parents."""
         claims = self._claims.get(target)
         if claims is None:
@@ -122,11 +122,11 @@ MOST_UNREMOVABLE = 16
 """Marked objects of one source in one namespace that a plan looks at, of those that no rule may remove."""
 _MOST_SHARED = 16
 """A namespace with more copies of one source has a set of its own. Nearly all have one copy."""
-_Targets = tuple[Target, ...] | dict[Target, None]
+_Targets = tuple[KindAndName, ...] | dict[KindAndName, None]
 
 
 @lru_cache(maxsize=4096)
-def _interned(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+def _interned(targets: tuple[KindAndName, ...]) -> tuple[KindAndName, ...]:
     return targets
 
 

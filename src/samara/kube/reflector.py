@@ -91,7 +91,7 @@ class QuotaChanged:
     ref: Ref
 
 
-class Inbox(Protocol):
+class MessageQueue(Protocol):
     """Where a reflector posts its messages."""
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
@@ -104,13 +104,13 @@ class Reflector:
     """Lists and watches one kind until cancelled. It alone writes the kind's `resourceVersion` and list state."""
 
     def __init__(
-        self, kind: Kind, client: Client, cache: Cache, codec: Codec, inbox: Inbox, timings: ReflectorTimings
+        self, kind: Kind, client: Client, cache: Cache, codec: Codec, messages: MessageQueue, timings: ReflectorTimings
     ) -> None:
         self.kind = kind
         self.timings = timings
         self.not_ready_reason: str | None = "not listed yet"
         """Why this kind is not ready; None if it is."""
-        self.last_heard = 0.0
+        self.last_received = 0.0
         """When the API server last sent anything, by the loop's clock."""
         self.restarts: dict[str, int] = {}
         """How often the watch was reopened, by reason."""
@@ -118,7 +118,7 @@ class Reflector:
         self._cache = cache
         self._store = cache.stores[kind]
         self._ingest = Ingest(kind, cache, codec)
-        self._inbox = inbox
+        self._messages = messages
         self._version = ""
         """The resource version to watch from; empty if the kind must be listed first."""
         self._present: set[int] | None = None
@@ -136,7 +136,7 @@ class Reflector:
         return self._store.not_served
 
     async def run(self) -> None:
-        self._note_heard()
+        self._note_received()
         while True:
             try:
                 if self._store.needs_relist:
@@ -173,11 +173,11 @@ class Reflector:
             self._present = set()
         path, params = collection(self.kind), self._params()
         async with opened_watch(self._client, self.kind, path, params, self.timings.silence) as watch:
-            self._note_heard()
+            self._note_received()
             async for lines in watch:
-                self._note_heard()
+                self._note_received()
                 await self._take(lines)
-                await self._inbox.wait_for_room()
+                await self._messages.wait_for_room()
 
     def _params(self) -> dict[str, str]:
         params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.watch_length))}
@@ -203,13 +203,13 @@ class Reflector:
                 changes.extend(more)
                 if monotonic() - resumed > _SLICE:
                     if changes:
-                        self._inbox.post(Observed(changes, is_first))
+                        self._messages.post(Observed(changes, is_first))
                         changes = []
                     await asyncio.sleep(0)
                     resumed = monotonic()
         finally:  # events before an error are in the cache already, and the watch will not repeat them
             if changes:
-                self._inbox.post(Observed(changes, is_first))
+                self._messages.post(Observed(changes, is_first))
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
@@ -243,7 +243,7 @@ class Reflector:
             case Changed(change):
                 return () if change is None else (change,)
             case Ignored() if self.kind == QUOTA:
-                self._inbox.post(QuotaChanged(envelope.ref))
+                self._messages.post(QuotaChanged(envelope.ref))
             case Ignored() | Stale():
                 pass
         return ()
@@ -277,7 +277,7 @@ class Reflector:
             self._failures = 0
         self.not_ready_reason = None
         self._cache.set_served(self.kind, True)
-        self._inbox.post(Listed(self.kind))
+        self._messages.post(Listed(self.kind))
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.address_hashes))
         return changes
 
@@ -285,10 +285,10 @@ class Reflector:
         """Lists in pages, for an API server that does not stream lists."""
         self._present = set()
         async for page in pages(self._client, self.kind):
-            self._note_heard()
+            self._note_received()
             await self._post(self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ())
-            await self._inbox.wait_for_room()
-        self._inbox.post(Observed(self._finish_list(page.version)))
+            await self._messages.wait_for_room()
+        self._messages.post(Observed(self._finish_list(page.version)))
 
     def _use_pages(self) -> None:
         self._streams_lists = False
@@ -323,7 +323,7 @@ class Reflector:
             self._cache.set_served(self.kind, False)
             self.not_ready_reason, self._version = message, ""
             self.not_ready_reason = message = await explain(self._client, self.kind, fault)
-            self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
+            self._messages.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1
         self._count_restart("error")
         quietly = self.not_served and previous_reason == self.not_ready_reason  # warn once about such a kind
@@ -350,8 +350,8 @@ class Reflector:
     def _count_restart(self, reason: str) -> None:
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
 
-    def _note_heard(self) -> None:
-        self.last_heard = self._now()
+    def _note_received(self) -> None:
+        self.last_received = self._now()
 
     @staticmethod
     def _now() -> float:
