@@ -1412,8 +1412,8 @@ ADOPTED = (
     Fault(
         "a copy from another cluster is overwritten",
         "vocabularies/config_syncer",
-        "            left_alone=self.left_alone,\n",
-        "",
+        "if live is not None and self.is_of_another_cluster(live)}",
+        "if False}",
         by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
     ),
     Fault(
