@@ -130,6 +130,33 @@ class ByOwnerReference:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class ByItself:
+    """The source is its own and only copy: it asks to be filled from another object. It belongs to the person who made
+    it, so it is never created, deleted or recreated, and no key on it is ours to remove."""
+
+    marks: frozenset[str]
+    """The annotations that a write adds."""
+    managers: frozenset[str] = frozenset()
+    copies_may_be_sources: bool = True
+    transferable: bool = True
+
+    def source_of(self, obj: Object, view: View) -> Ref | None:
+        return None
+
+    def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
+        return obj.ref == ref
+
+    def is_proven(self, obj: Object) -> bool:
+        return False
+
+    def is_remembered(self, obj: Object) -> bool:
+        return False
+
+    def is_disowned(self, obj: Object) -> bool:
+        return False
+
+
 def is_adopted(obj: Object) -> bool:
     """True if the object existed before it became a copy: it is released, never deleted."""
     return ADOPTED in obj.annotations

@@ -68,14 +68,15 @@ class Fetcher:
     # single objects
 
     def fetch(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
-        """Reads an object whose content the cache lacks, or whose state is unknown after a write."""
+        """Reads an object whose content the cache lacks, or whose state is unknown after a write. Its key is
+        planned afterwards."""
         assert self._group is not None
         if delay:
             self._group.create_task(self._fetch_later(ref, key, delay))
             return
         if ref not in self._objects:
             self._group.create_task(self._fetch(ref))
-        self._objects.setdefault(ref, set()).add(key.in_namespace(ref.namespace) if ref.namespace else key)
+        self._objects.setdefault(ref, set()).add(key)
 
     async def _fetch_later(self, ref: Ref, key: Key, delay: float) -> None:
         """One task for each key: another key that needs the same object must not wait for the backoff of this one."""

@@ -175,6 +175,8 @@ class Planner:
         if not isinstance(prepared, Plan):
             return prepared
         self.fetcher.ask(prepared.reads, key)
+        for unread in prepared.read_first:
+            self.fetcher.fetch(unread.ref, key)
         return None
 
     def _subscribe(self, key: Key, prepared: Plan | tuple[PlanContext, Desired]) -> bool:
@@ -230,7 +232,7 @@ class Planner:
                 self.drift.reset(step.ref)
                 self.flaps.reset(step.ref)
             case ReadFirst(ref=ref):
-                self.fetcher.fetch(ref, plan.key)
+                self.fetcher.fetch(ref, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case AskFirst(ref=ref, queries=queries):
                 self.fetcher.ask(queries, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case Blocked():

@@ -120,7 +120,7 @@ class ResultHandler:
         if result.known_state:
             follow_up.requeue.append((slice_of(write), delay))
         else:
-            follow_up.refetch.append((write.ref, write.key, delay))
+            follow_up.refetch.append((write.ref, slice_of(write), delay))
 
     def _is_namespace_gone(self, write: Write) -> bool:
         if write.ref.kind == NAMESPACE:

@@ -22,7 +22,16 @@ from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
 from samara.core.trust import Trust
 from samara.kube.answers import Answers
-from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
+from samara.kube.indexes import (
+    ClaimIndex,
+    CopyIndex,
+    InputIndex,
+    ListedNameIndex,
+    NameIndex,
+    RelationIndex,
+    SizeIndex,
+    Target,
+)
 
 
 @dataclass(slots=True)
@@ -108,6 +117,7 @@ class Cache:
         self.answers = Answers(lambda: sum(map(len, sources.values())), readings)
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
+        self._inputs = InputIndex()
         self._relations = RelationIndex(registry)
         self._listed = ListedNameIndex()
         self._consents = NameIndex()
@@ -128,7 +138,10 @@ class Cache:
 
     def exists_unread(self, ref: Ref) -> bool:
         store = self.stores.get(ref.kind)
-        return store is not None and ref not in store.objects and address_hash(ref) in store.address_hashes
+        held = None if store is None else store.objects.get(ref)
+        if held is not None:
+            return ref in self._inputs and not held.content.has_bytes
+        return store is not None and address_hash(ref) in store.address_hashes
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         return self.stores[kind].objects.values()
@@ -175,6 +188,9 @@ class Cache:
     def _parents(self, namespace: str) -> Iterable[str]:
         obj = self.stores[NAMESPACE].objects.get(namespace_ref(namespace))
         return () if obj is None else self.registry.parents(obj)
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return self._inputs.readers(ref)
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
@@ -230,6 +246,7 @@ class Cache:
             ref.kind in self.registry.always_cached
             or ref in self.stores[ref.kind].objects
             or (ref.kind, ref.name) in self._claims
+            or ref in self._inputs
             or ref in self._near_missed
         )
 
@@ -257,20 +274,26 @@ class Cache:
         if store.tombstones.get(obj.ref) == obj.uid:
             return None
         old = store.objects.get(obj.ref)
-        if old is not None and old.resource_version >= obj.resource_version:
+        if old is not None and old.resource_version >= obj.resource_version and not self._completes(old, obj):
             return None
         if old is not None and old.uid == obj.uid and not obj.known_copy and self.registry.is_copy(old, self):
             obj = replace(obj, known_copy=True)  # removing our marks does not release a copy
         if old is not None and self._has_same_index_entries(old, obj):
-            obj = store.objects[obj.ref] = self._without_bytes(obj)
+            obj = store.objects[obj.ref] = obj if obj.ref in self._inputs else self._without_bytes(obj)
             return Change(obj.ref, old, obj)
         rivals = self.rivals(obj.ref)
-        released, waiting = self._unindex(old)
+        released, unread, waiting = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._note_near_misses(obj)
         self._forget_unclaimed(released)
+        self._forget_unread(unread)
         return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
+
+    def _completes(self, old: Object, new: Object) -> bool:
+        """True if a read returned in full what the cache holds without bytes, and a source reads it now."""
+        same = (old.uid, old.resource_version) == (new.uid, new.resource_version)
+        return same and self.exists_unread(old.ref) and new.content.has_bytes
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -281,11 +304,13 @@ class Cache:
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
-        """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
+        """Keeps a source and what it reads with their content, other relevant objects with digests only, and of others
+        the address."""
         store.objects[obj.ref] = obj  # before the calls below, which may look the object up
         keys = list(self.registry.possible_sources(obj, self))
         owner = self.registry.owner(obj, self)
-        if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
+        is_input = obj.ref in self._inputs
+        if not keys and not is_input:  # no other content is sent; objects with forged marks must not fill the memory
             obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
@@ -293,6 +318,8 @@ class Cache:
         target = obj.ref.kind, obj.ref.name
         if target in self._claims:
             self._foreign_at_target.setdefault(target, set()).add(obj.ref)
+            return obj
+        if is_input:
             return obj
         del store.objects[obj.ref]
         store.address_hashes.add(address_hash(obj.ref))
@@ -326,8 +353,9 @@ class Cache:
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
         self._near_missed.pop(ref, None)
-        released, waiting = self._unindex(old)
+        released, unread, waiting = self._unindex(old)
         self._forget_unclaimed(released)
+        self._forget_unread(unread)
         return Change(ref, old, None, (*rivals, *waiting))
 
     def remove_deleted(self, obj: Object) -> Change | None:
@@ -409,6 +437,7 @@ class Cache:
             self._sources[key.source_type][obj.ref] = addresses
             if addresses is not None:
                 self._claims.add(addresses, key)
+            self._inputs.add(key, self.registry.inputs(key, obj))
             self._measure(key, obj)
         self._relations.add(obj, (key.source_type for key in keys))
         if obj.ref.kind == NAMESPACE and (names := consented_names(obj.annotations.get(ACCEPT, ""))):
@@ -426,17 +455,19 @@ class Cache:
         if limits is not None and not obj.deleting:
             self._sizes.add(key, size_of(obj, listed.total), limits)
 
-    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
-        """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
-        the limits without it."""
+    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Ref], list[Key]]:
+        """Removes an object from all indexes. Returns the addresses that it claimed, those that only it read, and the
+        sources that may be within the limits without it."""
         if old is None:
-            return [], []
+            return [], [], []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
         self._consents.discard(old.ref)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
         waiting: list[Key] = []
+        unread: list[Ref] = []
         for key, _ in claims:
+            unread += self._inputs.discard(key)
             self._listed.discard(key)
             waiting += self._sizes.discard(key)
         released = [(key, addresses) for key, addresses in claims if addresses is not None]
@@ -447,7 +478,7 @@ class Cache:
             self._copies.discard(owner, old.ref, is_removable=self._is_removable(old, owner))
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return [addresses for _, addresses in released], waiting
+        return [addresses for _, addresses in released], unread, waiting
 
     def _is_removable(self, obj: Object, owner: Key) -> bool:
         return is_removable(obj, self.registry[owner.source_type].ownership)
@@ -466,5 +497,20 @@ class Cache:
                 continue
             for ref in self._foreign_at_target.pop(addresses.target, set()):
                 store = self.stores[ref.kind]
+                if ref in self._inputs:
+                    continue
                 if store.objects.pop(ref, None) is not None:
                     store.address_hashes.add(address_hash(ref))
+
+    def _forget_unread(self, released: Iterable[Ref]) -> None:
+        """Keeps no more of these objects than of any other one, if no source reads them now."""
+        for ref in released:
+            obj = self.get(ref)
+            if obj is None or ref in self._inputs or next(self.registry.possible_sources(obj, self), None) is not None:
+                continue
+            store, foreign = self.stores[ref.kind], self._foreign_at_target.get((ref.kind, ref.name), ())
+            if ref in foreign or self.registry.owner(obj, self) is not None or is_paused(obj):
+                store.objects[ref] = self._without_bytes(obj)
+            else:
+                del store.objects[ref]
+                store.address_hashes.add(address_hash(ref))

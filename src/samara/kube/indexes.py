@@ -219,6 +219,43 @@ class CopyIndex:
         return self._counts_in_namespace[namespace]
 
 
+class InputIndex:
+    """Finds the sources that read an object, by its address: their desired state is made from it."""
+
+    def __init__(self) -> None:
+        self._readers: dict[Ref, dict[Key, None]] = {}
+        self._inputs: dict[Key, tuple[Ref, ...]] = {}
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._readers
+
+    def add(self, key: Key, inputs: Iterable[Ref]) -> None:
+        refs = tuple(dict.fromkeys(inputs))
+        if refs:
+            self._inputs[key] = refs
+        for ref in refs:
+            self._readers.setdefault(ref, {})[key] = None
+
+    def discard(self, key: Key) -> list[Ref]:
+        """Returns the addresses that no source reads any more."""
+        refs = self._inputs.pop(key, ())
+        for ref in refs:
+            self._readers[ref].pop(key)
+            if not self._readers[ref]:
+                del self._readers[ref]
+        return [ref for ref in refs if ref not in self._readers]
+
+    def readers(self, ref: Ref) -> Iterator[Key]:
+        """The sources that read this address, and those that read one of these sources in turn."""
+        seen, waiting = {ref}, [ref]
+        while waiting:
+            for key in self._readers.get(waiting.pop(), ()):
+                yield key
+                if key.source not in seen:
+                    seen.add(key.source)
+                    waiting.append(key.source)
+
+
 class NameIndex:
     """Finds the objects that list the name of a namespace.
 
