@@ -1277,6 +1277,46 @@ COUNTS_AND_STATUS = (
         by="vocabularies/accurate/test_sub.py::test_2_3_conditions_of_other_controllers_are_neither_written_nor_a_reason_to_write",
     ),
 )
+STAMPS = (
+    Fault(
+        "an old stamp is a reason for a write",
+        "desired",
+        """        if self.names is None:
+            return True
+        return live""",
+        "        return live",
+        by="core/test_stamps.py::test_a2_a_missing_or_old_stamp_is_no_reason_for_a_write",
+    ),
+    Fault(
+        "a stamp may name another source",
+        "metadata",
+        "        and all(stamp.is_right(live.annotations.get(key)) for key, stamp in template.stamps.items())\n",
+        "",
+        by="core/test_stamps.py::test_a2_a_stamp_that_names_the_source_must_name_it",
+    ),
+    Fault(
+        "a stamp of ours is stale",
+        "metadata",
+        "(key == ADOPTED or key in template.stamps)",
+        "key == ADOPTED",
+        by="core/test_stamps.py::test_a2_a_missing_or_old_stamp_is_no_reason_for_a_write",
+    ),
+    Fault(
+        "an update keeps the stamps of the last write",
+        "engine/writer",
+        "self._replacement(write, stamped(write.copy.template, self.now()))",
+        "self._replacement(write, write.copy.template)",
+        by="engine/test_apply.py::test_a2_a_write_records_its_time_and_the_version_of_its_source",
+    ),
+    Fault(
+        "after a restart a stamp is a reason to write a copy that admission changed",
+        "engine/writer",
+        "stamped(with_stamps_of(write.copy.template, live), self.now())",
+        "stamped(write.copy.template, self.now())",
+        by="engine/test_apply.py::test_a2_after_a_restart_a_copy_changed_by_admission_is_not_written_for_its_stamps",
+    ),
+)
+
 VOCABULARIES = (
     Fault(
         "a sub-namespace inherits from a template",
@@ -2336,6 +2376,7 @@ FAULTS = (
     *OWNERSHIP,
     *DECISIONS,
     *COUNTS_AND_STATUS,
+    *STAMPS,
     *VOCABULARIES,
     *ENGINE,
     *NEAR_MISSES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.server import CREATED
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, config_map, content, secret
 
@@ -17,13 +18,24 @@ from samara.core.writes import Blocked
 from samara.settings import Settings
 from samara.settings.model import CopiedMetadata
 from samara.vocabularies import replicator
-from samara.vocabularies.replicator import FROM, KEYS, MATCHING, NAME, PULL, STRIP_LABELS, TO, ReplicatorSettings, parse
+from samara.vocabularies.replicator import (
+    AT,
+    FROM,
+    KEYS,
+    MATCHING,
+    NAME,
+    PULL,
+    STRIP_LABELS,
+    TO,
+    VERSION,
+    ReplicatorSettings,
+    parse,
+)
 
 SOURCE = at("team", "db")
 KEY = Key(NAME, SOURCE)
 RULES = ClusterPolicy(protected=("kube-*",))
 NAMESPACES = {"team": "1", "shop": "1", "shop-test": "2", "billing": "3", "kube-system": "9"}
-AT, VERSION = f"{replicator.PREFIX}replicated-at", f"{replicator.PREFIX}replicated-from-version"
 SHOP = {TO: "shop"}
 
 
@@ -193,15 +205,25 @@ def test_settings_refuse_other_kinds(kind: KindName) -> None:
 # What a copy holds
 
 
-def test_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
+def test_r4_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
     world = a_world()
     body = content(data={"b": "1", "a": "2"}, type="example.com/t", immutable=True)
     world.put(SOURCE, body, annotations={**SHOP, "note": "stays"}, labels={"app": "db", "helm.sh/chart": "x"})
     settle(world, RULES)
-    made = copy(world)
+    made, version = copy(world), str(world.objects[SOURCE].resource_version)
     assert made.content == body.without("immutable")
     assert dict(made.labels) == {"app": "db"}
-    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b"}
+    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b", AT: CREATED, VERSION: version}
+
+
+def test_r4_a_change_that_leaves_the_copies_right_writes_nothing_and_the_next_write_has_its_version() -> None:
+    world = a_world(SHOP)
+    old = copy(world).annotations[VERSION]
+    world.edit(SOURCE, annotations={**SHOP, "note": "stays"})
+    assert settle(world, RULES) == []
+    new = world.edit(SOURCE, content=secret("two")).resource_version
+    settle(world, RULES)
+    assert old != copy(world).annotations[VERSION] == str(new)
 
 
 def test_a_config_map_has_its_binary_data_too() -> None:
@@ -297,7 +319,8 @@ def test_a_copy_of_the_original_is_ours_from_its_first_update(manager: str) -> N
     world.put(SOURCE, secret(), annotations=SHOP)
     settle(world, RULES)
     assert copy(world).content == secret()
-    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key"}
+    version = str(world.objects[SOURCE].resource_version)
+    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key", AT: CREATED, VERSION: version}
     ask(world, {})
     assert copied_to(world) == set()
 

@@ -196,6 +196,8 @@ class Object:
     """Keys of our field manager, or of the controller that Samara replaced, in entries not older than the object."""
     applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """The `managed_keys` that were set by server-side apply."""
+    written: bool = False
+    """True if managedFields name our field manager: Samara itself has written the object, not only the original."""
     known_copy: bool = False
     """True if managedFields name our field manager, or if the cache last saw this uid as a copy of ours."""
     last_manager: str = ""

@@ -73,6 +73,17 @@ def revocation(
     return refused if refused is not None and refused.revokes else None
 
 
+def is_closed(ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View) -> bool:
+    """True if Samara may write nothing for this source into a namespace: it is protected, or does not accept it.
+
+    What the original controller left there stays as it is, also when the source wants it no more.
+    """
+    if namespace is None:
+        return False
+    copy = Copy(ref, _NO_CONTENT)
+    return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))
+
+
 def paused_by(source: Object, source_type: SourceType, view: View) -> str:
     """Why nothing is written for a source, or an empty text.
 

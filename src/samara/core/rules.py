@@ -17,8 +17,8 @@ from samara.core.metadata_keys import GITOPS, PAUSED
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
-from samara.core.ownership import is_adopted, is_made_by_samara, is_released
-from samara.core.policy import Refusal, paused_at, revocation
+from samara.core.ownership import is_adopted, is_made_by_samara, is_released, is_written_by_samara
+from samara.core.policy import Refusal, is_closed, paused_at, revocation
 from samara.core.queries import UNREAD
 from samara.core.writes import Apply, AskFirst, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
@@ -134,7 +134,7 @@ def in_sync(target: Target) -> bool:
     """a copy of ours that is as desired"""
     if target.live is None or target.occupant is not Occupant.OURS:
         return False
-    return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view)
+    return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view, target.ctx.source)
 
 
 def holder_unconfirmed(target: Target) -> bool:
@@ -367,6 +367,14 @@ def unproven(copy: Unwanted) -> bool:
     return not copy.ctx.ownership.is_proven(copy.live)
 
 
+def left_by_original(copy: Unwanted) -> bool:
+    """only the original controller wrote it, and its namespace is protected or has not accepted the source"""
+    ctx, live = copy.ctx, copy.live
+    if is_written_by_samara(live, ctx.ownership):
+        return False
+    return is_closed(live.ref, ctx.key.source, copy.namespace, ctx.source_type.policy, ctx.cluster, ctx.view)
+
+
 def newer_than_source(copy: Unwanted) -> bool:
     """its owner reference has another uid, but it is newer than the source: our cache is stale"""
     source = copy.ctx.source
@@ -416,6 +424,7 @@ UNWANTED_RULES: tuple[Rule[Unwanted], ...] = (
     Rule("disappearing", disappearing, leave),
     Rule("released", released, leave),
     Rule("unproven", unproven, leave),
+    Rule("left-by-original", left_by_original, leave),
     Rule("newer-than-source", newer_than_source, leave),
     Rule("paused", removal_paused, hold_removal),
     Rule("adopted", adopted, release),

@@ -152,6 +152,7 @@ class Codec:
         status = fields.get("status")
         entries = self._our_entries(meta)
         applied = [entry for entry in entries if entry.operation == "Apply"]
+        written = any(entry.manager == FIELD_MANAGER for entry in entries)
         return Object(
             ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
             uid=meta.uid,
@@ -166,7 +167,8 @@ class Codec:
             deleting=meta.deletionTimestamp is not None,
             managed_keys=self._managed_keys(meta, entries),
             applied_keys=self._managed_keys(meta, applied),
-            known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
+            written=written,
+            known_copy=written,
             last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )

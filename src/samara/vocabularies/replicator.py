@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 from samara import setting_types
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Fault, Mistake, Template, mismatch
+from samara.core.desired import Fault, Mistake, Stamp, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import NamespaceSelector, parse_selector
@@ -26,10 +26,12 @@ TO, MATCHING, STRIP_LABELS = f"{PREFIX}replicate-to", f"{PREFIX}replicate-to-mat
 PULL = f"{PREFIX}replicate-from"
 """On a target of the original's pull mode, which pushes nothing."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
+AT, VERSION = f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"
+"""The time of the last write, and the version of the source that was written."""
 ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
 _EVERY_NAME = ("*", ".*", ".+")
 """Items that match every name. RE2 reads `^*$` as an end of the text, which every name has."""
-MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
+MARKS = frozenset({FROM, KEYS, AT, VERSION})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
 
@@ -67,6 +69,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
             annotations={FROM: obj.ref.path, KEYS: ",".join(sorted({*chain(*data)}))},
             adopt=context.adopt,
             unmanaged=frozenset({"immutable"}),
+            stamps={AT: Stamp(str), VERSION: Stamp(str(obj.resource_version))},
         )
 
     def left_alone(live: Object) -> str:

@@ -277,7 +277,7 @@ class Propagation:
         if source is None or source.deleting or self._mode_of(source, view) != UPDATE:
             return False
         copies = self._copies(source, (obj.ref,), view)
-        return not all(is_in_sync(copy.template, obj, self.ownership, view) for copy in copies)
+        return not all(is_in_sync(copy.template, obj, self.ownership, view, source) for copy in copies)
 
     def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
         """True if the copy would overwrite an object that is not a copy of this source yet."""
@@ -299,7 +299,8 @@ class Propagation:
             if source is None or source.deleting or self._mode_of(source, view) not in MODES:
                 return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
             (expected,) = self._copies(source, (copy.ref,), view)
-            if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
+            is_synced = expected.template.mode is Mode.SYNC
+            if is_synced and not is_in_sync(expected.template, copy, self.ownership, view, source):
                 return True
             copy = source
         return False
