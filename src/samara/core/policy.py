@@ -73,7 +73,9 @@ def revocation(
     return refused if refused is not None and refused.revokes else None
 
 
-def is_closed(ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View) -> bool:
+def is_closed(
+    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
+) -> bool:
     """True if Samara may write nothing for this source into a namespace: it is protected, or does not accept it.
 
     What the original controller left there stays as it is, also when the source wants it no more.
