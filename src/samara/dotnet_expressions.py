@@ -119,12 +119,19 @@ class _Parser:
         self.depth = 0
         self.groups = 0
         self.names: dict[str, int] = {}
+        """The groups that a pattern can refer to, by name and by number."""
+        self.unnamed: list[int] = []
+        self.named: list[int] = []
         self.ignores_case = self.ignores_space = self.is_explicit = False
 
     def parse(self) -> Node:
         node = self.choice()
         if self.at < len(self.text):
             raise PatternError("too many )")
+        for position, group in enumerate((*self.unnamed, *self.named), 1):  # .NET counts those with a name last
+            self.names.setdefault(str(position), group)
+        if not all(part.group in self.names for part in _parts(node) if isinstance(part, Back)):
+            raise PatternError("it refers to a group that it does not have")
         return node
 
     def peek(self, text: str) -> bool:
@@ -249,16 +256,20 @@ class _Parser:
 
     def closed(self, name: str | None) -> Node:
         """The rest of a group. None: it is not captured; empty: it has a number only."""
-        number = 0
-        if name is not None and name not in self.names:
-            self.groups += 1
-            self.names[name or f"\0{self.groups}"] = self.groups
-        if name is not None:
-            number = self.names[name] if name else self.groups
+        number = self.number(name) if name is not None else 0
         body = self.choice()
         if not self.take(")"):
             raise PatternError("a ) is missing")
         return Group(body, number) if number else body
+
+    def number(self, name: str) -> int:
+        if name in self.names:
+            return self.names[name]
+        self.groups += 1
+        if name:
+            self.names[name] = self.groups
+        (self.named if name else self.unnamed).append(self.groups)
+        return self.groups
 
     def with_options(self) -> tuple[Node | None, bool]:
         value = True
@@ -344,14 +355,6 @@ class _Parser:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 9
-
-
-def _check_references(node: Node, names: dict[str, int], groups: int) -> None:
-    for part in _parts(node):
-        if isinstance(part, Back) and not (
-            part.group in names or (_is_number(part.group) and int(part.group) <= groups)
-        ):
-            raise PatternError("it refers to a group that it does not have")
 
 
 def _parts(node: Node) -> Iterator[Node]:
@@ -468,7 +471,7 @@ class _Program:
                 self.code[jump] = (_JUMP, len(self.code), None)
                 self._add(*((_LOOK, start, node) if isinstance(node, Look) else (_ATOMIC, start)))
             case Back(group):
-                self._add(_BACK, self.names.get(group) or int(group))
+                self._add(_BACK, self.names[group])
 
     def _emit_choice(self, options: tuple[Node, ...]) -> None:
         jumps = []
@@ -665,7 +668,6 @@ def parse(text: str) -> DotNetPattern:
         raise PatternError(f"it has more than {MAX_LENGTH:,} characters")
     parser = _Parser(text)
     node = parser.parse()
-    _check_references(node, parser.names, parser.groups)
     refers = any(isinstance(part, Back) for part in _parts(node))
     items: list[Node] = list(node.items) if isinstance(node, Sequence) else [node]
     before, items = _leading(items, refers)

@@ -43,6 +43,8 @@ NAME = "reflector"
 PULL = f"{NAME}:pull"
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
 """What an automatic mirror holds."""
+_SOON = 0.05
+"""Seconds until the patterns of a source are tried again that had no turn."""
 _NEVER_REFLECTED = b'"helm.sh'
 
 
@@ -107,13 +109,12 @@ def build(settings: ReflectorSettings, context: BuildContext) -> tuple[SourceTyp
     ).source_type()
 
     def desired(source: Ref, view: View) -> Desired:
-        """A pattern that turns out to be slow matches nothing, for no namespace. So the rest is computed again."""
-        obj = view.get(source)
-        while True:
-            slow = 0 if obj is None else len(auto_by(obj).slow)
-            found = automatic.desired(source, view)
-            if obj is None or len(auto_by(obj).slow) == slow:
-                return found
+        """If a pattern turns out to be slow, other patterns of this source may have had no turn. They get it soon."""
+        found, obj = automatic.desired(source, view), view.get(source)
+        if obj is None or not is_source(obj) or not (targets := auto_by(obj)).faults:
+            return found
+        again = _SOON if targets.is_unfinished else found.requeue_after
+        return replace(found, prune=False, faults=targets.faults, requeue_after=again)
 
     pull = PullMirrors(PULL, context.kinds, is_excluded, is_never_reflected)
     return replace(automatic, desired=desired, selected_labels=selected_labels), pull.source_type()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,7 +14,7 @@ from samara.core.model import NAMESPACE, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import GREATER, LESS, Requirement, Selector, parse_selector
 from samara.core.view import View
-from samara.dotnet_expressions import DotNetPattern, PatternError, Steps, TooManySteps
+from samara.dotnet_expressions import MAX_STEPS, DotNetPattern, PatternError, Steps, TooManySteps
 from samara.dotnet_expressions import parse as parse_pattern
 
 PREFIX = "reflector.v1.k8s.emberstack.com/"
@@ -70,13 +71,18 @@ class Rules:
 class Namespaces:
     """The namespaces that all of these rules let in. It is a `NamespaceSelection`.
 
-    A pattern that takes too many steps matches nothing from then on.
+    A pattern that takes too many steps for one name, or most of those for all names together, matches nothing from then
+    on. One plan takes no more steps than `Steps` allows; the next one goes on without the slow patterns.
     """
 
     rules: tuple[Rules, ...]
     slow: dict[str, str] = field(default_factory=dict)
     """The patterns that took too many steps, each with its annotation."""
+    is_unfinished: bool = False
+    """True if the last search ended early or found a slow pattern, so that it may have missed namespaces."""
     _steps: Steps = field(default_factory=Steps)
+    _spent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By pattern and annotation: the steps of this search."""
 
     @property
     def names(self) -> NamespaceNames:
@@ -97,7 +103,7 @@ class Namespaces:
         return (*(fault for rules in self.rules for fault in rules.faults), *slow)
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
-        self._steps.restart()
+        self._restart()
         return self._selects(name, labels)
 
     def _selects(self, name: str, labels: Mapping[str, str]) -> bool:
@@ -115,14 +121,20 @@ class Namespaces:
     def _covers(self, key: str, pattern: DotNetPattern, name: str) -> bool:
         if pattern.text in self.slow:
             return False
+        before = self._steps.left
         try:
             return pattern.covers(name, self._steps)
         except TooManySteps:
-            self.slow[pattern.text] = key
+            self.is_unfinished = True
+            if before >= MAX_STEPS:  # otherwise other patterns have taken the steps
+                self.slow[pattern.text] = key
             return False
+        finally:
+            if self._steps.left != before:
+                self._spent[pattern.text, key] += before - self._steps.left
 
     def names_namespace(self, name: str) -> bool:
-        self._steps.restart()
+        self._restart()
         return any(self._names(rules, name) for rules in self.rules)
 
     def deciding_selectors(self, name: str, by_name: bool) -> tuple[Selector, ...]:
@@ -133,11 +145,20 @@ class Namespaces:
         return tuple(together)
 
     def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
-        self._steps.restart()
+        known = len(self.slow)
+        self._restart()
         for namespace in view.objects_of(NAMESPACE):
             name = namespace.ref.name
             if not namespace.deleting and self._selects(name, namespace.labels):
                 yield name, name in self.names.members
+        if self.is_unfinished and len(self.slow) == known:
+            ((slowest, key), _), *_ = self._spent.most_common(1)
+            self.slow[slowest] = key
+
+    def _restart(self) -> None:
+        self._steps.restart()
+        self._spent.clear()
+        self.is_unfinished = False
 
 
 def allowed_by(source: Object) -> Namespaces:
