@@ -141,12 +141,23 @@ def summary_of(vocabulary: Vocabulary[Any]) -> str:
 def vocabulary_facts() -> str:
     rows = "".join(
         f"| {title_of(vocabulary)} | {'apply' if vocabulary.is_written_by_tenants else 'have no effect'} "
-        f"| {f'`{vocabulary.original_lease}`' if vocabulary.original_lease else 'none'} "
+        f"| {_found_by(vocabulary)} "
         f"| {'no' if vocabulary.is_off_until_named else 'yes'} |\n"
         for vocabulary in VOCABULARIES
     )
-    head = "| vocabulary | `tenancy: strict` and `limits` | the original's Lease | served without being named |\n"
+    head = "| vocabulary | `tenancy: strict` and `limits` | its original is found by | served without being named |\n"
     return f"{head}| --- | --- | --- | --- |\n{rows}"
+
+
+def _found_by(vocabulary: Vocabulary[Any]) -> str:
+    """The Lease or the image of its original, for which it waits."""
+    if vocabulary.original_lease:
+        return f"the Lease `{vocabulary.original_lease}`"
+    if vocabulary.original_workload is None:
+        return "nothing"
+    images, kinds = vocabulary.original_workload
+    names = " or ".join(f"`{image}`" for image in sorted(images))
+    return f"the image {names} in a {' or '.join(kind.name for kind in kinds)}"
 
 
 def occupants() -> str:

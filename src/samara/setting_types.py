@@ -22,7 +22,7 @@ import msgspec
 
 from samara.core.kinds import is_refused
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName
-from samara.core.names import is_namespace_name
+from samara.core.names import is_label_value, is_namespace_name
 from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
@@ -330,6 +330,14 @@ def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
 
 NamespaceName = Annotated[
     str, _text(is_namespace_name, "name", "a namespace name (at most 63 of a-z, 0-9 and '-', no '-' at the ends)")
+]
+LabelValue = Annotated[
+    str,
+    _text(
+        lambda text: not text or is_label_value(text),
+        "text",
+        'a label value (at most 63 of A-Z, a-z, 0-9, - _ .) or ""',
+    ),
 ]
 NamespaceGlob = Annotated[
     str, _matching(r"[-a-z0-9*?]{1,63}", "glob", "a namespace name or glob (a-z, 0-9, '-', '*' and '?')")

@@ -60,6 +60,7 @@ NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 EVENT = Kind("", "v1", "Event", "events")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs")
 
 
 class Ref(NamedTuple):

@@ -281,8 +281,10 @@ def parse_selector(text: str) -> ParsedSelector:
     Its faults name no field: `Fault.below` puts the annotation in front.
     """
     requirements: list[Requirement] = []
-    faults: list[Fault] = []
-    for requirement in (_requirement(item.strip()) for item in _ITEM.findall(text) if item.strip()):
+    items = [item.strip() for item in _ITEM.findall(text)]
+    is_whole = not text.strip() or (all(items) and len(items) == len(_ITEM.sub("", text)) + 1)
+    faults = [] if is_whole else [mismatch("", "a condition before and after every comma", quoted(text))]
+    for requirement in map(_requirement, filter(None, items)):
         key, operator, values = requirement
         wrong = [*_key_faults(key, ""), *(fault for value in values for fault in _value_faults(value, ""))]
         if operator in (GREATER, LESS) and not wrong:

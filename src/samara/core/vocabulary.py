@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, Ref
+from samara.core.model import DEPLOYMENT, Kind, KindName, Ref
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Copyable, SourceType
 
@@ -155,6 +155,14 @@ class SecretStore(NamedTuple):
     """The audience of the pod's token that a manager may get."""
 
 
+class OriginalWorkload(NamedTuple):
+    """How to find an original controller that holds no Lease with a name of its own: by the image that it runs."""
+
+    images: frozenset[str]
+    """The last part of the path of its image. The registry, the tag and the digest do not matter."""
+    kinds: tuple[Kind, ...] = (DEPLOYMENT,)
+
+
 class OriginalConfig(NamedTuple):
     """Where the original controller keeps its configuration: in a file of a ConfigMap that its Deployment mounts."""
 
@@ -186,6 +194,8 @@ class Vocabulary(Generic[S]):
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    original_workload: OriginalWorkload | None = None
+    """The workload of the original controller. While one runs, the vocabulary waits."""
     original_config: OriginalConfig | None = None
     """Where the original controller says which kinds it copies, for commands that run beside it. Its settings take the
     keys of that configuration, too."""

@@ -169,12 +169,17 @@ async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind)
     Only an administrator can have granted that: no user can grant more rights than their own.
     """
     raw = await client.get(collection(SERVICE_ACCOUNT, namespace), {"limit": str(_MAX_ACCOUNTS)}, accept=METADATA_LIST)
-    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     for account in _list(raw).items or ():
-        subject = {"user": f"system:serviceaccount:{namespace}:{account.metadata.name}", "groups": everyone}
-        if await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind):
+        if await may_account(client, namespace, account.metadata.name, verb, kind):
             return True
     return False
+
+
+async def may_account(client: Client, namespace: str, name: str, verb: str, kind: Kind) -> bool:
+    """True if this ServiceAccount may use this verb on a kind in every namespace."""
+    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    subject = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": everyone}
+    return await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind)
 
 
 async def _is_granted(  # noqa: PLR0913 - the parts of a review

@@ -5,6 +5,7 @@ from typing import Any
 from samara.core.vocabulary import Vocabulary
 from samara.vocabularies import (
     accurate,
+    config_syncer,
     fishysecret,
     reflector,
     replicator,
@@ -22,4 +23,5 @@ VOCABULARIES: tuple[Vocabulary[Any], ...] = (
     sync_to.VOCABULARY,
     replicator.VOCABULARY,
     reflector.VOCABULARY,
+    config_syncer.VOCABULARY,
 )

@@ -17,7 +17,7 @@ from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import NamespaceSelector, parse_selector
 from samara.core.source_type import Policy, SourceType
-from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.core.vocabulary import BuildContext, OriginalWorkload, SettingError, Vocabulary
 from samara.regular_expressions import Regexp, RegexpError, compile_regexp
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
 
@@ -166,6 +166,7 @@ VOCABULARY = Vocabulary(
         f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
     },
     check=check,
+    original_workload=OriginalWorkload(frozenset({"kubernetes-replicator"})),
     is_off_until_named=True,
     is_written_by_tenants=True,
 )

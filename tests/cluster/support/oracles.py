@@ -21,6 +21,8 @@ from tests.cluster.support.waiting import never, no_faults
 Json = dict[str, Any]
 Address = tuple[str, str]
 DENIED = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
+FILLED = frozenset({"reflector.v1.k8s.emberstack.com/reflects"})
+"""The annotations by which people ask to fill an object."""
 OTHERS = {
     "events",
     "leases",
