@@ -14,7 +14,7 @@ from samara.core.model import CONFIG_MAP, SECRET, Object, Ref
 from samara.core.names import matches_any_glob
 from samara.core.source_type import Policy, SourceType
 from samara.core.view import View
-from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.core.vocabulary import BuildContext, OriginalWorkload, SettingError, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
 from samara.vocabularies.reflector.annotations import (
     ALLOWED,
@@ -159,6 +159,7 @@ VOCABULARY = Vocabulary(
     build,
     SOURCE_KEYS | MARKS,
     check=check,
+    original_workload=OriginalWorkload(frozenset({"kubernetes-reflector"})),
     is_off_until_named=True,
     is_written_by_tenants=True,
 )

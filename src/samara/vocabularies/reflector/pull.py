@@ -10,7 +10,7 @@ from samara.core.kinds import rules_for
 from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Content, Kind, Object, Ref, namespace_ref
 from samara.core.names import quoted
 from samara.core.ownership import ByItself
-from samara.core.source_type import Addresses, Annotated, SourceType
+from samara.core.source_type import Addresses, Annotated, ListedNames, Names, SourceType
 from samara.core.view import View
 from samara.vocabularies.reflector.annotations import (
     ALLOWED,
@@ -55,6 +55,7 @@ class PullMirrors:
             desired=self.desired,
             affected_by=self.affected_by,
             addresses=lambda source, view: Addresses(source.kind, source.name, within=source.namespace),
+            names=Names(lambda mirror: ListedNames({mirror.ref.namespace}, 1, field=REFLECTS)),
             per_namespace=False,
         )
 
