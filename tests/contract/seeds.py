@@ -92,6 +92,11 @@ UNWANTED = tuple(
         ("released", "released", "test_rules.py::test_of_several_reasons_to_leave_an_unwanted_copy_the_first_decides"),
         ("unproven", "unproven", "test_laws.py::test_law_3_a_pasted_copy_stays_when_its_source_is_deleted"),
         (
+            "left-by-original",
+            "left_by_original",
+            "test_rules.py::test_a7_a_copy_of_the_original_stays_where_the_namespace_is_protected_or_has_not_accepted",
+        ),
+        (
             "newer-than-source",
             "newer_than_source",
             "test_ownership.py::test_a_copy_newer_than_its_source_stays_even_if_it_is_not_wanted",
@@ -1317,6 +1322,90 @@ STAMPS = (
     ),
 )
 
+ADOPTED = (
+    Fault(
+        "what the original left behind is a reason for a write",
+        "metadata",
+        "            and not _is_left_by_original(owned.where, owned.key, live, source)\n",
+        "",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a6_d4_what_would_not_travel_today_is_no_reason_for_a_write_and_goes_with_the_next",
+    ),
+    Fault(
+        "what the original left behind stays for ever",
+        "metadata",
+        "return key in copied and copied[key] == current.get(key)",
+        "return True",
+        by="vocabularies/test_config_syncer.py::test_a6_a_key_that_the_source_no_longer_has_is_a_reason_for_a_write",
+    ),
+    Fault(
+        "what Samara wrote counts as left behind by the original",
+        "metadata",
+        "if source is None or live.manages(where, key, (FIELD_MANAGER,)):",
+        "if source is None:",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a6_a_key_that_samara_wrote_itself_goes_when_it_must_not_travel_any_more",
+    ),
+    Fault(
+        "a copy of the original goes although its namespace never accepted it",
+        "policy",
+        "return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))",
+        "return bool(_protected(copy, policy, cluster))",
+        by="vocabularies/test_config_syncer.py::"
+        "test_r17_a7_a_copy_of_the_original_stays_as_it_is_where_consent_was_never_given",
+    ),
+    Fault(
+        "a copy of the original in a protected namespace goes",
+        "policy",
+        "return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))",
+        "return bool(_consent(copy, source, namespace, policy, view))",
+        by="vocabularies/test_config_syncer.py::"
+        "test_a7_d9_a_copy_of_the_original_in_a_protected_namespace_stays_without_updates",
+    ),
+    Fault(
+        "a copy that Samara has written stays when consent is withdrawn",
+        "rules",
+        "    if is_written_by_samara(live, ctx.ownership):\n        return False\n",
+        "",
+        by="vocabularies/test_config_syncer.py::test_a7_a_copy_that_samara_has_written_goes_when_consent_is_withdrawn",
+    ),
+    Fault(
+        "a copy from another cluster is overwritten",
+        "vocabularies/config_syncer",
+        "            left_alone=self.left_alone,\n",
+        "",
+        by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
+    ),
+    Fault(
+        "a copy from another cluster names a source",
+        "vocabularies/config_syncer",
+        "if obj.ref.kind not in self.context.kinds or self.is_of_another_cluster(obj):",
+        "if obj.ref.kind not in self.context.kinds:",
+        by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
+    ),
+    Fault(
+        "copies in other clusters keep those that are unwanted",
+        "vocabularies/config_syncer",
+        "return replace(wanted, faults=(*wanted.faults, fault))",
+        "return replace(wanted, prune=False, faults=(*wanted.faults, fault))",
+        by="vocabularies/test_config_syncer.py::test_r13_d6_copies_in_other_clusters_are_reported_and_sync_is_served",
+    ),
+    Fault(
+        "marks of config-syncer need not agree",
+        "vocabularies/config_syncer",
+        "return Ref(copy.ref.kind, *named) if agrees else None",
+        "return Ref(copy.ref.kind, *named)",
+        by="vocabularies/test_config_syncer.py::test_r15_marks_that_do_not_agree_or_cannot_be_true_name_no_source",
+    ),
+    Fault(
+        "a selector with nothing between two commas is served",
+        "selectors",
+        "faults = [] if is_whole else [mismatch",
+        "faults = [] if True else [mismatch",
+        by="vocabularies/test_config_syncer.py::test_r12_d8_an_invalid_selector_is_reported_and_deletes_nothing",
+    ),
+)
+
 VOCABULARIES = (
     Fault(
         "a sub-namespace inherits from a template",
@@ -2377,6 +2466,7 @@ FAULTS = (
     *DECISIONS,
     *COUNTS_AND_STATUS,
     *STAMPS,
+    *ADOPTED,
     *VOCABULARIES,
     *ENGINE,
     *NEAR_MISSES,

@@ -741,6 +741,26 @@ def test_a_copy_that_the_original_controller_made_is_handed_over_as_well() -> No
     assert rule_at(world) == "handed-over"
 
 
+@pytest.mark.parametrize("protected", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a7_a_copy_of_the_original_stays_where_the_namespace_is_protected_or_has_not_accepted(
+    wanted: bool, protected: bool
+) -> None:
+    made = a_source_type(a_copy(secret("new"))) if wanted else a_source_type()
+    original = ByMark(frozenset({MARK}), made.ownership.source_of, frozenset({FIELD_MANAGER, "original"}))
+    policy, rules = Policy(needs_consent=not protected), ClusterPolicy(protected=("a",) if protected else ())
+    world = a_world(replace(made, ownership=original, policy=policy))
+    before = world.put(A, secret(), "original", annotations={MARK: "home"})
+    planned = plan(KEY, world, world.registry, rules)
+    assert planned.writes == ()
+    assert [step.rule for step in planned.steps if step.ref == A] == [
+        "left-by-original" if not wanted else "excluded" if protected else "refused"
+    ]
+    world.store(replace(before, written=True))
+    if not protected:
+        assert [type(write) for write in plan(KEY, world, world.registry, rules).writes] == [Delete]
+
+
 def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:
     """Another client set the mark, which only this source type trusts: the next source would see a foreign object."""
     trusting = ByMark(frozenset({MARK}), a_source_type().ownership.source_of, trusted=True)
