@@ -58,7 +58,7 @@ DESIRED = tuple(
         (
             "replaceable",
             "is_replaceable",
-            "test_occupant.py::test_row_6_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it",
+            "test_occupant.py::test_row_7_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it",
         ),
         (
             "other-source",
@@ -66,9 +66,14 @@ DESIRED = tuple(
             "test_occupant.py::test_a_copy_of_another_source_is_reported_with_the_source_that_it_was_made_for",
         ),
         (
+            "pulls",
+            "is_pulling",
+            "test_occupant.py::test_row_4_an_object_with_a_pull_annotation_of_any_vocabulary_is_nobodys_copy",
+        ),
+        (
             "is-a-source",
             "is_source",
-            "test_occupant.py::test_row_8_a_copy_that_accurate_created_once_is_a_source_again",
+            "test_occupant.py::test_row_9_a_copy_that_accurate_created_once_is_a_source_again",
         ),
         ("identical", "identical", "test_rules.py::test_an_identical_object_is_adopted"),
         ("overwrite", "may_overwrite", "test_rules.py::test_overwrite_takes_over_any_existing_object"),
@@ -127,7 +132,7 @@ CLASSIFICATION = (
     Fault(
         "an object that names the source is not its copy",
         "occupant",
-        "if ctx.ownership.is_copy_of(live, ctx.key.source, ctx.source, ctx.view):",
+        "if self._names_this_source():",
         "if False:",
         by="core/test_occupant.py::test_row_1_an_object_whose_mark_names_this_source_is_ours_for_any_field_manager",
     ),
@@ -136,63 +141,77 @@ CLASSIFICATION = (
         "occupant",
         "if ctx.ownership.transferable and self._was_made_by_us(live)",
         "if False and self._was_made_by_us(live)",
-        by="core/test_occupant.py::test_row_4_a_copy_that_lost_its_marks_is_ours",
+        by="core/test_occupant.py::test_row_5_a_copy_that_lost_its_marks_is_ours",
     ),
     Fault(
         "a source that owns by reference takes over by one update",
         "occupant",
         "if ctx.ownership.transferable and self._was_made_by_us(live)",
         "if self._was_made_by_us(live)",
-        by="core/test_occupant.py::test_row_6_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it",
+        by="core/test_occupant.py::test_row_7_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it",
     ),
     Fault(
         "a copy that somebody else marked for another source is ours",
         "occupant",
         "transferable and self._was_made_by_us(live) and",
         "transferable and",
-        by="core/test_occupant.py::test_row_5_an_object_that_another_field_manager_marked_is_foreign",
+        by="core/test_occupant.py::test_row_6_an_object_that_another_field_manager_marked_is_foreign",
     ),
     Fault(
         "every copy that Samara made is ours",
         "occupant",
         " and self._is_free(live):",
         ":",
-        by="core/test_occupant.py::test_row_5_an_adopted_object_is_foreign",
+        by="core/test_occupant.py::test_row_6_an_adopted_object_is_foreign",
     ),
     Fault(
         "a copy of a source that owns by reference is a foreign object",
         "occupant",
         "if holder is not None and not ctx.can_transfer(holder) and",
         "if False and",
-        by="core/test_occupant.py::test_row_6_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution",
+        by="core/test_occupant.py::test_row_7_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution",
     ),
     Fault(
         "a copy that an update could hand over counts as another source's or is replaced",
         "occupant",
         "holder is not None and not ctx.can_transfer(holder) and",
         "holder is not None and",
-        by="core/test_occupant.py::test_row_5_an_adopted_object_is_foreign",
+        by="core/test_occupant.py::test_row_6_an_adopted_object_is_foreign",
     ),
     Fault(
         "an object that Samara did not make for its holder counts as its copy or is replaced",
         "occupant",
         " and self._is_made_for(holder, live):",
         ":",
-        by="core/test_occupant.py::test_rows_6_and_7_apply_only_to_objects_that_samara_made_for_their_holder",
+        by="core/test_occupant.py::test_rows_7_and_8_apply_only_to_objects_that_samara_made_for_their_holder",
+    ),
+    Fault(
+        "a forged mark hides a pull annotation",
+        "occupant",
+        "if self.pull_key and (holder is None or not self._is_made_for(holder, live)):",
+        "if self.pull_key and holder is None:",
+        by="core/test_occupant.py::test_row_4_a_forged_mark_does_not_hide_a_pull_annotation",
+    ),
+    Fault(
+        "a pull annotation makes a copy nobody's",
+        "occupant",
+        "if self.pull_key and (holder is None or not self._is_made_for(holder, live)):",
+        "if self.pull_key:",
+        by="core/test_occupant.py::test_row_4_a_copy_that_lost_its_marks_and_has_a_pull_annotation_is_nobodys_copy",
     ),
     Fault(
         "a copy in its own chain counts as a source",
         "occupant",
         "if is_claim_false and self._is_source(live):",
         "if self._is_source(live):",
-        by="core/test_occupant.py::test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues",
+        by="core/test_occupant.py::test_row_10_an_adopted_copy_is_not_a_source_although_its_chain_continues",
     ),
     Fault(
         "a foreign object is ours",
         "occupant",
         "return Occupant.FOREIGN",
         "return Occupant.OURS",
-        by="core/test_occupant.py::test_row_9_an_object_without_a_mark_is_foreign",
+        by="core/test_occupant.py::test_row_10_an_object_without_a_mark_is_foreign",
     ),
 )
 
@@ -237,14 +256,14 @@ OWNERSHIP = (
         "ownership",
         "return self.disowned(obj) and not obj.annotations.keys().isdisjoint(self.marks)",
         "return self.disowned(obj)",
-        by="core/test_occupant.py::test_row_4_a_copy_that_lost_its_marks_is_ours",
+        by="core/test_occupant.py::test_row_5_a_copy_that_lost_its_marks_is_ours",
     ),
     Fault(
         "no copy belongs to its namespace when its source is gone",
         "ownership",
         "return self.disowned(obj) and",
         "return False and",
-        by="core/test_occupant.py::test_row_4_a_copy_that_belongs_to_its_namespace_is_foreign",
+        by="core/test_occupant.py::test_row_5_a_copy_that_belongs_to_its_namespace_is_foreign",
     ),
     Fault(
         "a namespace does not own what Accurate created once",
@@ -272,14 +291,14 @@ OWNERSHIP = (
         "occupant",
         " and not is_operators_own(live)",
         "",
-        by="core/test_occupant.py::test_row_4_a_copy_that_belongs_to_its_namespace_is_foreign",
+        by="core/test_occupant.py::test_row_5_a_copy_that_belongs_to_its_namespace_is_foreign",
     ),
     Fault(
         "a released copy still counts as its source's",
         "occupant",
         "ownership) and not is_released(live)",
         "ownership)",
-        by="core/test_occupant.py::test_rows_6_and_7_apply_only_to_objects_that_samara_made_for_their_holder",
+        by="core/test_occupant.py::test_rows_7_and_8_apply_only_to_objects_that_samara_made_for_their_holder",
     ),
     Fault(
         "an owner reference names a source on any kind",
@@ -293,14 +312,14 @@ OWNERSHIP = (
         "occupant",
         " or holder in ctx.view.claimants(live.ref)",
         "",
-        by="core/test_occupant.py::test_row_5_a_copy_of_a_source_without_consent_is_taken_over",
+        by="core/test_occupant.py::test_row_6_a_copy_of_a_source_without_consent_is_taken_over",
     ),
     Fault(
         "an orphan of the original is not taken by its own vocabulary",
         "occupant",
         "is_higher = ctx.registry.rank(holder.source_type) < ",
         "is_higher = ctx.registry.rank(holder.source_type) <= ",
-        by="core/test_occupant.py::test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over",
+        by="core/test_occupant.py::test_row_6_the_kept_orphan_of_the_same_vocabulary_is_taken_over",
     ),
     Fault(
         "a source that stopped asking keeps its copy",
@@ -312,6 +331,27 @@ OWNERSHIP = (
 )
 
 DECISIONS = (
+    Fault(
+        "without content, a foreign object counts as a right copy",
+        "rules",
+        "return None if target.is_own_copy else block_foreign(target)",
+        "return None",
+        by="core/test_rules.py::test_without_content_a_foreign_object_is_a_conflict_and_stays",
+    ),
+    Fault(
+        "without content, a copy of another source counts as a right copy",
+        "occupant",
+        "self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())",
+        "self.occupant is Occupant.OURS",
+        by="core/test_rules.py::test_without_content_a_copy_that_was_made_for_another_source_is_a_conflict",
+    ),
+    Fault(
+        "without content, a copy that lost its marks is a conflict",
+        "occupant",
+        "self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())",
+        "self._names_this_source()",
+        by="core/test_rules.py::test_without_content_a_copy_that_lost_its_marks_is_right",
+    ),
     Fault(
         "a paused source still writes",
         "context",
@@ -394,14 +434,14 @@ DECISIONS = (
         "occupant",
         " or (holder is not None and self._is_made_for(holder, live))",
         "",
-        by="core/test_occupant.py::test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours",
+        by="core/test_occupant.py::test_row_6_a_copy_that_the_original_controller_made_for_a_later_source_is_ours",
     ),
     Fault(
         "removing the mark frees a copy",
         "occupant",
         "made = is_made_by_samara(live, self.ctx.ownership) or (",
         "made = (",
-        by="core/test_occupant.py::test_row_4_a_copy_that_lost_its_marks_is_ours",
+        by="core/test_occupant.py::test_row_5_a_copy_that_lost_its_marks_is_ours",
     ),
     Fault(
         "a released object is taken again at a desired address",
@@ -422,7 +462,7 @@ DECISIONS = (
         "occupant",
         "return is_higher and not source_type.desired(holder.source, ctx.view).prune",
         "return False",
-        by="core/test_occupant.py::test_row_5_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone",
+        by="core/test_occupant.py::test_row_6_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone",
     ),
     Fault(
         "a copy that lost its owner reference is taken",
@@ -483,8 +523,8 @@ DECISIONS = (
     Fault(
         "a copy is deleted in a paused namespace",
         "rules",
-        "copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view)",
-        "copy.ctx.paused",
+        "self.ctx.paused or no_writes_at(self.live.ref, self.ctx.view)",
+        "self.ctx.paused",
         by="core/test_rules.py::test_in_a_paused_namespace_nothing_is_written_or_deleted",
     ),
     Fault(
@@ -581,8 +621,8 @@ DECISIONS = (
     Fault(
         "overlays are applied to paused objects",
         "rules",
-        "target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view)",
-        "target.ctx.paused",
+        "self.ctx.paused or no_writes_at(self.overlay.ref, self.ctx.view)",
+        "self.ctx.paused",
         by="core/test_rules.py::test_an_overlay_is_held_by_a_pause_of_source_or_target",
     ),
     Fault(
@@ -836,13 +876,6 @@ DECISIONS = (
         "copy.live.created > source.created",
         "False",
         by="core/test_ownership.py::test_a_copy_newer_than_its_source_is_not_taken_for_one_of_an_earlier_source",
-    ),
-    Fault(
-        "a foreign object counts as a copy while the content is unavailable",
-        "rules",
-        "not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS",
-        "False",
-        by="core/test_take_over.py::test_a_winner_with_invalid_content_replaces_nothing_and_reports_a_conflict",
     ),
     Fault(
         "deleting a definition deletes the copies of its objects",
@@ -1129,7 +1162,7 @@ DECISIONS = (
         "occupant",
         "is_claim_false = holder is None or not ctx.registry.is_believed(live, holder, ctx.full_view)",
         "is_claim_false = holder is None",
-        by="core/test_occupant.py::test_row_8_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source",
+        by="core/test_occupant.py::test_row_9_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source",
     ),
     Fault(
         "a copy waits for a paused source",
@@ -1162,9 +1195,16 @@ DECISIONS = (
     Fault(
         "a mistake in an annotation deletes copies",
         "annotated",
-        "prune=not (faults and self.keep_on_fault)",
+        "prune=not faults",
         "prune=True",
         by="core/test_annotated.py::test_an_invalid_value_deletes_nothing_and_its_valid_part_is_served",
+    ),
+    Fault(
+        "a mistake in a list of secret copy keeps copies",
+        "vocabularies/secret_copy",
+        "replace(pushed.desired(source, view), prune=is_there or",
+        "replace(pushed.desired(source, view), prune=(is_there and pushed.desired(source, view).prune) or",
+        by="vocabularies/test_secret_copy.py::test_rule_5_a_copy_whose_namespace_left_a_list_with_a_mistake_is_deleted_too",
     ),
     Fault(
         "an annotated object is copied onto itself",
@@ -1224,7 +1264,7 @@ DECISIONS = (
     ),
     Fault(
         "numbers of labels are compared as texts",
-        "selectors",
+        "label_selectors",
         "int(value) > int(bound)",
         "value > bound",
         by="core/test_selectors.py::test_numbers_are_compared_as_numbers_and_other_labels_do_not_match",
@@ -1372,8 +1412,8 @@ ADOPTED = (
     Fault(
         "a copy from another cluster is overwritten",
         "vocabularies/config_syncer",
-        "            left_alone=self.left_alone,\n",
-        "",
+        "self.without_left_alone(pushed.desired(source, view), view)",
+        "pushed.desired(source, view)",
         by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
     ),
     Fault(
@@ -1799,7 +1839,7 @@ ENGINE = (
     Fault(
         "events are written in a paused namespace",
         "engine/events",
-        "if not ref.namespace or not paused_at(ref, self._cache):",
+        "if not ref.namespace or not no_writes_at(ref, self._cache):",
         "if True:",
         by="engine/test_event_recorder.py::test_no_event_is_written_in_a_paused_namespace_and_lasting_problems_are_reported_after_the_pause",
     ),
@@ -1847,7 +1887,7 @@ ENGINE = (
     ),
     Fault(
         "a source that exceeds the limits deletes its copies",
-        "source_limits",
+        "restrictions",
         "Desired(prune=False, faults=(fault or",
         "Desired(prune=True, faults=(fault or",
         by="core/test_source_limits.py::test_a_source_that_exceeds_the_limit_gets_no_copies_and_keeps_those_that_it_has",
@@ -1861,7 +1901,7 @@ ENGINE = (
     ),
     Fault(
         "copies are deleted when the settings say that their source belongs to the cluster",
-        "policy",
+        "restrictions",
         "else Desired(prune=False, faults=(fault,))",
         "else Desired(faults=(fault,))",
         by="contract/test_objects_of_the_cluster.py::test_an_object_of_the_cluster_is_no_source_and_its_copies_from_before_stay",
@@ -1872,13 +1912,6 @@ ENGINE = (
         "namespace != source.namespace and not is_excluded",
         "namespace != source.namespace",
         by="core/test_annotated.py::test_an_excluded_namespace_gets_no_copy_not_even_by_name",
-    ),
-    Fault(
-        "an object that a vocabulary leaves alone is updated",
-        "annotated",
-        "occupied = {target.ref for target in blocked}",
-        "occupied = set[Ref]()",
-        by="core/test_annotated.py::test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason",
     ),
     Fault(
         "a namespace finds sources that do not list it",
@@ -2310,7 +2343,7 @@ KUBE_AND_STORES = (
     ),
     Fault(
         "a rule for every namespace trusts every name",
-        "trust",
+        "source_type",
         'if item.strip("*?") and matches',
         "if matches",
         by="core/test_trust.py::test_a_glob_trusts_a_name_unless_it_means_every_namespace",

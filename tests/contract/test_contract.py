@@ -499,9 +499,14 @@ def test_an_address_has_at_most_one_owner_across_all_source_types(world: World, 
 
 
 def _is_left_as_it_is(ref: Ref, key: Key, world: World) -> bool:
-    """True if a source desires an address and leaves an existing object there alone."""
+    """True if a source leaves an object alone that does not name it: it only creates, or it knows no content and the
+    object may be its copy, because it names no source."""
     copies = [copy for copy in world.registry[key.source_type].desired(key.source, world).copies if copy.ref == ref]
-    return any(copy.template.content is UNAVAILABLE or copy.template.mode is Mode.CREATE_ONLY for copy in copies)
+    names_none = world.registry.owner(world.objects[ref], world) is None
+    return any(
+        copy.template.mode is Mode.CREATE_ONLY or (copy.template.content is UNAVAILABLE and names_none)
+        for copy in copies
+    )
 
 
 @given(strategies.worlds(), strategies.rules())

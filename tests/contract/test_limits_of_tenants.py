@@ -12,7 +12,8 @@ from tests.support.world import World
 
 from samara.core.model import Key, vocabulary_of
 from samara.core.registry import Registry
-from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, limited
+from samara.core.restrictions import limited
+from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits
 from samara.core.source_type import Names, SourceType
 from samara.core.vocabulary import declared_reasons
 from samara.vocabularies import VOCABULARIES

@@ -241,10 +241,31 @@ def test_a_copy_with_unavailable_content_is_neither_created_updated_nor_deleted(
     assert is_quiet(world)
 
 
-def test_a_copy_with_unavailable_content_leaves_a_foreign_object_alone() -> None:
-    world = a_world(a_source_type(a_copy(UNAVAILABLE, Adopt.ANY)))
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_without_content_a_foreign_object_is_a_conflict_and_stays(adopt: Adopt) -> None:
+    world = a_world(a_source_type(a_copy(UNAVAILABLE, adopt)))
     theirs(world, secret("theirs"))
-    assert plan_of(KEY, world, RULES).writes == ()
+    assert blocked_by(world) == "conflict"
+    assert rule_at(world) == "content-unavailable"
+
+
+def test_without_content_a_copy_that_was_made_for_another_source_is_a_conflict() -> None:
+    """With content, one update would take the copy over. It is not a copy of this source before that."""
+    other = replace(
+        a_source_type(desired=Desired(prune=False)),
+        name="other",
+        ownership=ByMark(frozenset({"other/from"}), lambda obj, view: at("home", "y")),
+    )
+    world = a_world(a_source_type(a_copy(UNAVAILABLE)), other)
+    ours(world, annotations={"other/from": "home"})
+    assert blocked_by(world) == "conflict"
+
+
+def test_without_content_a_copy_that_lost_its_marks_is_right() -> None:
+    world = a_world(a_source_type(a_copy(UNAVAILABLE)))
+    ours(world)
+    world.strip(A)
+    assert is_quiet(world)
 
 
 def test_an_identical_object_is_adopted() -> None:

@@ -8,16 +8,10 @@ from collections.abc import Mapping
 import pytest
 from tests.support.world import World
 
+from samara.core.label_selectors import Requirement, Selector
 from samara.core.names import NamespaceNames
 from samara.core.registry import Registry
-from samara.core.selectors import (
-    EVERY_NAMESPACE,
-    NO_NAMESPACES,
-    NamespaceSelector,
-    Requirement,
-    Selector,
-    parse_selector,
-)
+from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, parse_selector
 from samara.core.view import NamespaceView
 
 RED = Selector((Requirement("team", "In", frozenset({"red"})),))

@@ -14,7 +14,8 @@ from tests.support.world import World, at, content, secret
 from samara.assembly import registry_of
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import Object, Ref, namespace_ref
-from samara.core.trust import Trust, TrustedNamespaces
+from samara.core.source_type import TrustedNamespaces
+from samara.core.trust import Trust
 from samara.settings import Settings
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.labels import PARENT, TYPE

@@ -11,7 +11,8 @@ from tests.support.world import at, secret
 
 from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
-from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
+from samara.core.restrictions import limited
+from samara.core.source_limits import SourceLimits, SourceSize, excess
 from samara.kube.cache import Cache
 from samara.kube.indexes import SizeIndex
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES

@@ -31,7 +31,7 @@ from samara.core.model import (
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.registry import Registry
-from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies import fishysecret, replicator, resource_distribution, sync_to
 from samara.vocabularies.accurate import labels as trees
 from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.fishysecret.fields import annotations_of, labels_of
@@ -465,7 +465,8 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
             (FIELD_MANAGER, FIELD_MANAGER, "", *((trees.ACCURATE_MANAGER,) if first.startswith("tree") else ()))
         )
     )
-    theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
+    pulling = _set({replicator.PULL: draw(rarely("b/x"))})
+    theirs = {"note": CANARY, **pulling, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
     owners = owner_of(world, first, stale=bool(draw(rarely())))
     world.put(ref, existing, by, labels=labels, annotations=annotations | extra, owner_references=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.admission import Request
-from samara.core.desired import UNAVAILABLE, Copy, Desired, Fault, Mistake, Reason, Template
+from samara.core.desired import UNAVAILABLE, Copy, Fault, Mistake, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import ANNOTATIONS, NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
@@ -96,14 +95,14 @@ def paused_by(source: Object, source_type: SourceType, view: View) -> str:
     resource = source_type.resource
     if resource is None or source.ref.kind != resource or not resource.namespaced:
         return ""
-    paused = paused_at(source.ref, view)
+    paused = no_writes_at(source.ref, view)
     return f"namespace {source.ref.namespace} of the source is paused ({PAUSED})" if paused else ""
 
 
-def paused_at(ref: Ref, view: View) -> str:
+def no_writes_at(ref: Ref, view: View) -> str:
     """Why nothing may be written at an address, or an empty text: its namespace is paused, or the Namespace itself.
 
-    Copies, deletions, overlays, finalizers, statuses and Events all ask this function.
+    Copies, deletions, overlays, finalizers, statuses and Events all ask this function. `refusal` is about copies only.
     """
     container = view.get(namespace_ref(ref.namespace) if ref.kind.namespaced else ref)
     if container is None or not is_paused(container):
@@ -112,7 +111,7 @@ def paused_at(ref: Ref, view: View) -> str:
 
 
 def is_paused(obj: Object) -> bool:
-    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it.
+    """True if people have paused this object. `paused_by` and `no_writes_at` say what follows from it.
 
     Any value but `false` pauses: a misspelt value must not fail to stop us.
     """
@@ -203,40 +202,6 @@ def _kept_by_cluster(copy: Copy, cluster: ClusterPolicy) -> Refusal | None:
 
 def kept_by_cluster_message(ref: Ref) -> str:
     return f"the {ref.kind.name} {ref.name} is kept in every namespace by the cluster itself, so it is never copied"
-
-
-def without_cluster_objects(source_type: SourceType, kept: tuple[ObjectName, ...]) -> SourceType:
-    """The same source type, of which no object that is the same in every namespace is a source.
-
-    Its author is told so, and copies from before stay: this is a setting, and no change of settings deletes anything.
-    """
-
-    def fault_of(obj: Object | None, view: View) -> Fault | None:
-        if obj is None or obj.deleting or not kinds.is_kept_by_cluster(obj.ref.kind, obj.ref.name, kept):
-            return None
-        if not source_type.is_source(obj, view):
-            return None
-        keys = sorted(source_type.source.metadata_keys & {*obj.labels, *obj.annotations})[:1]
-        message = kept_by_cluster_message(obj.ref)
-        return Fault("Refused", message, mistakes=tuple(Mistake(key, f"no {key} on it", message) for key in keys))
-
-    def desired(source: Ref, view: View) -> Desired:
-        fault = fault_of(view.get(source), view)
-        return source_type.desired(source, view) if fault is None else Desired(prune=False, faults=(fault,))
-
-    def validate(request: Request, view: View) -> tuple[str, ...]:
-        """Only a change that makes the object a source is refused, so that the cluster can still update it."""
-        fault = None if fault_of(request.old, view) else fault_of(request.new, view)
-        if fault is not None:
-            return (fault.message,)
-        return () if admission is None else admission.validate(request, view)
-
-    admission = source_type.admission
-    return replace(
-        source_type,
-        desired=desired,
-        admission=None if admission is None else replace(admission, validate=validate),
-    )
 
 
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:

@@ -10,8 +10,8 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
-from samara.core.source_type import SourceType
-from samara.core.trust import ChosenLabels, Trust
+from samara.core.source_type import Annotated, ChosenLabels, SourceType
+from samara.core.trust import Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -192,6 +192,15 @@ class Registry:
     def keeper(self, obj: Object, view: View) -> Key | None:
         """The source that restores this object if another client edits it: the one that it names, or itself."""
         return self.owner(obj, view) or self.fill(obj, view)
+
+    def pull_key(self, obj: Object) -> str:
+        """The annotation by which an object requests its own content, or an empty text."""
+        return min(self._pull_keys.intersection(obj.annotations), default="")
+
+    @cached_property
+    def _pull_keys(self) -> frozenset[str]:
+        sources = (source_type.source for source_type in self.source_types)
+        return frozenset().union(*(source.pull_keys for source in sources if isinstance(source, Annotated)))
 
     def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
         """Every key to reconcile when this object changes."""

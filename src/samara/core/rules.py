@@ -13,12 +13,12 @@ from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
 from samara.core.metadata import is_applied, is_in_sync, with_adopted_mark, with_unmanaged_fields
-from samara.core.metadata_keys import GITOPS, PAUSED
+from samara.core.metadata_keys import GITOPS
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
 from samara.core.ownership import is_adopted, is_made_by_samara, is_released, is_written_by_samara
-from samara.core.policy import Refusal, is_closed, paused_at, revocation
+from samara.core.policy import Refusal, is_closed, no_writes_at, revocation
 from samara.core.queries import UNREAD
 from samara.core.writes import Apply, AskFirst, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
@@ -83,17 +83,12 @@ def refused(target: Target) -> bool:
 
 
 def filled_from_here(target: Target) -> bool:
-    """a person made the object there, and asks to fill it from this source, which lets it"""
+    """the object there requests its content from this very source, which allows it"""
     return target.is_filled_from_here
 
 
-def filled(target: Target) -> bool:
-    """a person made the object there, and asks to fill it from another object"""
-    return target.fill is not None and target.occupant is Occupant.FILLED
-
-
 def immutable_fill(target: Target) -> bool:
-    """the object asks to be filled, and the API server lets no client change its content"""
+    """the object requests its content, and the API server lets no client change it"""
     live, content = target.live, target.template.content
     if not target.ctx.source_type.is_fill or live is None or content is UNAVAILABLE:
         return False
@@ -160,6 +155,7 @@ is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
 is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
+is_pulling = occupied_by(Occupant.PULLING)
 is_source = occupied_by(Occupant.SOURCE)
 
 
@@ -212,10 +208,9 @@ def ask_first(target: Target) -> Outcome:
 
 
 def keep_live_copy(target: Target) -> Outcome:
-    """an existing copy stays as it is, and no new one is created"""
+    """a copy of this source stays as it is, any other object is a `conflict`, and no copy is created"""
     if target.live is not None:
-        is_conflict = not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS
-        return block_foreign(target) if is_conflict else None
+        return None if target.is_own_copy else block_foreign(target)
     if target.template.waiting_for:
         return Blocked(target.ctx.key, target.ref, "conflict", target.template.waiting_for)
     message = "the content is not known yet, or the API server refuses it"
@@ -278,7 +273,6 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
     Rule("filled-from-here", filled_from_here, leave),
-    Rule("filled", filled, block("conflict", "the object there is filled as its own annotation asks ({t.fill})")),
     Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this address")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
@@ -305,6 +299,8 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder_shown}")),
+    # An object that is nobody's copy, and that a source would fight about.
+    Rule("pulls", is_pulling, block("conflict", "the object there has {t.pull_key}: it requests its own content")),
     # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
     # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
@@ -345,6 +341,11 @@ class Unwanted:
         ctx = self.ctx
         return ctx.source is not None and not ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
+    @property
+    def held(self) -> str:
+        """Why it is not removed now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.live.ref, self.ctx.view)
+
 
 def kept(copy: Unwanted) -> bool:
     """the source does not prune now, and the namespace did not withdraw its consent"""
@@ -383,12 +384,12 @@ def newer_than_source(copy: Unwanted) -> bool:
 
 def removal_paused(copy: Unwanted) -> bool:
     """the source, the namespace or the Namespace that would be deleted is paused"""
-    return bool(copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view))
+    return bool(copy.held)
 
 
 def hold_removal(copy: Unwanted) -> Outcome:
     """it stays: `held`"""
-    return Blocked(copy.ctx.key, copy.live.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+    return Blocked(copy.ctx.key, copy.live.ref, "held", copy.held)
 
 
 def adopted(copy: Unwanted) -> bool:
@@ -454,6 +455,11 @@ class OverlayTarget:
         self.overlay = overlay
         self.live = ctx.view.get(overlay.ref)
 
+    @property
+    def held(self) -> str:
+        """Why nothing is applied now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.overlay.ref, self.ctx.view)
+
 
 def nothing_to_label(target: OverlayTarget) -> bool:
     """there is no object"""
@@ -472,12 +478,12 @@ def has_overlay(target: OverlayTarget) -> bool:
 
 def overlay_paused(target: OverlayTarget) -> bool:
     """the source, the object or its namespace is paused"""
-    return bool(target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view))
+    return bool(target.held)
 
 
 def hold_overlay(target: OverlayTarget) -> Outcome:
     """nothing is written: `held`"""
-    return Blocked(target.ctx.key, target.overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
+    return Blocked(target.ctx.key, target.overlay.ref, "held", target.held)
 
 
 def apply_overlay(target: OverlayTarget) -> Outcome:

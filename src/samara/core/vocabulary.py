@@ -40,7 +40,8 @@ class VocabularySettings(Protocol):
 
 S = TypeVar("S", bound=VocabularySettings)
 Converter = Callable[[dict[str, Any], str], dict[str, Any]]
-"""Takes a custom resource in any version and the wanted apiVersion, and returns the resource in that version."""
+"""Takes a custom resource in any version and the wanted apiVersion, and returns the resource in that version. May raise
+ConversionError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class PathLimit(NamedTuple):
 
     most: int
     message: str
-    """What the author of a source is told that exceeds it."""
+    """The message for a source that exceeds the limit."""
 
 
 class SecretStore(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.model import NAMESPACE, Content, Kind, Object, OwnerReference, Ref
 from samara.core.queries import CrdExists, DryRunCreate, NamespaceIsActive, OwnerAnnotation, Rejected
 from samara.kube.client import METADATA, METADATA_LIST, OUR_WRITES, Client, address, collection
@@ -29,7 +30,6 @@ ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 REVIEW_OF_OTHERS = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
-SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 DRY_RUN = {"dryRun": "All"}
 _MAX_ACCOUNTS = 20
 """ServiceAccounts of a namespace that are asked about."""

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Desired, Fault, Mistake, Stamp, Template, not_copied
+from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Stamp, Template, not_copied
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, SECRET, Kind, Object, Ref
 from samara.core.names import is_namespace_name, quoted, to_label_value
 from samara.core.ownership import ByMark
@@ -84,11 +84,9 @@ class _Syncer:
             source_of=self.source_of,
             request=lambda obj: parse(obj.annotations[SYNC]),
             template=self.template,
-            left_alone=self.left_alone,
             managers=context.managers,
             policy=Policy(needs_consent=context.needs_consent),
             is_discreet=context.is_strict,
-            validated=False,  # the original refuses nothing
             ineffective=self.ineffective,
             lint=self.lint,
         ).source_type()
@@ -96,7 +94,7 @@ class _Syncer:
 
         def desired(source: Ref, view: View) -> Desired:
             """With a fault for copies in other clusters, which keeps no copy from being deleted."""
-            obj, wanted = view.get(source), pushed.desired(source, view)
+            obj, wanted = view.get(source), self.without_left_alone(pushed.desired(source, view), view)
             if obj is None or obj.deleting or CONTEXTS not in obj.annotations or not pushed.is_source(obj, view):
                 return wanted
             mistake = _other_clusters(obj)
@@ -104,7 +102,19 @@ class _Syncer:
             return replace(wanted, faults=(*wanted.faults, fault))
 
         ownership = replace(pushed.ownership, disowned=self.is_of_another_cluster)
-        return replace(pushed, desired=desired, ownership=ownership, selected_labels=selected_labels)
+        # The original refuses nothing, so no webhook does.
+        return replace(pushed, desired=desired, ownership=ownership, selected_labels=selected_labels, admission=None)
+
+    def without_left_alone(self, wanted: Desired, view: View) -> Desired:
+        there = ((copy.ref, view.get(copy.ref)) for copy in wanted.copies)
+        blocked = {ref: why for ref, live in there if live is not None and (why := self.left_alone(live))}
+        if not blocked:
+            return wanted
+        return replace(
+            wanted,
+            copies=tuple(copy for copy in wanted.copies if copy.ref not in blocked),
+            blocked=(*wanted.blocked, *(BlockedTarget(ref, "conflict", why) for ref, why in blocked.items())),
+        )
 
     def is_of_another_cluster(self, obj: Object) -> bool:
         return obj.labels.get(ORIGIN_CLUSTER, self.cluster) != self.cluster

@@ -24,7 +24,7 @@ from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
 NAME, PREFIX = "replicator", "replicator.v1.mittwald.de/"
 TO, MATCHING, STRIP_LABELS = f"{PREFIX}replicate-to", f"{PREFIX}replicate-to-matching", f"{PREFIX}strip-labels"
 PULL = f"{PREFIX}replicate-from"
-"""On a target of the original's pull mode, which pushes nothing."""
+"""On a target of the original's pull mode. It pushes nothing, and the original marks it like a copy."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
 AT, VERSION = f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"
 """The time of the last write, and the version of the source that was written."""
@@ -72,10 +72,6 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
             stamps={AT: Stamp(str), VERSION: Stamp(str(obj.resource_version))},
         )
 
-    def left_alone(live: Object) -> str:
-        """The original marks the targets of its pull mode like its copies, but it did not create them."""
-        return f"the object there has {PULL}" if PULL in live.annotations and source_of(live) is None else ""
-
     def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
         selectors = parse(None, obj.annotations.get(MATCHING)).targets.selectors
         yield from ((MATCHING, key) for selector in selectors for key in sorted(selector.keys))
@@ -90,7 +86,7 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         request=lambda obj: parse(obj.annotations.get(TO), obj.annotations.get(MATCHING)),
         template=template,
         excluded=settings.exclude_namespaces,
-        left_alone=left_alone,
+        pull_keys=frozenset({PULL}),
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
         is_discreet=context.is_strict,

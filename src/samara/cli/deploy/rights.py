@@ -13,6 +13,7 @@ from samara import crds
 from samara.admission.webhooks import NAME as CONFIGURATION
 from samara.admission.webhooks import needed_configurations
 from samara.assembly import CERTIFICATE, WELL_KNOWN, kinds_in, named_vocabularies, served_source_types
+from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
@@ -22,7 +23,7 @@ from samara.engine.leader import LEASE
 from samara.engine.leader import NAME as LEASE_NAME
 from samara.environment import leases_of_originals, workloads_of_originals
 from samara.kube.discovery import guess
-from samara.kube.queries import CRD, REVIEW_OF_OTHERS, SERVICE_ACCOUNT
+from samara.kube.queries import CRD, REVIEW_OF_OTHERS
 from samara.settings import Settings
 
 GROUP = "rbac.authorization.k8s.io"

@@ -24,8 +24,7 @@ from samara.core.names import (
 )
 from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
 from samara.core.policy import control_mistake
-from samara.core.source_type import Annotated, CustomResource, SourceType
-from samara.core.trust import ChosenLabels
+from samara.core.source_type import Annotated, ChosenLabels, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
@@ -50,7 +49,7 @@ class Linter:
         registry = self._registry = registry_of(settings, kinds, vocabularies=VOCABULARIES)
         self._kinds_in_settings = {
             vocabulary.name: {kinds[name] for name in vocabulary.kinds(own) if name in kinds}
-            for vocabulary, own in named_vocabularies(settings)
+            for vocabulary, own in named_vocabularies(settings, VOCABULARIES)
         }
         """By vocabulary."""
         self._codec = Codec(registry.managers | {PRESERVED_WRITES["fieldManager"]})
@@ -312,7 +311,7 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     The plural of a kind that is not well known is a guess, because only a cluster can tell.
     """
     kinds: dict[KindName, Kind] = {}
-    for vocabulary, own in named_vocabularies(settings):
+    for vocabulary, own in named_vocabularies(settings, VOCABULARIES):
         for name in vocabulary.kinds(own):
             kind = WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
             if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:

@@ -11,8 +11,7 @@ from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namesp
 from samara.core.names import NAMESPACE_NAME_FORM, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
-from samara.core.source_type import Annotated, Hierarchy, SourceType
-from samara.core.trust import ChosenLabels
+from samara.core.source_type import Annotated, ChosenLabels, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.labels import (

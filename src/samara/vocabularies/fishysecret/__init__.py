@@ -14,8 +14,17 @@ from samara.core.names import matches_any_glob, quoted, sample
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
-from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Names, Policy, SourceType, Status
-from samara.core.trust import TrustedNamespaces
+from samara.core.source_type import (
+    NOWHERE,
+    Addresses,
+    CustomResource,
+    ListedNames,
+    Names,
+    Policy,
+    SourceType,
+    Status,
+    TrustedNamespaces,
+)
 from samara.core.view import View
 from samara.core.vocabulary import (
     BuildContext,

@@ -102,7 +102,6 @@ def build(settings: ReflectorSettings, context: BuildContext) -> tuple[SourceTyp
         template=template,
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
-        validated=False,
         is_discreet=context.is_strict,
         ineffective=ineffective,
         lint=pitfalls,
@@ -117,7 +116,8 @@ def build(settings: ReflectorSettings, context: BuildContext) -> tuple[SourceTyp
         return replace(found, prune=False, faults=targets.faults, requeue_after=again)
 
     pull = PullMirrors(PULL, context.kinds, is_excluded, is_never_reflected)
-    return replace(automatic, desired=desired, selected_labels=selected_labels), pull.source_type()
+    # The original refuses nothing, so no webhook does.
+    return replace(automatic, desired=desired, selected_labels=selected_labels, admission=None), pull.source_type()
 
 
 def source_of(mirror: Object) -> Ref | None:

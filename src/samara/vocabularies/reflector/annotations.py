@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from samara.core.desired import Fault, Mistake, mismatch
+from samara.core.label_selectors import GREATER, LESS, Requirement, Selector
 from samara.core.model import NAMESPACE, Object, Ref
 from samara.core.names import NamespaceNames, is_namespace_name, quoted
-from samara.core.selectors import GREATER, LESS, Requirement, Selector, parse_selector
+from samara.core.selectors import parse_selector
 from samara.core.view import View
 from samara.dotnet_expressions import MAX_STEPS, DotNetPattern, PatternError, Steps, TooManySteps
 from samara.dotnet_expressions import parse as parse_pattern

@@ -49,6 +49,7 @@ class PullMirrors:
                 frozenset({REFLECTS}),
                 lambda obj, view: self.is_mirror(obj),
                 kinds={REFLECTS: self.kinds},
+                pull_keys=frozenset({REFLECTS}),
                 inputs=self.inputs,
             ),
             ownership=ByItself(frozenset({AUTO_REFLECTS, VERSION, AT})),

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samara.core.desired import Fault, Mistake, mismatch
+from samara.core.label_selectors import Selector
 from samara.core.names import NO_NAMES, NamespaceNames, is_dns_subdomain, quoted, sample
-from samara.core.selectors import NamespaceSelector, Selector, parse_selector_json
+from samara.core.selectors import NamespaceSelector, parse_selector_json
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
