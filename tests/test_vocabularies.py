@@ -146,3 +146,20 @@ def test_only_the_code_of_a_vocabulary_spells_its_name(folder: str) -> None:
 
 def texts_in(file: Path) -> list[object]:
     return [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
+
+
+def test_a13_the_order_of_vocabularies_is_a_promise() -> None:
+    promised = (
+        "secret-copy",
+        "resource-distribution",
+        "clustersecret",
+        "accurate",
+        "fishysecret",
+        "sync-to",
+        "replicator",
+        "reflector",
+        "config-syncer",
+    )
+    names = [vocabulary.name for vocabulary in VOCABULARIES]
+    assert names == [name for name in promised if name in names]
+    assert set(names) <= set(promised)

@@ -281,6 +281,25 @@ def test_r7_a_mark_that_is_taken_off_comes_back(key: str) -> None:
     assert (after.labels, after.annotations) == (before.labels, before.annotations)
 
 
+@pytest.mark.parametrize("by", ["", *MANAGERS])
+def test_r7_a_copy_that_another_client_assigns_to_another_cluster_is_put_right_and_goes_with_its_source(
+    by: str,
+) -> None:
+    world = a_world()
+    if by:
+        left(world, "shop-test", by=by)
+    world.put(SOURCE, secret(), annotations={SYNC: "stage=test"})
+    settle(world, RULES)
+    made = copy(world, "shop-test")
+    world.edit(made.ref, labels={**made.labels, ORIGIN_CLUSTER: "east"}, content=secret("edited"))
+    settle(world, RULES)
+    assert (copy(world, "shop-test").labels, copy(world, "shop-test").content) == (made.labels, secret())
+    world.edit(made.ref, labels={**made.labels, ORIGIN_CLUSTER: "east"})
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert copied_to(world) == set()
+
+
 # Who is a source
 
 
@@ -350,7 +369,7 @@ def test_d1_labels_and_annotations_that_others_put_on_a_copy_stay() -> None:
     assert (copy(world).labels["theirs"], copy(world).annotations["note"]) == ("1", "2")
 
 
-@pytest.mark.parametrize("by", MANAGERS)
+@pytest.mark.parametrize("by", ["", FIELD_MANAGER, *MANAGERS])
 @pytest.mark.parametrize("wanted", [True, False])
 @pytest.mark.parametrize("conflicts", ["refuse", "overwrite"])
 def test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted(by: str, wanted: bool, conflicts: str) -> None:
@@ -567,6 +586,12 @@ def test_a7_d9_a_copy_of_the_original_in_a_protected_namespace_stays_without_upd
 
 
 # Settings and lint
+
+
+def test_a1_without_being_named_it_serves_nothing_and_its_marks_are_known() -> None:
+    world = World(registry_of(Settings()))
+    assert not world.registry[NAME].enabled
+    assert config_syncer.VOCABULARY.metadata_keys <= world.registry.metadata_keys
 
 
 @pytest.mark.parametrize("kind", [KindName("", "v1", "Service"), KindName("apps", "v1", "Deployment")])

@@ -333,6 +333,29 @@ def test_what_another_client_marked_as_the_original_does_stays_foreign() -> None
     assert (copy(world).content, blocked(world)) == (secret("old"), {"shop": "conflict"})
 
 
+@pytest.mark.parametrize("tenancy", ["open", "strict"])
+def test_a7_a_copy_of_the_original_stays_as_it_is_where_samara_may_not_write(tenancy: str) -> None:
+    world, place = a_world(tenancy=tenancy), "shop" if tenancy == "strict" else "kube-system"
+    marks = {AT: "2026", VERSION: "7", KEYS: "key"}
+    before = world.put(at(place, "db"), secret("old"), by="replicator", annotations=marks)
+    world.put(SOURCE, secret(), annotations={TO: ".*"})
+    settle(world, RULES)
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects[before.ref] is before
+
+
+def test_a6_a_label_of_the_original_that_does_not_travel_goes_with_the_first_write() -> None:
+    world = a_world()
+    labels, marks = {"app": "db", "helm.sh/chart": "x"}, {FROM: "team/db", AT: "2026", VERSION: "7", KEYS: "key"}
+    world.put(at("shop", "db"), secret(), by="replicator", annotations=marks, labels=labels)
+    world.put(SOURCE, secret(), annotations=SHOP, labels=labels)
+    assert settle(world, RULES) == []
+    world.edit(SOURCE, content=secret("two"))
+    settle(world, RULES)
+    assert dict(copy(world).labels) == {"app": "db"}
+
+
 @pytest.mark.parametrize("manager", ["", "replicator"])
 def test_a_target_of_pull_mode_is_left_alone_and_pushes_nothing(manager: str) -> None:
     world = a_world()

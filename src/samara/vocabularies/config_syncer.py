@@ -10,7 +10,7 @@ from typing import Annotated
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import BlockedTarget, Desired, Fault, Mistake, Stamp, Template, not_copied
-from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, SECRET, Kind, Object, Ref
+from samara.core.model import ANNOTATIONS, CONFIG_MAP, FIELD_MANAGER, LABELS, SECRET, Kind, Object, Ref
 from samara.core.names import is_namespace_name, quoted, to_label_value
 from samara.core.ownership import ByMark
 from samara.core.selectors import EVERY_NAMESPACE, NO_NAMESPACES, NamespaceSelector, parse_selector
@@ -117,7 +117,12 @@ class _Syncer:
         )
 
     def is_of_another_cluster(self, obj: Object) -> bool:
-        return obj.labels.get(ORIGIN_CLUSTER, self.cluster) != self.cluster
+        """True if its label says so, unless another client put that on a copy of ours: then it is put right."""
+        if obj.labels.get(ORIGIN_CLUSTER, self.cluster) == self.cluster:
+            return False
+        managers = self.context.managers | {FIELD_MANAGER}
+        is_ours = any(owned.key in MARKS and owned.manager in managers for owned in obj.managed_keys)
+        return not is_ours or obj.manages(LABELS, ORIGIN_CLUSTER, managers)
 
     def is_source(self, obj: Object) -> bool:
         is_foreign_copy = ORIGIN in obj.annotations and self.is_of_another_cluster(obj)
