@@ -112,7 +112,6 @@ def test_one_of_several_selectors_must_match_with_all_its_requirements() -> None
 
 PARSED = [
     ("", ()),
-    (" , ", ()),
     ("a=b", (Requirement("a", "In", frozenset({"b"})),)),
     ("a==b", (Requirement("a", "In", frozenset({"b"})),)),
     (" a = b ", (Requirement("a", "In", frozenset({"b"})),)),
