@@ -20,7 +20,7 @@ MAX_LENGTH = 1000
 """Characters of one pattern."""
 MAX_STEPS = 50_000
 """Steps that the machine takes for one name: less than 100 milliseconds."""
-MAX_STEPS_TOGETHER = 200_000
+MAX_STEPS_TOGETHER = 150_000
 """Steps for all names that one source is compared with in one plan. The operator does nothing else meanwhile."""
 _MAX_PROGRAM = 5_000
 """Instructions of one pattern. Repetitions within repetitions multiply them."""
@@ -433,6 +433,7 @@ class _Program:
     def __init__(self, node: Node, names: dict[str, int], groups: int) -> None:
         self.code: list[tuple[int, object, object]] = []
         self.names = names
+        self.referred = {names[part.group] for part in _parts(node) if isinstance(part, Back)}
         self.registers = 2 * (groups + 1)
         self.main = self._program(node)
 
@@ -461,6 +462,8 @@ class _Program:
                 self._emit_choice(options)
             case Repeat():
                 self._emit_repeat(node)
+            case Group(body, number) if number not in self.referred:
+                self._emit(body)
             case Group(body, number):
                 self._add(_SAVE, 2 * number)
                 self._emit(body)
@@ -526,10 +529,14 @@ class _Program:
         self, start: int, text: str, at: int, registers: tuple[int, ...], budget: _Budget, ends_at: int = -1
     ) -> tuple[int, tuple[int, ...]] | None:
         stack = [(start, at, registers)]
+        left = budget.left  # a local variable, because this is the innermost loop
         while stack:
             pc, at, registers = stack.pop()
             while True:
-                budget.spend()
+                left -= 1
+                if left < 0:
+                    budget.left = left
+                    raise TooManySteps
                 operation, first, second = self.code[pc]
                 pc += 1
                 if operation == _CHAR:
@@ -543,18 +550,23 @@ class _Program:
                     pc = first  # type: ignore[assignment]
                 elif operation == _END:
                     if ends_at in (-1, at):
+                        budget.left = left
                         return at, registers
                     break
                 elif operation in (_SAVE, _MARK):
+                    left -= len(registers) // 8  # they are copied, and the stack may hold them all
                     registers = _with(registers, first, at)  # type: ignore[arg-type]
                 elif operation == _MOVED:
                     if registers[first] == at:  # type: ignore[call-overload]
                         pc += 1  # behind the jump back: a body that matched nothing is not repeated
                 else:
+                    budget.left = left
                     moved = self._special((operation, first, second), text, at, registers, budget)
+                    left = budget.left
                     if moved is None:
                         break
                     at, registers = moved
+        budget.left = left
         return None
 
     def _special(
@@ -596,11 +608,6 @@ class _Budget:
 
     def __init__(self, steps: int) -> None:
         self.left = steps
-
-    def spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise TooManySteps
 
 
 def _with(registers: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from samara.core.ownership import ByMark
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.source_type import Annotated, SourceType
+from samara.core.source_limits import SourceLimits
+from samara.core.source_type import Annotated, Policy, SourceType
 from samara.core.view import View
 from samara.engine.triggers import next_hops, triggers
 from samara.kube.cache import Cache
@@ -182,3 +183,20 @@ def test_a_disabled_source_type_reads_nothing() -> None:
     cache = a_plain_cache(registry)
     cache.put(reader())
     assert not cache.must_parse(INPUT)
+
+
+def test_what_a_source_reads_counts_for_its_namespace_and_beyond_the_limit_no_content_is_held() -> None:
+    limits = SourceLimits(source_bytes_per_namespace=2500)
+    registry = Registry((replace(READING, policy=Policy(limits=limits)),))
+    cache = a_plain_cache(registry)
+    inputs = [at("x", f"input-{number}") for number in range(3)]
+    for number, ref in enumerate(inputs):
+        cache.put(reader(at("a", f"reader-{number}"), ref.path))
+    for ref in inputs:
+        cache.put(an_object(ref, content=secret("v" * 1000)))
+    held = [obj.content.has_bytes for ref in inputs if (obj := cache.get(ref)) is not None]
+    assert sorted(held) == [False, True, True]
+    assert not any(cache.exists_unread(ref) for ref in inputs)
+    cache.remove(at("a", "reader-0"))
+    left = [ref for ref in inputs[1:] if cache.exists_unread(ref)]
+    assert len(left) == held[1:].count(False)

@@ -489,10 +489,10 @@ def test_r21_no_plan_takes_long_and_patterns_beside_slow_ones_are_served() -> No
     world.namespace("shop-of-b")
     patterns = ",".join([*(f"{STARS}{number}" for number in range(20)), "shop-(?!test).*"])
     world.put(SOURCE, secret(), annotations=ON | {AUTO_NAMES: patterns})
-    for _ in range(8):
+    for _ in range(12):
         started = time.thread_time()
         desired = world.registry[NAME].desired(SOURCE, world)
-        assert time.thread_time() - started < 0.5
+        assert time.thread_time() - started < 0.2
     assert desired.requeue_after is None
     assert len(desired.faults) == 20
     settle(world, RULES)

@@ -140,7 +140,7 @@ class Cache:
         store = self.stores.get(ref.kind)
         held = None if store is None else store.objects.get(ref)
         if held is not None:
-            return ref in self._inputs and not held.content.has_bytes
+            return not held.content.has_bytes and self._is_read_in_full(ref)
         return store is not None and address_hash(ref) in store.address_hashes
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
@@ -279,7 +279,8 @@ class Cache:
         if old is not None and old.uid == obj.uid and not obj.known_copy and self.registry.is_copy(old, self):
             obj = replace(obj, known_copy=True)  # removing our marks does not release a copy
         if old is not None and self._has_same_index_entries(old, obj):
-            obj = store.objects[obj.ref] = obj if obj.ref in self._inputs else self._without_bytes(obj)
+            self._measure_input(obj)
+            obj = store.objects[obj.ref] = obj if self._is_read_in_full(obj.ref) else self._without_bytes(obj)
             return Change(obj.ref, old, obj)
         rivals = self.rivals(obj.ref)
         released, unread, waiting = self._unindex(old)
@@ -289,6 +290,20 @@ class Cache:
         self._forget_unclaimed(released)
         self._forget_unread(unread)
         return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
+
+    def _is_read_in_full(self, ref: Ref) -> bool:
+        """True if a source within the limits of its namespace reads this object."""
+        return any(not self._sizes.excess(key) for key in self._inputs.direct(ref))
+
+    def _measure_input(self, obj: Object) -> None:
+        """Counts the bytes of an object against the limits of the sources that read it."""
+        if not obj.content.has_bytes or not self._inputs.note_size(obj.ref, size_of(obj, 0).size):
+            return
+        for key in self._inputs.direct(obj.ref):
+            reader = self.get(key.source)
+            if reader is not None:
+                self._sizes.discard(key)
+                self._measure_size(key, reader)
 
     def _completes(self, old: Object, new: Object) -> bool:
         """True if a read returned in full what the cache holds without bytes, and a source reads it now."""
@@ -309,8 +324,10 @@ class Cache:
         store.objects[obj.ref] = obj  # before the calls below, which may look the object up
         keys = list(self.registry.possible_sources(obj, self))
         owner = self.registry.owner(obj, self)
+        self._measure_input(obj)
         is_input = obj.ref in self._inputs
-        if not keys and not is_input:  # no other content is sent; objects with forged marks must not fill the memory
+        # No other content is sent, and objects with forged marks must not fill the memory.
+        if not keys and not self._is_read_in_full(obj.ref):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
@@ -452,8 +469,14 @@ class Cache:
         limits, listed = source_type.policy.limits, source_type.names.listed_by(obj)
         if limits is None or limits.allow_source(listed.total):
             self._listed.add(key, listed)
+        self._measure_size(key, obj)
+
+    def _measure_size(self, key: Key, obj: Object) -> None:
+        source_type = self.registry[key.source_type]
+        limits = source_type.policy.limits
         if limits is not None and not obj.deleting:
-            self._sizes.add(key, size_of(obj, listed.total), limits)
+            own = size_of(obj, source_type.names.listed_by(obj).total)
+            self._sizes.add(key, own._replace(size=own.size + self._inputs.size_of(key)), limits)
 
     def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Ref], list[Key]]:
         """Removes an object from all indexes. Returns the addresses that it claimed, those that only it read, and the

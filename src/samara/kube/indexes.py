@@ -225,9 +225,26 @@ class InputIndex:
     def __init__(self) -> None:
         self._readers: dict[Ref, dict[Key, None]] = {}
         self._inputs: dict[Key, tuple[Ref, ...]] = {}
+        self._sizes: dict[Ref, int] = {}
+        """The bytes of these objects, also of those that are not held in full."""
 
     def __contains__(self, ref: Ref) -> bool:
         return ref in self._readers
+
+    def direct(self, ref: Ref) -> tuple[Key, ...]:
+        """The sources that read this address."""
+        return tuple(self._readers.get(ref, ()))
+
+    def note_size(self, ref: Ref, size: int) -> bool:
+        """True if the size has changed."""
+        if ref not in self._readers or self._sizes.get(ref, 0) == size:
+            return False
+        self._sizes[ref] = size
+        return True
+
+    def size_of(self, key: Key) -> int:
+        """The bytes of all objects that a source reads."""
+        return sum(self._sizes.get(ref, 0) for ref in self._inputs.get(key, ()))
 
     def add(self, key: Key, inputs: Iterable[Ref]) -> None:
         refs = tuple(dict.fromkeys(inputs))
@@ -243,6 +260,7 @@ class InputIndex:
             self._readers[ref].pop(key)
             if not self._readers[ref]:
                 del self._readers[ref]
+                self._sizes.pop(ref, None)
         return [ref for ref in refs if ref not in self._readers]
 
     def readers(self, ref: Ref) -> Iterator[Key]:
