@@ -2548,6 +2548,137 @@ KUBE_AND_STORES = (
     ),
 )
 
+R = "vocabularies/test_reflector.py::"
+INPUTS = "kube/test_inputs.py::"
+PULL = (
+    Fault(
+        "an object that a source reads is not parsed",
+        "kube/cache",
+        "            or ref in self._inputs\n",
+        "",
+        by=INPUTS + "test_an_object_that_a_source_reads_is_held_in_full_although_it_has_no_key_of_ours",
+    ),
+    Fault(
+        "an object that a source reads is held without its bytes",
+        "kube/cache",
+        "if not keys and not self._is_read_in_full(obj.ref):",
+        "if not keys:",
+        by=INPUTS + "test_an_object_that_a_source_reads_is_held_in_full_although_it_has_no_key_of_ours",
+    ),
+    Fault(
+        "what a source reads counts for nobody",
+        "kube/cache",
+        "own._replace(size=own.size + self._inputs.size_of(key))",
+        "own",
+        by=INPUTS + "test_what_a_source_reads_counts_for_its_namespace_and_beyond_the_limit_no_content_is_held",
+    ),
+    Fault(
+        "an object that a source reads counts as missing until a watch reports it",
+        "plan",
+        "return [ref for ref in registry.inputs(key, source) if view.exists_unread(ref)]",
+        "return []",
+        by=INPUTS + "test_an_object_that_exists_and_is_not_held_is_read_before_the_source_is_planned",
+    ),
+    Fault(
+        "digests are never completed by a read",
+        "kube/cache",
+        " and not self._completes(old, obj)",
+        "",
+        by=INPUTS + "test_an_object_of_which_only_digests_are_held_is_read_again",
+    ),
+    Fault(
+        "an object that no source reads any more stays in the memory",
+        "kube/cache",
+        "        self._forget_unread(unread)\n        return Change(obj.ref",
+        "        return Change(obj.ref",
+        by=INPUTS + "test_an_object_that_no_source_reads_any_more_leaves_only_its_address",
+    ),
+    Fault(
+        "a change of an object queues no source that reads it",
+        "registry",
+        "        yield from view.readers(obj.ref)\n        yield from self._affected(obj, view)\n\n    def inputs",
+        "        yield from self._affected(obj, view)\n\n    def inputs",
+        by=INPUTS + "test_every_change_of_an_input_queues_its_readers",
+    ),
+    Fault(
+        "a chain of fills waits for the echo",
+        "registry",
+        "        yield from view.readers(obj.ref)\n        yield from self._affected(obj, view)\n\n    def _affected",
+        "        yield from self._affected(obj, view)\n\n    def _affected",
+        by=INPUTS + "test_our_own_write_to_an_input_queues_its_readers_at_once",
+    ),
+    Fault(
+        "a rank takes an object from the person who made it",
+        "occupant",
+        "if self._winner is UNKNOWN and self.ctx.source_type.is_fill:",
+        "if False:",
+        by=R + "test_a13_a_source_of_any_vocabulary_is_blocked_by_an_object_that_is_filled",
+    ),
+    Fault(
+        "an object that is filled from a source is a conflict for it",
+        "rules",
+        "    return target.is_filled_from_here\n",
+        "    return False\n",
+        by=R + "test_r7_a_pull_mirror_of_this_source_counts_as_right_and_stays",
+    ),
+    Fault(
+        "an immutable object is recreated to fill it",
+        "rules",
+        "    if not target.ctx.source_type.is_fill or live is None or content is UNAVAILABLE:\n        return False\n",
+        "    if True:\n        return False\n",
+        by=R + "test_a12_an_immutable_object_is_refused_and_never_recreated",
+    ),
+    Fault(
+        "labels that a field manager of the original set are removed by a fill",
+        "ownership",
+        "managers: frozenset[str] = frozenset()\n",
+        'managers: frozenset[str] = frozenset({FIELD_MANAGER, "unknown"})\n',
+        by=R + "test_r13_labels_that_a_field_manager_of_the_original_set_stay",
+    ),
+    Fault(
+        "every mark proves who made a copy",
+        "vocabularies/reflector/__init__",
+        "        proofs=frozenset({REFLECTS}),  # the others are also on mirrors that people made\n",
+        "",
+        by=R + "test_d9_a_filled_object_that_is_declared_an_automatic_mirror_stays",
+    ),
+    Fault(
+        "a circle is filled for ever",
+        "vocabularies/reflector/pull",
+        "            if following == mirror:\n                return True\n",
+        "",
+        by=R + "test_r16_the_members_of_a_circle_are_invalid_and_stay",
+    ),
+    Fault(
+        "a mirror is filled without permission",
+        "vocabularies/reflector/pull",
+        "is_allowed = is_true(source, ALLOWED) and not self.is_excluded(ref)",
+        "is_allowed = not self.is_excluded(ref)",
+        by=R + "test_r10_and_r11_the_source_must_allow_it",
+    ),
+    Fault(
+        "a type that is never copied fills an object of another type",
+        "vocabularies/reflector/pull",
+        'refused = refused or rules_for(ref.kind).refusal(source.content) or ""',
+        "pass",
+        by=R + "test_r17_nothing_is_filled_from_a_type_that_is_never_reflected",
+    ),
+    Fault(
+        "either of the two lists is enough",
+        "vocabularies/reflector/annotations",
+        "return all(self._let_in(rules, name, labels) for rules in self.rules)",
+        "return any(self._let_in(rules, name, labels) for rules in self.rules)",
+        by=R + "test_r2_both_booleans_and_both_lists_must_agree",
+    ),
+    Fault(
+        "a pattern may take as many steps as it likes",
+        "./dotnet_expressions",
+        "                if left < 0:\n",
+        "                if left < -1_000_000:\n",
+        by="vocabularies/test_dotnet_expressions.py::test_r21_no_name_takes_more_steps_than_allowed",
+    ),
+)
+
 NEAR_MISSES = (
     Fault(
         "a misspelt key is no near miss",
@@ -2655,6 +2786,7 @@ FAULTS = (
     *ADOPTED,
     *VOCABULARIES,
     *ENGINE,
+    *PULL,
     *NEAR_MISSES,
     *KUBE_AND_STORES,
 )

@@ -61,8 +61,12 @@ def fetch_with(scenario: Callable[[Stage], Awaitable[None]], answer: Answer) -> 
     return stages[0]
 
 
+def a_slice(name: str = "db") -> Key:
+    return a_key(name).in_namespace("a")
+
+
 async def fetch_once(stage: Stage) -> None:
-    stage.fetch(PLACE, a_key())
+    stage.fetch(PLACE, a_slice())
 
 
 def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
@@ -71,7 +75,7 @@ def test_a_read_object_is_cached_and_its_slice_is_planned_again() -> None:
     cached = stage.cache.get(PLACE)
     assert cached is not None
     assert cached.uid == "theirs"
-    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
+    assert stage.planned == [(a_slice(), 0.0)]
     assert stage.fetcher.pending == 0
 
 
@@ -79,24 +83,24 @@ def test_a_missing_object_is_no_longer_in_the_cache() -> None:
     stage = fetch_with(fetch_once, refuses(404, "NotFound"))
 
     assert not stage.cache.exists_unread(PLACE)
-    assert stage.planned == [(a_key().in_namespace("a"), 0.0)]
+    assert stage.planned == [(a_slice(), 0.0)]
 
 
 def test_an_address_that_cannot_be_read_is_planned_again_later() -> None:
     stage = fetch_with(fetch_once, refuses(500))
 
     assert stage.cache.exists_unread(PLACE)
-    assert stage.planned == [(a_key().in_namespace("a"), 5.0)]
+    assert stage.planned == [(a_slice(), 5.0)]
 
 
 def test_keys_that_need_one_object_share_one_read() -> None:
     async def scenario(stage: Stage) -> None:
         for name in ("x", "y", "x"):
-            stage.fetch(PLACE, a_key(name))
+            stage.fetch(PLACE, a_slice(name))
 
     stage = fetch_with(scenario, says(theirs()))
     assert len(stage.script.seen) == 1
-    assert {key for key, _ in stage.planned} == {a_key("x").in_namespace("a"), a_key("y").in_namespace("a")}
+    assert {key for key, _ in stage.planned} == {a_slice("x"), a_slice("y")}
 
 
 def test_a_read_that_is_older_than_a_deletion_restores_no_object() -> None:
@@ -124,7 +128,7 @@ def test_a_read_that_is_newer_than_the_watch_is_cached_and_planned_after_a_delay
 
     stage = fetch_with(scenario, says(theirs(11)))
     assert stage.cache.get(PLACE) is not None
-    assert stage.planned == [(a_key().in_namespace("a"), 0.1)]
+    assert stage.planned == [(a_slice(), 0.1)]
 
 
 def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
@@ -141,21 +145,21 @@ def test_a_read_that_is_older_than_the_cached_object_changes_nothing() -> None:
 
 def test_an_immediate_read_does_not_wait_for_a_delayed_one() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.fetch(PLACE, a_key("failed"), 0.2)
-        stage.fetch(PLACE, a_key("other"))
+        stage.fetch(PLACE, a_slice("failed"), 0.2)
+        stage.fetch(PLACE, a_slice("other"))
         await stage.script.until(lambda: len(stage.planned) == 1)
-        assert stage.planned == [(a_key("other").in_namespace("a"), 0.0)]
+        assert stage.planned == [(a_slice("other"), 0.0)]
 
     fetch_with(scenario, says(theirs()))
 
 
 def test_a_delayed_key_is_planned_after_its_delay_even_if_another_key_read_before() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.fetch(PLACE, a_key("failed"), 0.02)
-        stage.fetch(PLACE, a_key("other"))
+        stage.fetch(PLACE, a_slice("failed"), 0.02)
+        stage.fetch(PLACE, a_slice("other"))
 
     stage = fetch_with(scenario, says(theirs()))
-    assert sorted(stage.planned) == [(a_key("failed").in_namespace("a"), 0.0), (a_key("other").in_namespace("a"), 0.0)]
+    assert sorted(stage.planned) == [(a_slice("failed"), 0.0), (a_slice("other"), 0.0)]
 
 
 def test_a_delayed_read_does_not_count_as_pending() -> None:
@@ -163,7 +167,7 @@ def test_a_delayed_read_does_not_count_as_pending() -> None:
     seen: list[int] = []
 
     async def scenario(stage: Stage) -> None:
-        stage.fetch(PLACE, a_key(), 0.02)
+        stage.fetch(PLACE, a_slice(), 0.02)
         seen.append(stage.fetcher.pending)
         stage.fetch(at("b", "db"), a_key())
         seen.append(stage.fetcher.pending)

@@ -127,6 +127,9 @@ class Naive:
         spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
         return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
 
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return ()
+
     def owner(self, obj: Object) -> Key | None:
         return REGISTRY.owner(obj, self)
 

@@ -189,7 +189,8 @@ def is_orphaned(world: World, live: Object) -> bool:
 
 def is_recorded(world: World, key: Key, live: Object) -> bool:
     source_type = world.registry[key.source_type]
-    return any(proof(live, mark, source_type.ownership.managers) for mark in source_type.ownership.marks)
+    proofs = source_type.ownership.proofs or source_type.ownership.marks
+    return any(proof(live, mark, source_type.ownership.managers) for mark in proofs)
 
 
 def may_replace(world: World, key: Key, live: Object) -> bool:

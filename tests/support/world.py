@@ -193,6 +193,21 @@ class World:
             if self.registry[key.source_type].addresses(key.source, self) in claims
         ]
 
+    def readers(self, ref: Ref) -> list[Key]:
+        """The sources that read this address, and those that read one of these sources in turn."""
+        found: dict[Key, None] = {}
+        waiting, seen = [ref], {ref}
+        while waiting:
+            read = waiting.pop()
+            direct = [key for key in self.possible_source_keys() if read in self.inputs_of(key)]
+            found.update(dict.fromkeys(direct))
+            waiting += [key.source for key in direct if key.source not in seen]
+            seen.update(key.source for key in direct)
+        return list(found)
+
+    def inputs_of(self, key: Key) -> tuple[Ref, ...]:
+        return tuple(self.registry.inputs(key, self.objects[key.source]))
+
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
 

@@ -11,7 +11,7 @@ from samara.core.desired import Copy, Desired, Fault, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.names import matches_any_glob
 from samara.core.ownership import ByMark
-from samara.core.selectors import NamespaceSelector
+from samara.core.selectors import NamespaceSelection
 from samara.core.source_type import LISTS_NONE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
 from samara.core.view import View
 
@@ -19,7 +19,7 @@ from samara.core.view import View
 class CopyRequest(NamedTuple):
     """The namespaces that the annotations of a source request, and the faults of the annotations."""
 
-    targets: NamespaceSelector
+    targets: NamespaceSelection
     faults: tuple[Fault, ...] = ()
 
 
@@ -33,6 +33,8 @@ class AnnotatedObjects:
     """The annotations that request copies."""
     marks: frozenset[str]
     """The labels and annotations that name the source of a copy."""
+    proofs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """Those of the marks whose field manager proves who made a copy. Empty: all of them."""
     is_source: Callable[[Object], bool]
     source_of: Callable[[Object], Ref | None]
     """The source that a copy names."""
@@ -70,7 +72,12 @@ class AnnotatedObjects:
                 ineffective=self.ineffective,
                 lint=self.lint,
             ),
-            ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),
+            ownership=ByMark(
+                self.marks,
+                lambda obj, view: self.source_of(obj),
+                self.managers | {FIELD_MANAGER},
+                proofs=self.proofs,
+            ),
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,

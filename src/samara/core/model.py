@@ -145,6 +145,11 @@ class Content:
     def without(self, *names: str) -> Content:
         return Content(tuple(entry for entry in self.fields if entry.name not in names))
 
+    @property
+    def has_bytes(self) -> bool:
+        """False if only digests are left of a field, so that nothing can be made of this content."""
+        return all(entry.raw is not None for entry in self.fields)
+
     def digests_only(self) -> Content:
         """The same content for comparison only: digests without bytes. The bytes of `true` and `false` stay."""
         return Content(

@@ -46,7 +46,19 @@ class Target:
     The holder, the winner and the occupant are computed on first use, because most copies do not need them.
     """
 
-    __slots__ = ("_holder", "_occupant", "_winner", "copy", "ctx", "live", "namespace", "ref", "refusal", "template")
+    __slots__ = (
+        "_fill",
+        "_holder",
+        "_occupant",
+        "_winner",
+        "copy",
+        "ctx",
+        "live",
+        "namespace",
+        "ref",
+        "refusal",
+        "template",
+    )
 
     def __init__(self, ctx: PlanContext, copy: Copy) -> None:
         self.ctx = ctx
@@ -58,6 +70,7 @@ class Target:
         self.refusal: Refusal | None = None
         if namespace is not None or not ref.kind.namespaced:
             self.refusal = refusal(copy, ctx.key.source, namespace, ctx.source_type.policy, ctx.cluster, ctx.view)
+        self._fill: Key | Unknown | None = UNKNOWN
         self._holder: Key | Unknown | None = UNKNOWN
         self._winner: Key | Unknown | None = UNKNOWN
         self._occupant: Occupant | None = None
@@ -72,6 +85,23 @@ class Target:
         return no_writes_at(self.ref, self.ctx.view)
 
     @property
+    def fill(self) -> Key | None:
+        """The key of the live object, if it asks to be filled and is not the source of this plan itself."""
+        if self._fill is UNKNOWN:
+            fill = None if self.live is None else self.ctx.registry.fill(self.live, self.ctx.view)
+            self._fill = None if fill == self.ctx.key else fill
+        return self._fill
+
+    @property
+    def is_filled_from_here(self) -> bool:
+        """True if the live object asks to be filled from this source, and the source lets it."""
+        ctx, live, fill = self.ctx, self.live, self.fill
+        if live is None or fill is None or ctx.key.source not in ctx.registry.inputs(fill, live):
+            return False
+        desired = ctx.registry[fill.source_type].desired(fill.source, ctx.full_view)
+        return any(copy.ref == live.ref for copy in desired.copies)
+
+    @property
     def holder(self) -> Key | None:
         """The source that the live object names as its own, of any vocabulary."""
         if self._holder is UNKNOWN:
@@ -81,6 +111,8 @@ class Target:
     @property
     def winner(self) -> Key | None:
         """Another source that comes before this one and wants this address, or keeps its copy here."""
+        if self._winner is UNKNOWN and self.ctx.source_type.is_fill:
+            self._winner = None  # no rank takes an object from the person who made it
         if self._winner is UNKNOWN:
             self._winner = self.holder if self._is_kept_by_holder() else self._first_rival()
         return self._winner
@@ -140,6 +172,8 @@ class Target:
         for rival in rivals:
             if ctx.precedence(rival) >= own:
                 break
+            if ctx.registry[rival.source_type].is_fill:
+                continue  # the live object itself, which `fill` names
             if ctx.is_paused(rival) and self.holder != rival:
                 continue
             copies = ctx.desired_by(rival, self.ref)

@@ -194,6 +194,22 @@ class Registry:
             return source_type.hierarchy is not None
         return self[owner].vocabulary == source_type.vocabulary
 
+    def fill(self, obj: Object, view: View) -> Key | None:
+        """The key of an object that asks to be filled. Such an object is no copy of any source."""
+        for source_type in self._fills:
+            key = Key(source_type.name, obj.ref)
+            if source_type.is_source(obj, view) and key in self.sources(obj, view):
+                return key
+        return None
+
+    @cached_property
+    def _fills(self) -> tuple[SourceType, ...]:
+        return tuple(source_type for source_type in self.source_types if source_type.is_fill)
+
+    def keeper(self, obj: Object, view: View) -> Key | None:
+        """The source that restores this object if another client edits it: the one that it names, or itself."""
+        return self.owner(obj, view) or self.fill(obj, view)
+
     def pull_key(self, obj: Object) -> str:
         """The annotation by which an object requests its own content, or an empty text."""
         return min(self._pull_keys.intersection(obj.annotations), default="")
@@ -212,11 +228,18 @@ class Registry:
         for claim in view.claimants(obj.ref):
             if claim.source != obj.ref:
                 yield self.part(claim, obj.ref.namespace)
+        yield from view.readers(obj.ref)
         yield from self._affected(obj, view)
+
+    def inputs(self, key: Key, source: Object) -> Iterator[Ref]:
+        """The addresses of the objects from which a source's desired state is made, besides the source itself."""
+        source_type = self[key.source_type]
+        yield from (ref for ref in source_type.source.inputs(source) if ref != source.ref)
 
     def next_hop(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys to reconcile after Samara wrote this object: the next hop of a chain."""
         yield from self.sources(obj, view)
+        yield from view.readers(obj.ref)
         yield from self._affected(obj, view)
 
     def _affected(self, obj: Object, view: View) -> Iterator[Key]:

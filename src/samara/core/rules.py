@@ -82,6 +82,19 @@ def refused(target: Target) -> bool:
     return target.refusal is not None
 
 
+def filled_from_here(target: Target) -> bool:
+    """the object there requests its content from this very source, which allows it"""
+    return target.is_filled_from_here
+
+
+def immutable_fill(target: Target) -> bool:
+    """the object requests its content, and the API server lets no client change it"""
+    live, content = target.live, target.template.content
+    if not target.ctx.source_type.is_fill or live is None or content is UNAVAILABLE:
+        return False
+    return kinds.must_recreate(target.ref.kind, live.content, content)
+
+
 def outranked(target: Target) -> bool:
     """another source comes first, or keeps the copy that it has here"""
     return target.winner is not None
@@ -259,6 +272,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
+    Rule("filled-from-here", filled_from_here, leave),
     Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this address")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
@@ -274,6 +288,11 @@ RULES: tuple[Rule[Target], ...] = (
         "crd-deleted",
         deleted_with_crd,
         block("conflict", "the object there was made for {t.holder_shown}, whose CRD is being deleted"),
+    ),
+    Rule(
+        "immutable-fill",
+        immutable_fill,
+        block("refused", "the object is immutable, and it is not deleted, because it is not a copy"),
     ),
     Rule("drifted", is_ours, correct),
     # A copy that Samara made for another source.

@@ -129,6 +129,33 @@ class Pattern(Protocol):
     def fullmatch(self, text: str, /) -> object: ...
 
 
+class NamespaceSelection(Protocol):
+    """What `AnnotatedObjects` asks of the namespaces that a source requests."""
+
+    @property
+    def names(self) -> NamespaceNames:
+        """Those that are listed by name."""
+
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        """Those of labels."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if it may select namespaces that are not listed by name."""
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool: ...
+
+    def names_namespace(self, name: str) -> bool:
+        """True if a namespace is selected because of its name."""
+
+    def deciding_selectors(self, name: str, by_name: bool) -> tuple[Selector, ...]:
+        """The label selectors, if nothing else selects a namespace of this name."""
+
+    def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
+        """The selected namespaces in view, each with whether it is listed by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceSelector:
     """Selects namespaces by name, by pattern, by labels, or all; and then leaves out the excluded ones."""

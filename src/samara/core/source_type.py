@@ -12,7 +12,7 @@ from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
 from samara.core.names import matches_any_glob
-from samara.core.ownership import Ownership
+from samara.core.ownership import ByItself, Ownership
 from samara.core.source_limits import SourceLimits
 from samara.core.trust import root_in
 from samara.core.view import View
@@ -133,6 +133,17 @@ They depend on the manifest alone, and not on what is in the cluster.
 """
 
 
+Inputs = Callable[[Object], Iterable[Ref]]
+"""The addresses of the objects besides a source from which its desired state is made, of the kinds of its source type.
+
+The cache holds these objects in full, and a change of one queues the sources that read it.
+"""
+
+
+def no_inputs(source: Object) -> Iterable[Ref]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Annotated:
     """The sources are objects that carry one of these labels or annotations."""
@@ -152,6 +163,7 @@ class Annotated:
     Called for objects that carry one of the keys; `Mistake.field` is one of them."""
     lint: Lint = lambda obj: ()
     """Called for objects that carry one of the keys, whether or not they are sources."""
+    inputs: Inputs = no_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +179,7 @@ class CustomResource:
     say."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
+    inputs: Inputs = no_inputs
 
     def matches(self, obj: Object, view: View) -> bool:
         return obj.ref.kind == self.kind
@@ -258,6 +271,11 @@ class SourceType:
     @property
     def vocabulary(self) -> str:
         return vocabulary_of(self.name)
+
+    @property
+    def is_fill(self) -> bool:
+        """True if its sources are filled themselves, and have no copies elsewhere."""
+        return isinstance(self.ownership, ByItself)
 
     @property
     def resource(self) -> Kind | None:

@@ -22,7 +22,8 @@ class View(Protocol):
         """The object at this address. None if there is none, or if the cache holds only its address."""
 
     def exists_unread(self, ref: Ref) -> bool:
-        """True if an object is at this address that the cache does not hold. It must be read before a decision."""
+        """True if an object is at this address that the cache does not hold, or not in full although a source reads it.
+        It must be read before a decision."""
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         """Every object of a kind that the cache holds."""
@@ -68,6 +69,10 @@ class View(Protocol):
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may want a copy at this address."""
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        """The sources whose desired state is made from the object at this address, directly or through other sources
+        that read it and are read themselves."""
 
     def owner(self, obj: Object) -> Key | None:
         """The source that an object names as its own, of any vocabulary."""
@@ -149,6 +154,9 @@ class ViewWrapper:
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         return self._view.claimants(ref)
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return self._view.readers(ref)
 
     def owner(self, obj: Object) -> Key | None:
         return self._view.owner(obj)

@@ -245,7 +245,7 @@ class Controller:
             for key in triggered.status_of:
                 self._status.note_foreign_write(key)
         else:
-            self._drift.observe_edit(change, self._registry.owner, self._cache)
+            self._drift.observe_edit(change, self._registry.keeper, self._cache)
 
     def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
         """Ends the backoffs of writes that may be accepted after this change, or that are no longer needed."""

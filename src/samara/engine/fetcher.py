@@ -73,7 +73,8 @@ class Fetcher:
     # single objects
 
     def fetch(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
-        """Reads an object whose content the cache lacks, or whose state is unknown after a write."""
+        """Reads an object whose content the cache lacks, or whose state is unknown after a write. Its key is planned
+        afterwards."""
         if delay:
             self._waiting.append(partial(self._fetch_later, ref, key, delay))
         elif self._join(ref, key):
@@ -82,7 +83,7 @@ class Fetcher:
     def _join(self, ref: Ref, key: Key) -> bool:
         """Adds a key to those that wait for an object. True if it is the first, so that the object must be read."""
         is_first = ref not in self._objects
-        self._objects.setdefault(ref, set()).add(key.in_namespace(ref.namespace) if ref.namespace else key)
+        self._objects.setdefault(ref, set()).add(key)
         return is_first
 
     async def _fetch_later(self, ref: Ref, key: Key, delay: float) -> None:

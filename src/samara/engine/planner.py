@@ -223,6 +223,8 @@ class Planner:
         if not isinstance(prepared, Plan):
             return prepared
         self._fetcher.ask(prepared.reads, key)
+        for unread in prepared.read_first:
+            self._fetcher.fetch(unread.ref, key)
         return None
 
     def _subscribe(self, key: Key, prepared: Plan | tuple[PlanContext, Desired]) -> bool:
@@ -277,7 +279,7 @@ class Planner:
                 self._gate.note_settled(plan.key.all_namespaces, step.ref)
                 self._deletions.note_settled(step.ref)
             case ReadFirst(ref=ref):
-                self._fetcher.fetch(ref, plan.key)
+                self._fetcher.fetch(ref, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case AskFirst(ref=ref, queries=queries):
                 self._fetcher.ask(queries, plan.key.in_namespace(ref.namespace) if ref.namespace else plan.key)
             case Blocked():

@@ -123,7 +123,7 @@ class ResultHandler:
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.ending.value, fault=result.message)
         if result.known_state:
             return FollowUp([(slice_of(write), delay)])
-        return FollowUp(refetch=(write.ref, write.key, delay))
+        return FollowUp(refetch=(write.ref, slice_of(write), delay))
 
     def _is_namespace_gone(self, write: Write) -> bool:
         if write.ref.kind == NAMESPACE:

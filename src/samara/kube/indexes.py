@@ -221,6 +221,61 @@ class CopyIndex:
         return self._counts_in_namespace[namespace]
 
 
+class InputIndex:
+    """Finds the sources that read an object, by its address: their desired state is made from it."""
+
+    def __init__(self) -> None:
+        self._readers: dict[Ref, dict[Key, None]] = {}
+        self._inputs: dict[Key, tuple[Ref, ...]] = {}
+        self._sizes: dict[Ref, int] = {}
+        """The bytes of these objects, also of those that are not held in full."""
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._readers
+
+    def direct(self, ref: Ref) -> tuple[Key, ...]:
+        """The sources that read this address."""
+        return tuple(self._readers.get(ref, ()))
+
+    def note_size(self, ref: Ref, size: int) -> bool:
+        """True if the size has changed."""
+        if ref not in self._readers or self._sizes.get(ref, 0) == size:
+            return False
+        self._sizes[ref] = size
+        return True
+
+    def size_of(self, key: Key) -> int:
+        """The bytes of all objects that a source reads."""
+        return sum(self._sizes.get(ref, 0) for ref in self._inputs.get(key, ()))
+
+    def add(self, key: Key, inputs: Iterable[Ref]) -> None:
+        refs = tuple(dict.fromkeys(inputs))
+        if refs:
+            self._inputs[key] = refs
+        for ref in refs:
+            self._readers.setdefault(ref, {})[key] = None
+
+    def discard(self, key: Key) -> list[Ref]:
+        """Returns the addresses that no source reads any more."""
+        refs = self._inputs.pop(key, ())
+        for ref in refs:
+            self._readers[ref].pop(key)
+            if not self._readers[ref]:
+                del self._readers[ref]
+                self._sizes.pop(ref, None)
+        return [ref for ref in refs if ref not in self._readers]
+
+    def readers(self, ref: Ref) -> Iterator[Key]:
+        """The sources that read this address, and those that read one of these sources in turn."""
+        seen, waiting = {ref}, [ref]
+        while waiting:
+            for key in self._readers.get(waiting.pop(), ()):
+                yield key
+                if key.source not in seen:
+                    seen.add(key.source)
+                    waiting.append(key.source)
+
+
 _SHORT = 100
 """Names of a list that is found by each of them. An entry of a dictionary takes ten times the memory of a hash."""
 

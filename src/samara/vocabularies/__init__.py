@@ -7,6 +7,7 @@ from samara.vocabularies import (
     accurate,
     config_syncer,
     fishysecret,
+    reflector,
     replicator,
     resource_distribution,
     secret_copy,
@@ -21,5 +22,6 @@ VOCABULARIES: tuple[Vocabulary[Any], ...] = (
     fishysecret.VOCABULARY,
     sync_to.VOCABULARY,
     replicator.VOCABULARY,
+    reflector.VOCABULARY,
     config_syncer.VOCABULARY,
 )

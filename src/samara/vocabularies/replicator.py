@@ -138,7 +138,7 @@ def request_in(source: Object, namespace: str) -> CopyRequest:
 
 
 @lru_cache(maxsize=128)
-def _without_names(to: str | None, matching: str | None) -> CopyRequest:
+def _without_names(to: str | None, matching: str | None) -> tuple[NamespaceSelector, tuple[Fault, ...]]:
     patterns, faults, everywhere = list[_Searched](), list[Fault](), False
     for item in dict.fromkeys(_items(to)):
         if _means_every_name(item):
@@ -152,7 +152,7 @@ def _without_names(to: str | None, matching: str | None) -> CopyRequest:
     selector, wrong = parse_selector(matching or "")
     faults += [fault.below(MATCHING) for fault in wrong]
     selectors = () if matching is None or wrong else (selector,)
-    return CopyRequest(NamespaceSelector(NO_NAMES, everywhere, tuple(patterns), selectors), tuple(faults))
+    return NamespaceSelector(NO_NAMES, everywhere, tuple(patterns), selectors), tuple(faults)
 
 
 def counted(source: Object) -> ListedNames:
