@@ -2589,8 +2589,8 @@ PULL = (
     Fault(
         "an object that no source reads any more stays in the memory",
         "kube/cache",
-        "        self._forget_unread(unread)\n        return Change(obj.ref",
-        "        return Change(obj.ref",
+        "        self._forget_unread(unread)\n        return Change(\n",
+        "        return Change(\n",
         by=INPUTS + "test_an_object_that_no_source_reads_any_more_leaves_only_its_address",
     ),
     Fault(
