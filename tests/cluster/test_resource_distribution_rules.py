@@ -749,7 +749,7 @@ def test_an_orphaned_copy_has_no_owner_and_no_lower_source_takes_it_over(
     distributor.until("db", "a")
     distributor.delete("db", "Orphan")
     eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
-    eventually(lambda: "not ours" in stage.until_event("Conflict", "team", "db")["message"])
+    eventually(lambda: "not a copy of this source" in stage.until_event("Conflict", "team", "db")["message"])
     assert stage.data("a", "db") == {"key": "one"}
     stage.api.delete(stage.path("a", "db"))
     eventually(lambda: stage.data("a", "db") == {"key": "synced"})
