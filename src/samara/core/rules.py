@@ -299,7 +299,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder_shown}")),
-    # An object that is nobody's copy, and that a source would fight about.
+    # An object that is not a copy. Samara would fight with the controller that fills it.
     Rule("pulls", is_pulling, block("conflict", "the object there has {t.pull_key}: it requests its own content")),
     # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
     # other occupant.

@@ -299,7 +299,7 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
 
 
 def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
-    """The tree that a source belongs to. Empty if its copies are no Namespaces."""
+    """The tree that a source belongs to. Empty if its copies are not Namespaces."""
     tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
     return "" if tree is None else tree(source, view)
 
