@@ -37,7 +37,7 @@ from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses, SourceType
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 from samara.kube import cache as cache_module
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
@@ -101,8 +101,8 @@ class Naive:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return REGISTRY.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return REGISTRY.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return REGISTRY.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])

@@ -146,6 +146,7 @@ def test_managed_fields_of_our_manager_make_a_copy_ours() -> None:
     obj = recorded(entry())
 
     assert obj.known_copy
+    assert obj.written
     assert obj.managed_keys == {
         ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin"),
         ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from"),

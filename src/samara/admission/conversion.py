@@ -7,7 +7,7 @@ than its bytes, and other tasks run in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from samara.admission.review import MAX_OBJECT_BYTES, MAX_VALUES, MalformedError, is_too_large
 from samara.core.admission import ConversionError
+from samara.core.vocabulary import Converter
 from samara.kube.codec import MALFORMED, decode, encode
 
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
@@ -27,8 +28,6 @@ MAX_COMMAS = 1_000_000
 _SLICE = 0.01
 """Seconds after which other tasks run."""
 Json = dict[str, Any]
-Converter = Callable[[Json, str], Json]
-"""Takes an object and the wanted apiVersion, and returns the object in that version. May raise ConversionError."""
 Converters = Mapping[str, Converter]
 """By `group/Kind`."""
 

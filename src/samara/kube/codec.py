@@ -48,12 +48,17 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
+_NO_METADATA = msgspec.Raw(b"{}")
+
+
 class _Address(msgspec.Struct):
     """All fields have defaults: a bookmark has no name, and an error in a stream not even a version."""
 
     name: str = ""
     resourceVersion: str = ""
     namespace: str = ""
+    labels: msgspec.Raw = _NO_METADATA
+    annotations: msgspec.Raw = _NO_METADATA
 
 
 class _Addressed(msgspec.Struct):
@@ -107,6 +112,8 @@ class _Metadata(msgspec.Struct):
 
 
 decode_address = msgspec.json.Decoder(_Addressed).decode
+keys_of = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
+"""Decodes the keys of labels or annotations, and none of their values."""
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _metadata = msgspec.json.Decoder(_Metadata).decode
@@ -168,6 +175,7 @@ class Codec:
         status = fields.get("status")
         entries = self._our_entries(meta)
         applied = [entry for entry in entries if entry.operation == "Apply"]
+        written = any(entry.manager == FIELD_MANAGER for entry in entries)
         return Object(
             ref=Ref(kind, _shared_text(meta.namespace), _shared_text(meta.name)),
             uid=meta.uid,
@@ -182,7 +190,8 @@ class Codec:
             deleting=meta.deletionTimestamp is not None,
             managed_keys=self._managed_keys(meta, entries),
             applied_keys=self._managed_keys(meta, applied),
-            known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
+            written=written,
+            known_copy=written,
             last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )
