@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -70,11 +70,12 @@ async def send_in_pieces(
     assert isinstance(request.protocol, _Connection)
     request.protocol.expect_within(seconds)
     response = web.StreamResponse(headers={"Content-Type": content_type, "Content-Length": str(len(answer))})
-    await response.prepare(request)
     last = max(0, len(answer) - 1) // _PIECE * _PIECE
-    for start in range(0, last, _PIECE):
-        await response.write(answer[start : start + _PIECE])
-    await response.write_eof(answer[last:])  # unlike `write`, this always waits for room in the transport
+    with suppress(ConnectionError):  # the client has gone, or has not read in time
+        await response.prepare(request)
+        for start in range(0, last, _PIECE):
+            await response.write(answer[start : start + _PIECE])
+        await response.write_eof(answer[last:])  # unlike `write`, this always waits for room in the transport
     return response
 
 
