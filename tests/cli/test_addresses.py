@@ -8,7 +8,8 @@ from tests.support.toys import full_registry
 from tests.support.world import at
 
 from samara.cli.addresses import parse_refs, split_words
-from samara.core.model import CONFIG_MAP, NAMESPACE, Kind, Ref, namespace_ref
+from samara.core.model import CONFIG_MAP, NAMESPACE, SECRET, Kind, Ref, namespace_ref
+from samara.kube.discovery import Served
 from samara.vocabularies.accurate.labels import SUB_NAMESPACE
 from samara.vocabularies.fishysecret import FISHY_SECRET
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
@@ -48,6 +49,14 @@ def test_custom_resource_is_known_by_the_short_name_in_its_definition(short: str
 )
 def test_kind_may_have_its_group_as_kubectl_and_as_samara_write_it(kind: str) -> None:
     assert parsed(kind, "shop") == parsed(f"{kind}/shop") == [Ref(SUB_NAMESPACE, "team", "shop")]
+
+
+def test_a_kind_that_only_the_cluster_knows_has_the_names_that_the_cluster_gives_it() -> None:
+    gadget = Kind("toys.dev", "v2", "Gadget", "gadgets")
+    served = [Served(gadget, ("gdg",), frozenset()), Served(Kind("", "v9", "Secret", "secrets"), (), frozenset())]
+    named = split_words(["gdg/a", "gadgets.toys.dev/a", "secret/a"])
+    kinds = [ref.kind for ref in parse_refs(named, "team", full_registry(), served)]
+    assert kinds == [gadget, gadget, SECRET]
 
 
 def test_an_object_without_a_namespace_has_none() -> None:

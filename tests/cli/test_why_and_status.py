@@ -58,7 +58,7 @@ def test_why_accepts_a_kind_as_users_write_it(what: str, stage: Stage, shell: Sh
 
 
 def test_why_of_an_unknown_kind_is_wrong_usage(stage: Stage, shell: Shell) -> None:
-    done = shell("why", "deployment/db")
+    done = shell("why", "frobnicator/db")
     assert done.code == 2
     assert "namespace, secret" in done.err
 

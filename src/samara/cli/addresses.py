@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -12,6 +12,7 @@ from samara import crds
 from samara.cli.suggestions import did_you_mean
 from samara.core.model import Kind, Ref
 from samara.core.registry import Registry
+from samara.kube.discovery import Served
 
 FORMS = "KIND NAME... | KIND/NAME..."
 BUILT_IN_SHORT_NAMES = {
@@ -72,24 +73,39 @@ def _split_kinds(text: str) -> list[str]:
     return kinds
 
 
-def parse_refs(named: Sequence[NamedObject], namespace: str, registry: Registry) -> list[Ref]:
-    """The addresses in a namespace. Raises a usage error for a kind that no vocabulary of the registry uses."""
-    kinds = {name: kind for kind in reversed(registry.kinds) for name in names_of(kind)}
+def parse_refs(
+    named: Sequence[NamedObject], namespace: str, registry: Registry, served: Sequence[Served] = ()
+) -> list[Ref]:
+    """The addresses in a namespace. Raises a usage error for a kind that no vocabulary of the registry uses, unless it
+    is in `served`."""
+    of_cluster = {name: entry.kind for entry in reversed(served) for name in names_of(*entry[:2])}
+    kinds = of_cluster | _kinds_by_name(registry)
     return [_ref(entry, namespace, kinds, registry) for entry in named]
 
 
-def _ref(named: NamedObject, namespace: str, kinds: dict[str, Kind], registry: Registry) -> Ref:
+def uses_all(registry: Registry, named: Sequence[NamedObject]) -> bool:
+    """True if the vocabularies of a registry use the kinds of all these objects."""
+    kinds = _kinds_by_name(registry)
+    return all(entry.kind.lower() in kinds for entry in named)
+
+
+def _kinds_by_name(registry: Registry) -> dict[str, Kind]:
+    return {name: kind for kind in reversed(registry.kinds) for name in names_of(kind)}
+
+
+def _ref(named: NamedObject, namespace: str, kinds: Mapping[str, Kind], registry: Registry) -> Ref:
     kind = kinds.get(named.kind.lower())
     if kind is None:
-        known = [kind.name.lower() for kind in registry.kinds]
-        expected = f"expected a kind that a vocabulary uses ({', '.join(known)})"
+        used = [kind.name.lower() for kind in registry.kinds]
+        expected = f"expected a kind that a vocabulary uses ({', '.join(used)})"
+        known = dict.fromkeys((*used, *(kind.name.lower() for kind in kinds.values())))
         raise click.UsageError(f"{expected}, found {named.kind!r}{did_you_mean(named.kind, known)}")
     return Ref(kind, namespace if kind.namespaced else "", named.name)
 
 
-def names_of(kind: Kind) -> Iterator[str]:
+def names_of(kind: Kind, served_short_names: Sequence[str] = ()) -> Iterator[str]:
     """Every name of a kind that kubectl accepts, and the one that Samara prints, in lower case."""
-    short_names = (*crds.short_names(kind), BUILT_IN_SHORT_NAMES.get(kind.plural))
+    short_names = (*crds.short_names(kind), BUILT_IN_SHORT_NAMES.get(kind.plural), *served_short_names)
     for name in filter(None, (kind.name.lower(), kind.plural, *short_names)):
         yield name
         yield f"{name}.{kind.version}.{kind.group}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,7 @@ class _Resource(msgspec.Struct):
     kind: str
     namespaced: bool = False
     verbs: list[str] = []
+    shortNames: list[str] = []
 
 
 class _Resources(msgspec.Struct):
@@ -75,12 +77,20 @@ async def kinds_of(client: Client, api_version: str) -> dict[str, Kind]:
     return await _served(client, group, version)
 
 
-async def listable(client: Client) -> tuple[list[Kind], list[str]]:
-    """Every namespaced kind that can be listed, in the preferred version of its group. The second list says which API
-    versions did not answer, and why."""
+class Served(NamedTuple):
+    """A kind that the API server serves."""
+
+    kind: Kind
+    short_names: tuple[str, ...]
+    verbs: frozenset[str]
+
+
+async def served_kinds(client: Client) -> tuple[list[Served], list[str]]:
+    """Every kind, in the preferred version of its group. The second list says which API versions did not answer, and
+    why."""
     groups = _groups(await client.get("/apis")).groups or ()
     preferred = [(group.name, group.preferredVersion.version) for group in groups if group.preferredVersion is not None]
-    kinds: list[Kind] = []
+    served: list[Served] = []
     failed: list[str] = []
     for group, version in (("", "v1"), *preferred):
         try:
@@ -88,13 +98,17 @@ async def listable(client: Client) -> tuple[list[Kind], list[str]]:
         except (SamaraError, msgspec.DecodeError) as fault:
             failed.append(f"{_path(group, version)}: {fault}")
             continue
-        listable = (
-            resource
-            for resource in resources
-            if resource.namespaced and not _is_subresource(resource) and "list" in resource.verbs
-        )
-        kinds += (Kind(group, version, resource.kind, resource.name) for resource in listable)
-    return kinds, failed
+        for resource in resources:
+            if not _is_subresource(resource):
+                kind = Kind(group, version, resource.kind, resource.name, resource.namespaced)
+                served.append(Served(kind, tuple(resource.shortNames), frozenset(resource.verbs)))
+    return served, failed
+
+
+async def listable(client: Client) -> tuple[list[Kind], list[str]]:
+    """The same for the namespaced kinds that can be listed."""
+    served, failed = await served_kinds(client)
+    return [entry.kind for entry in served if entry.kind.namespaced and "list" in entry.verbs], failed
 
 
 async def explain(client: Client, kind: Kind, fault: SamaraError) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
 
 from samara.cli import completion
-from samara.cli.addresses import FORMS, NamedObject, parse_refs, split_words
+from samara.cli.addresses import FORMS, NamedObject, parse_refs, split_words, uses_all
 from samara.cli.advice import ADVICE
 from samara.cli.formats import Form, output_flag
 from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, plan_one_address, take_snapshot
 from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_writes, waiting_for_finalizer
 from samara.cli.inspect.names import note_similar_names
-from samara.cli.inspect.namespace_only import read_local_answer
+from samara.cli.inspect.namespace_only import read_local_answer, read_object_alone
 from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, incoming, sources_in
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.inspect.source_state import made_by, reason_text, sampled
@@ -27,7 +28,8 @@ from samara.core.names import sample
 from samara.core.near_misses import NearMiss
 from samara.core.source_type import has_parents
 from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write, verb
-from samara.kube.errors import Forbidden
+from samara.kube.discovery import Served, served_kinds
+from samara.kube.errors import Forbidden, SamaraError
 from samara.kube.snapshot import Snapshot
 
 Json = dict[str, Any]
@@ -76,8 +78,8 @@ def command(cluster: Cluster, words: tuple[str, ...], config: str | None, output
 async def _why(cluster: Cluster, config: str | None, objects: Sequence[NamedObject]) -> list[Json]:
     namespace = cluster.access().namespace
     async with open_session(cluster.without_namespace, config) as session:
-        refs = parse_refs(objects, namespace, session.registry)
-        answers = {ref: await _answer_from_its_sources(session, ref) for ref in dict.fromkeys(refs)}
+        refs = await _find_refs(session, objects, namespace)
+        answers = {ref: await _answer_without_cluster(session, ref) for ref in dict.fromkeys(refs)}
         others = [ref for ref, answer in answers.items() if answer is None]
         from_cluster = await _answers_from_cluster(session, others) if others else {}
         for ref, answer in (answers | from_cluster).items():
@@ -86,8 +88,19 @@ async def _why(cluster: Cluster, config: str | None, objects: Sequence[NamedObje
         return [answers[ref] or from_cluster[ref] for ref in refs]
 
 
-async def _answer_from_its_sources(session: Session, ref: Ref) -> Json | None:
+async def _find_refs(session: Session, objects: Sequence[NamedObject], namespace: str) -> list[Ref]:
+    """The addresses. The API server is asked which kinds it serves only for a kind that no vocabulary uses."""
+    served: Sequence[Served] = ()
+    if not uses_all(session.registry, objects):
+        with suppress(SamaraError):
+            served, _ = await served_kinds(session.client)
+    return parse_refs(objects, namespace, session.registry, served)
+
+
+async def _answer_without_cluster(session: Session, ref: Ref) -> Json | None:
     """The answer from the sources of one address. None if the whole cluster must be read."""
+    if ref.kind not in session.registry.kinds:
+        return await _answer_of_unused_kind(session, ref)
     unread_notes: list[str] = []
     plans = await plan_one_address(session, ref, unread_notes.append)
     if plans is None:
@@ -157,6 +170,18 @@ def _more(session: Session, cluster: ClusterPlans, ref: Ref, live: Object | None
 
 def _near_misses(misses: Sequence[NearMiss]) -> Json:
     return {"nearMisses": [miss._asdict() for miss in misses]} if misses else {}
+
+
+async def _answer_of_unused_kind(session: Session, ref: Ref) -> Json:
+    """The answer for a kind that no vocabulary in the settings uses: it may have labels or annotations of ours, which
+    have no effect, or marks from other settings."""
+    local = await read_object_alone(session.client, session.registry, ref)
+    for unread in local.unread:
+        note(f"could not be read: {unread}")
+    used = ", ".join(kind.name for kind in session.registry.kinds)
+    text = f"no vocabulary in the settings uses the kind {ref.kind.name}; they use {used}"
+    from_marks = [Answer(mark.vocabulary, mark.origin, False, mark.rule) for mark in local.marks]
+    return {**_as_json(ref, local.is_present, from_marks), **_near_misses(local.near_misses), "note": text}
 
 
 async def _answer_from_namespace(session: Session, ref: Ref, fault: str, from_plans: Sequence[Answer] = ()) -> Json:
@@ -289,12 +314,9 @@ def _show(answer: Json) -> None:
     where = f" in namespace {ref['namespace']}" if ref["namespace"] else ""
     print_line(f"{ref['kind']} {ref['name']}{where} {present}; {wanted[answer['wanted']]}.")
     for source in answer["answers"]:
-        print_line(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
-        if source["decision"]:
-            print_line(f"    decided by: {source['decision']}")
-        if source["blocked"]:
-            print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
-            print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
+        _show_source(source)
+    if "note" in answer:
+        print_line(f"  {answer['note'][0].upper()}{answer['note'][1:]}.")
     _show_near_misses(answer.get("nearMisses", ()))
     for makes in answer.get("makes", ()):
         _show_makes(makes)
@@ -302,6 +324,15 @@ def _show(answer: Json) -> None:
         _show_incoming(answer["incoming"], answer["sources"])
     for event in answer.get("events", ()):
         print_line(f"  Event {event}")
+
+
+def _show_source(source: Json) -> None:
+    print_line(f"  {source['vocabulary']} from {source['source']}: {source['rule']}")
+    if source["decision"]:
+        print_line(f"    decided by: {source['decision']}")
+    if source["blocked"]:
+        print_line(f"    blocked ({source['blocked']['reason']}): {source['blocked']['message']}")
+        print_line(f"    what to do: {ADVICE[source['blocked']['reason']]}")
 
 
 def _show_near_misses(misses: Sequence[dict[str, str]]) -> None:

@@ -42,22 +42,24 @@ class LocalAnswer(NamedTuple):
 
 async def read_local_answer(client: Client, registry: Registry, ref: Ref, fault: str) -> LocalAnswer:
     """Reads the object and its Events. `fault` is why the sources, or some of them, could not be read."""
-    unread = [f"the sources, and which source wants this address ({fault})"]
-    is_present: bool | None = None
-    marks: tuple[Mark, ...] = ()
-    near_misses: tuple[NearMiss, ...] = ()
-    try:
-        live = await _read(client, registry, ref)
-        is_present, marks = live is not None, _marks(live, registry)
-        near_misses = () if live is None else NearMissRules(registry).of_object(live, _empty_view(registry))
-    except Forbidden as refused:
-        unread.append(f"the object itself ({refused})")
+    answer = await read_object_alone(client, registry, ref)
+    unread = [f"the sources, and which source wants this address ({fault})", *answer.unread]
     events: tuple[str, ...] = ()
     try:
         events = await _events(client, ref)
     except Forbidden as refused:
         unread.append(f"the Events of the namespace ({refused})")
-    return LocalAnswer(is_present, marks, events, tuple(unread), near_misses)
+    return answer._replace(events=events, unread=tuple(unread))
+
+
+async def read_object_alone(client: Client, registry: Registry, ref: Ref) -> LocalAnswer:
+    """Reads the object only."""
+    try:
+        live = await _read(client, registry, ref)
+    except Forbidden as refused:
+        return LocalAnswer(None, (), (), (f"the object itself ({refused})",))
+    near_misses = () if live is None else NearMissRules(registry).of_object(live, _empty_view(registry))
+    return LocalAnswer(live is not None, _marks(live, registry), (), (), near_misses)
 
 
 async def _read(client: Client, registry: Registry, ref: Ref) -> Object | None:
