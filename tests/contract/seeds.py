@@ -705,8 +705,8 @@ DECISIONS = (
     Fault(
         "labels of ours that are no longer desired stay",
         "metadata",
-        "            _is_stale(owned.where, owned.key, template, live, ownership)\n            and",
-        "            False\n            and",
+        "            _is_stale(owned.where, owned.key, template, live, ownership)\n            and not",
+        "            False\n            and not",
         by="core/test_laws.py::test_a_label_removed_from_its_source_is_removed_from_the_copies",
     ),
     Fault(
@@ -1422,6 +1422,42 @@ ADOPTED = (
         "if obj.ref.kind not in self.context.kinds or self.is_of_another_cluster(obj):",
         "if obj.ref.kind not in self.context.kinds:",
         by="vocabularies/test_config_syncer.py::test_r11_d7_a_copy_from_another_cluster_is_never_changed_or_deleted",
+    ),
+    Fault(
+        "a copy of ours that another client assigns to another cluster is left alone",
+        "vocabularies/config_syncer",
+        "return not is_ours or obj.manages(LABELS, ORIGIN_CLUSTER, managers)",
+        "return True",
+        by="vocabularies/test_config_syncer.py::"
+        "test_r7_a_copy_that_another_client_assigns_to_another_cluster_is_put_right_and_goes_with_its_source",
+    ),
+    Fault(
+        "a workload of an original that does not run makes its vocabulary wait",
+        "kube/workloads",
+        "return self.replicas > 0",
+        "return True",
+        by="test_environment.py::test_a8_a_running_workload_with_the_image_of_the_original_makes_the_vocabulary_wait",
+    ),
+    Fault(
+        "an original whose pods are still there does not run",
+        "kube/workloads",
+        "replicas = max(1 if wanted is None else wanted, left or 0)",
+        "replicas = 1 if wanted is None else wanted",
+        by="test_environment.py::test_a8_a_running_workload_with_the_image_of_the_original_makes_the_vocabulary_wait",
+    ),
+    Fault(
+        "any workload with the image of an original is believed",
+        "./environment",
+        'if await may_account(client, namespace, account, "update", kind):',
+        "if True:",
+        by="test_environment.py::test_a8_a_workload_of_a_tenant_stops_nobody",
+    ),
+    Fault(
+        "the newest workloads hide the original",
+        "./environment",
+        "sorted(running, key=lambda one: (one.created, one.ref.path))",
+        "running",
+        by="test_environment.py::test_a8_workloads_of_tenants_do_not_hide_the_original",
     ),
     Fault(
         "copies in other clusters keep those that are unwanted",

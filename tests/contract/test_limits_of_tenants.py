@@ -20,7 +20,7 @@ from samara.vocabularies import VOCABULARIES
 
 TENANTS = [vocabulary.name for vocabulary in VOCABULARIES if vocabulary.is_written_by_tenants]
 LISTING = [name for name in TENANTS if name != "config-syncer"]
-"""Config-syncer selects namespaces by their labels only."""
+"""Sources of config-syncer select namespaces by their labels, and list none."""
 
 
 def sources(vocabulary: str) -> Iterator[tuple[World, Key, int]]:

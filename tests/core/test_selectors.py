@@ -112,6 +112,7 @@ def test_one_of_several_selectors_must_match_with_all_its_requirements() -> None
 
 PARSED = [
     ("", ()),
+    (" ", ()),
     ("a=b", (Requirement("a", "In", frozenset({"b"})),)),
     ("a==b", (Requirement("a", "In", frozenset({"b"})),)),
     (" a = b ", (Requirement("a", "In", frozenset({"b"})),)),
@@ -150,6 +151,7 @@ def test_a_selector_is_read_as_kubectl_writes_it(text: str, requirements: tuple[
     [
         *("a b", "a=b c", "a=b=c", "a===b", "=b", "!", "!!a", "!a=b", "-a", "a=-b", "Not_A_Prefix/x=y"),
         *("a in b", "a in (b", "a in (b,c", "a in b,c)", "a in (b)c", "a in (b) c", "a in (b))", "(a", "a in ((b))"),
+        *(",", " , ", "a,", ",a", "a,,b", "a in (b),"),
         *("a>b", "a>", ">1", "a>1 2", "a>=1", "a>1<2", "a>-1", "!a>1", "a>1=b"),
     ],
 )
