@@ -5,7 +5,7 @@ from __future__ import annotations
 from samara_devtools.demo.steps import Steps
 
 HOME = "platform"
-QUEUE, ROOTS = "message-queue", "trusted-roots"
+QUEUE, ROOTS = "event-stream", "internal-roots"
 
 
 class Walk(Steps):
@@ -18,11 +18,11 @@ class Walk(Steps):
         self._screen.step("config-syncer: a Secret for the namespaces with a label, and a ConfigMap for all")
         self._kubectl("apply", "-f", self._file("namespaces.yaml"))
         self._skip_earlier_writes()
-        self._kubectl("apply", "-f", self._file("message-queue.yaml"))
+        self._kubectl("apply", "-f", self._file("event-stream.yaml"))
         took = self._until("create", {("shop", QUEUE), ("billing", QUEUE)})
         self._screen.took("2 Secrets, from the first request to the last copy", took)
         self._skip_earlier_writes()
-        self._kubectl("apply", "-f", self._file("trusted-roots.yaml"))
+        self._kubectl("apply", "-f", self._file("internal-roots.yaml"))
         took = self._until("create", {(name, ROOTS) for name in ("shop", "billing", "shop-test")}, "configmaps")
         self._screen.took("a ConfigMap in every namespace, from the first request to the last copy", took)
         self._kubectl("get", "configmaps", "--all-namespaces", f"--field-selector=metadata.name={ROOTS}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from samara_devtools.demo.steps import Steps
 
 HOME = "platform"
-LOGIN, ROOTS, PULLED = "registry-login", "trusted-roots", "roots"
+LOGIN, ROOTS, PULLED = "registry-login", "login-roots", "roots"
 
 
 class Walk(Steps):
@@ -28,7 +28,7 @@ class Walk(Steps):
         """An object that a person made is filled from the object that it names."""
         self._screen.step("An object asks for the content of another one")
         self._skip_earlier_writes()
-        self._kubectl("apply", "-f", self._file("trusted-roots.yaml"))
+        self._kubectl("apply", "-f", self._file("login-roots.yaml"))
         took = self._until("update", {("shop-test", PULLED)}, "configmaps")
         self._screen.took("it is filled by one update, and stays its maker's object", took)
 
