@@ -98,7 +98,7 @@ spec: {}
 _LEFT_BY_CONFIG_SYNCER = """
 apiVersion: v1
 kind: Secret
-metadata: {name: message-queue, namespace: shop}
+metadata: {name: event-stream, namespace: shop}
 stringData: {password: an-example-not-a-password}
 """
 
