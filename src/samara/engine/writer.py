@@ -83,7 +83,7 @@ class Ending(Enum):
     STALE = "stale"
     """The object was not as planned. It is read, and its source is planned again."""
     REFUSED = "refused"
-    """The API server does not accept the write until a person changes something. Retried seldom."""
+    """The API server does not accept the write until a person changes something. Retried at long intervals."""
     FAILED = "failed"
     """The API server failed, was overloaded, or its answer was lost. Retried soon."""
 
