@@ -17,8 +17,8 @@ from tests.support.world import at
 from samara import app
 from samara.admission.admission import Listener
 from samara.admission.webhooks import MUTATING, VALIDATING
-from samara.app import Clients, Operator, Options, cluster_policy, leader_elector, may_write
-from samara.assembly import copyable_metadata, registry_of
+from samara.app import Clients, Operator, Options, leader_elector, may_write
+from samara.assembly import cluster_policy, copyable_metadata, registry_of
 from samara.core.desired import Adopt
 from samara.core.model import ANNOTATIONS, CONFIG_MAP, LABELS, NAMESPACE, SECRET, Key, Kind, Object, Ref
 from samara.core.plan import plan
@@ -29,6 +29,7 @@ from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
+from samara.vocabularies import VOCABULARIES
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.labels import SUB_NAMESPACE
 from samara.vocabularies.fishysecret import FishySecretSettings
@@ -57,7 +58,7 @@ def planned(settings: Settings, *objects: Object, key: Key = KEY) -> Plan:
         cache.put(obj)
     for kind in (NAMESPACE, SECRET):
         cache.finish_list(kind, {hash((obj.ref.namespace, obj.ref.name)) for obj in objects if obj.ref.kind == kind})
-    return plan(key, cache, registry, cluster_policy(settings, an_access()))
+    return plan(key, cache, registry, cluster_policy(settings, "samara", in_cluster=False))
 
 
 def with_secret_copy(secret_copy: SecretCopySettings) -> Settings:
@@ -80,7 +81,7 @@ def test_a_disabled_vocabulary_still_recognises_its_copies_and_keys() -> None:
 
     assert registry.owner(a_copy("a"), a_plain_cache(registry)) == KEY
     assert TARGETS in registry.metadata_keys
-    copyable = copyable_metadata(Settings(vocabularies={}))
+    copyable = copyable_metadata(Settings(vocabularies={}), VOCABULARIES)
     assert copyable.of_source(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
@@ -137,7 +138,9 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
 
 
 def test_the_settings_add_keys_that_are_never_copied() -> None:
-    copyable = copyable_metadata(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+    copyable = copyable_metadata(
+        Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))), VOCABULARIES
+    )
 
     metadata = {"team/a": "1", "note": "2", "kept": "3"}
     assert copyable.of_source(LABELS, metadata) == {"note": "2", "kept": "3"}
@@ -147,9 +150,9 @@ def test_the_settings_add_keys_that_are_never_copied() -> None:
 def test_the_cluster_policy_comes_from_the_settings() -> None:
     settings = Settings(protected_namespaces=("kube-*",), recreate="refuse")
 
-    own = cluster_policy(settings, an_access()).operators_own
+    own = cluster_policy(settings, "samara", in_cluster=False).operators_own
 
-    assert cluster_policy(settings, an_access()) == ClusterPolicy(
+    assert cluster_policy(settings, "samara", in_cluster=False) == ClusterPolicy(
         ("kube-*",), False, ("kube-*", "default", "kube-*", "samara", "admin"), own
     )
 
@@ -158,7 +161,7 @@ def test_the_cluster_policy_comes_from_the_settings() -> None:
     ("settings_text", "home"), [("{}", "samara"), ("vocabularies: {fishysecret: {namespace: keys}}", "keys")]
 )
 def test_the_policy_names_the_operators_own_objects(settings_text: str, home: str) -> None:
-    assert cluster_policy(parse(settings_text, "test"), an_access()).operators_own == {
+    assert cluster_policy(parse(settings_text, "test"), "samara", in_cluster=False).operators_own == {
         Ref(SECRET, home, "fishysecret-config"),
         Ref(SECRET, "samara", "samara-webhook-tls"),
         Ref(CONFIG_MAP, "samara", "samara-holds"),
@@ -169,7 +172,7 @@ def test_the_policy_names_the_operators_own_objects(settings_text: str, home: st
 def test_in_a_cluster_our_own_namespace_is_protected() -> None:
     settings = Settings(protected_namespaces=("kube-*",))
 
-    assert cluster_policy(settings, an_access(in_cluster=True)).protected == ("kube-*", "samara")
+    assert cluster_policy(settings, "samara", in_cluster=True).protected == ("kube-*", "samara")
 
 
 @pytest.mark.parametrize(

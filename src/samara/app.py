@@ -18,23 +18,17 @@ from prometheus_client import disable_created_metrics
 
 from samara import __version__, crds, log
 from samara.assembly import (
-    CERTIFICATE,
     CONVERTERS,
-    kept_by_cluster,
+    cluster_policy,
     mass_delete_limit,
     registry_of,
-    reserved_namespaces,
     secret_store,
     secret_store_vocabularies,
     served_source_types,
-    store_config,
 )
 from samara.core.copy_counts import CopyCounts
-from samara.core.model import CONFIG_MAP, QUOTA, SECRET, Key, Kind, Ref
-from samara.core.policy import ClusterPolicy
+from samara.core.model import QUOTA, Key, Kind
 from samara.core.registry import Registry
-from samara.engine import hold_store
-from samara.engine import leader as leader_election
 from samara.engine.controller import Controller
 from samara.engine.deletions import DeletionGate
 from samara.engine.event_sink import EventSink
@@ -98,28 +92,6 @@ class Options:
     request_seconds: float = 30.0
     webhook: Listener | None = None
     """Where the webhook server listens. None if there is none."""
-
-
-def cluster_policy(settings: Settings, access: Access) -> ClusterPolicy:
-    """The policy for all vocabularies. In a cluster the operator's own namespace is always protected."""
-    own = (access.namespace,) if access.in_cluster else ()
-    reserved = reserved_namespaces(settings, access.namespace)
-    protected = (*settings.protected_namespaces, *own)
-    return ClusterPolicy(
-        protected,
-        settings.recreate == "allow",
-        reserved,
-        _own_objects(settings, access.namespace),
-        kept_by_cluster(settings),
-    )
-
-
-def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
-    """The objects that the operator reads and writes for itself. Outside a cluster they may be in any namespace."""
-    certificate, holds = Ref(SECRET, own_namespace, CERTIFICATE), Ref(CONFIG_MAP, own_namespace, hold_store.NAME)
-    lease = Ref(leader_election.LEASE, own_namespace, leader_election.NAME)
-    config = store_config(settings, own_namespace)
-    return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +303,7 @@ def _build_engine(  # noqa: PLR0913 - what its parts are built from
     planner = Planner(
         cache,
         registry,
-        cluster_policy(settings, access),
+        cluster_policy(settings, access.namespace, in_cluster=access.in_cluster),
         all_counts,
         queue=queue,
         outbox=outbox,

@@ -238,12 +238,33 @@ def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkey
         assert (await running.converts(large))[0] == 200
         stop = asyncio.Event()
         holding = asyncio.create_task(running.post(CONVERT, trickled(2**20, stop)))
-        await scene.until(lambda: running.admission._server._bytes_left < 2**17)
+        await scene.until(lambda: running.admission._server._in_flight.left < 2**17)
         assert (await running.converts(large))[0] == 503
         assert (await running.admits(a_review(an_object(word="good"))))[0] == 200
         stop.set()
         assert (await holding)[0] == 400
         assert (await running.converts(large))[0] == 200
+
+    on_scene(scenario)
+
+
+def test_an_answer_counts_until_its_client_has_read_it() -> None:
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        in_flight = running.admission._server._in_flight
+        body = json.dumps(a_conversion("toys.dev/v2", *[a_thing("v2", title="x" * 2**21)] * 7)).encode()
+        trust = ssl.create_default_context(cadata=running.bundle().decode())
+        slow = socket.socket()
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
+        slow.connect(("127.0.0.1", running.port))
+        reader, writer = await asyncio.open_connection(sock=slow, ssl=trust, server_hostname="127.0.0.1", limit=2**12)
+        writer.write(f"POST {CONVERT} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert in_flight.left < 3 * 2**20
+        await reader.readexactly(14 * 2**20)
+        await scene.until(lambda: in_flight.left == server_module.MAX_BYTES_IN_FLIGHT)
+        writer.close()
 
     on_scene(scenario)
 

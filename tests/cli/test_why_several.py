@@ -47,12 +47,12 @@ def test_the_texts_of_several_objects_have_an_empty_line_between_them(stage: Sta
     assert shell("why", "secret", "db", "x", "-n", "a").out == "\n".join(texts)
 
 
-def test_the_whole_cluster_is_read_once_for_several_sources(stage: Stage, shell: Shell) -> None:
-    stage.source("a", "")
-    stage.source("b", "")
+def test_the_whole_cluster_is_read_once_for_several_namespaces(stage: Stage, shell: Shell) -> None:
+    stage.namespace("a", "b")
+    stage.source("db", "a,b")
     mark = stage.audit.mark()
-    several = answer(shell, "secret", "a", "b", "-n", "admin")
-    assert [item["makes"][0]["name"] for item in several["items"]] == ["a", "b"]
+    several = answer(shell, "namespace", "a", "b")
+    assert [item["incoming"][0]["name"] for item in several["items"]] == ["db", "db"]
     lists = [event.uri for event in stage.audit.ours(mark) if (event.verb, event.resource) == ("list", "secrets")]
     assert sum(uri.startswith("/api/v1/secrets") and "fieldSelector" not in uri for uri in lists) == 1
 

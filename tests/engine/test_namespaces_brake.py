@@ -18,7 +18,8 @@ from samara.core.model import Key, ManagedKey, Object, Ref, namespace_ref
 from samara.core.queries import CrdExists, NamespaceIsActive
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Write
-from samara.engine.hold_store import HoldStore, deleted_namespaces, records
+from samara.engine.hold_records import deleted_namespaces, records
+from samara.engine.hold_store import HoldStore
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import HoldsStored, Inbox, Message
 from samara.engine.writer import Ending, Result

@@ -13,8 +13,8 @@ from tests.support.world import at, secret
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import FIELD_MANAGER, ManagedKey, Object, namespace_ref
 from samara.core.registry import Registry
-from samara.core.writes import Write, WriteStatus
-from samara.engine.writer import Ending, Result, classify, verb
+from samara.core.writes import Write, WriteStatus, verb
+from samara.engine.writer import Ending, Result, classify
 from samara.kube.errors import ServerFault, from_status
 from samara.vocabularies.accurate.config import read
 from samara.vocabularies.accurate.labels import CREATED_BY, PARENT

@@ -16,11 +16,12 @@ from samara.engine.deletions import DeletionGate
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
+from samara.engine.hold_records import Answer
 from samara.engine.hold_store import HoldStore
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.messages import Answer, Fetched, HoldAnswered, Inbox, Message
+from samara.engine.messages import Fetched, HoldAnswered, Inbox, Message
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
 from samara.engine.planner import Planner

@@ -40,7 +40,7 @@ from samara.core.queries import (
 from samara.core.registry import Registry
 from samara.core.source_limits import excess, size_of
 from samara.core.source_type import Addresses
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -156,8 +156,8 @@ class World:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self.registry.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self.registry.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])

@@ -16,6 +16,7 @@ import uvloop
 
 from samara_devtools.bench.bare import BareError
 from samara_devtools.bench.bystander import Bystander, measure_bystander
+from samara_devtools.bench.commands import Commands, measure_commands
 from samara_devtools.bench.controller import ControllerError
 from samara_devtools.bench.fan_outs import FanOuts, measure_fan_outs
 from samara_devtools.bench.in_sync import InSync, measure_in_sync
@@ -25,6 +26,7 @@ from samara_devtools.bench.options import SOURCES, Options, parse
 from samara_devtools.bench.table import (
     Row,
     bystander_rows,
+    command_rows,
     fan_out_rows,
     in_sync_rows,
     large_rows,
@@ -43,6 +45,7 @@ class Report:
     fan_outs: FanOuts | None = None
     bystander: Bystander | None = None
     memory: Memory | None = None
+    commands: Commands | None = None
     large: Large | None = None
     own: Measured | None = None
 
@@ -52,6 +55,7 @@ class Report:
             *(bystander_rows(self.bystander) if self.bystander else ()),
             *(in_sync_rows(self.in_sync) if self.in_sync else ()),
             *(memory_rows(self.memory) if self.memory else ()),
+            *(command_rows(self.commands) if self.commands else ()),
             *(large_rows(self.large) if self.large else ()),
             *(self.own.rows() if self.own else ()),
         ]
@@ -74,6 +78,14 @@ async def measure(options: Options, report: Report) -> None:
                 report.fan_outs = await measure_fan_outs(lab)
             if options.wants("bystander"):
                 report.bystander = await measure_bystander(lab)
+    await _measure_many_copies(options, report)
+
+
+async def _measure_many_copies(options: Options, report: Report) -> None:
+    """The phases on ten thousand namespaces. Each has a control plane of its own, because both begin without copies."""
+    if options.wants("commands"):
+        async with open_lab(options, options.copies // SOURCES) as lab:
+            report.commands = await measure_commands(lab)
     if options.wants("large"):
         async with open_lab(options, options.copies // SOURCES) as lab:
             report.large = await measure_large(lab)

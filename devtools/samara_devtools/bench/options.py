@@ -10,7 +10,7 @@ from samara.vocabularies import VOCABULARIES
 from samara_devtools.bench.workload import Workload
 from samara_devtools.bench.workloads import workload_of
 
-PHASES = ("fill", "change", "bystander", "latency", "rest", "restart", "memory", "large")
+PHASES = ("fill", "change", "bystander", "latency", "rest", "restart", "memory", "commands", "large")
 OURS = "{python} -m samara.cli.main run --kubeconfig {kubeconfig} --http-address 127.0.0.1:{port}"
 READY = "http://127.0.0.1:{port}/readyz"
 SYNCED = "http://127.0.0.1:{port}/syncz"
@@ -103,7 +103,7 @@ def parse(arguments: list[str] | None = None) -> Options:
 
 
 def _default_phases(large: bool) -> frozenset[str]:
-    return frozenset(PHASES) if large else frozenset(PHASES) - {"large"}
+    return frozenset(PHASES) if large else frozenset(PHASES) - {"commands", "large"}
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -133,9 +133,14 @@ def _parser() -> argparse.ArgumentParser:
         help="what is measured",
     )
     add("--namespaces", type=int, metavar="N", help=f"how many the fan-outs go to (default {SMALL}, {FULL} if --full)")
-    add("--full", action="store_true", help=f"{FULL} namespaces, and the large run too")
+    add("--full", action="store_true", help=f"{FULL} namespaces, and the phases commands and large too")
     add("--only", type=_phases, metavar="PHASES", help=f"some of {','.join(PHASES)}")
-    add("--copies", type=int, metavar="N", help=f"do the large run, with this many copies of {SOURCES} sources")
+    add(
+        "--copies",
+        type=int,
+        metavar="N",
+        help=f"also do the phase large, with this many copies of {SOURCES} sources, and commands on as many namespaces",
+    )
     add("--rest", type=float, default=60.0, metavar="S", help="seconds at rest")
     add(
         "--unrelated", type=int, default=5000, metavar="N", help="Secrets of 10 KiB that are neither sources nor copies"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from samara_devtools.bench.baseline import CREATES, UPDATES
 from samara_devtools.bench.bystander import Bystander
+from samara_devtools.bench.commands import KUBECTL, PLAN, STATUS, WHY, WHY_SOURCE, Commands, fastest
 from samara_devtools.bench.fan_outs import FanOuts
 from samara_devtools.bench.figures import Burst, median, percentile
 from samara_devtools.bench.in_sync import InSync
@@ -114,6 +115,19 @@ def memory_rows(memory: Memory) -> Iterator[Row]:
     yield Row(f"peak memory, {at} copies", max(memory.filled, memory.after_change), "MB", 1, most=60)
     yield Row(f"  more, beside {memory.unrelated:,} unrelated", memory.growth, "MB", 1, most=5)
     yield Row("loop blocked, filling", _blocked(memory.stall, memory.blocked), "ms", 0, most=200)
+
+
+def command_rows(commands: Commands) -> Iterator[Row]:
+    at = f"{commands.namespaces:,} namespaces, {commands.copies:,}"
+    kubectl, status = fastest(commands.filled, KUBECTL), fastest(commands.before, STATUS)
+    yield Row(f"{at} copies: {KUBECTL}", kubectl, "s")
+    for command, most in ((WHY, 10), (WHY_SOURCE, None), (STATUS, 50)):
+        seconds = fastest(commands.filled, command)
+        yield Row(f"  {command}", seconds, "s")
+        yield Row("    of kubectl", 100 * seconds / kubectl, "%", 1, most=most)
+    yield Row(f"{at} to create: {STATUS}", status, "s")
+    yield Row(f"  {PLAN}", fastest(commands.before, PLAN), "s")
+    yield Row("    over status", fastest(commands.before, PLAN) / status, "x", most=2)
 
 
 def large_rows(large: Large) -> Iterator[Row]:

@@ -9,15 +9,14 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from samara.app import cluster_policy
-from samara.assembly import WELL_KNOWN, Kinds, mass_delete_limit, registry_of
+from samara.assembly import HOLDS, WELL_KNOWN, Kinds, cluster_policy, mass_delete_limit, registry_of
 from samara.cli.options import Cluster
 from samara.cli.output import note
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Kind, Ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.engine.hold_store import NAME, HoldRecord, deleted_namespaces, records
+from samara.engine.hold_records import HoldRecord, deleted_namespaces, records
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.environment import discover_kinds
 from samara.kube.auth import Access
@@ -91,7 +90,7 @@ class Session:
     @property
     def policy(self) -> ClusterPolicy:
         """The operator's policy. Its namespace is protected, wherever this command runs."""
-        policy = cluster_policy(self.settings, replace(self.access, namespace=self.operator_namespace))
+        policy = cluster_policy(self.settings, self.operator_namespace, in_cluster=self.access.in_cluster)
         own = (self.installed.namespace,) if self.installed is not None else ()
         return replace(policy, protected=(*policy.protected, *own))
 
@@ -127,7 +126,7 @@ class Session:
 
     async def _read_hold_store(self) -> dict[str, Any]:
         """The ConfigMap with the held deletions. Empty if there is none."""
-        ref = Ref(CONFIG_MAP, self.operator_namespace, NAME)
+        ref = Ref(CONFIG_MAP, self.operator_namespace, HOLDS)
         try:
             config_map: dict[str, Any] = decode(await self.client.get(address(ref)))
         except NotFound:

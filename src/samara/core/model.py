@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -60,6 +61,8 @@ NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 EVENT = Kind("", "v1", "Event", "events")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs")
 
 
 class Ref(NamedTuple):
@@ -82,7 +85,9 @@ class Ref(NamedTuple):
         return self.namespace or self.name
 
 
+@lru_cache(maxsize=64)
 def namespace_ref(name: str) -> Ref:
+    """Cached, because the rules ask for the Namespace of one address several times in a row."""
     return Ref(NAMESPACE, "", name)
 
 
@@ -191,6 +196,8 @@ class Object:
     """Keys of our field manager, or of the controller that Samara replaced, in entries not older than the object."""
     applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """The `managed_keys` that were set by server-side apply."""
+    written: bool = False
+    """True if managedFields name our field manager: Samara itself has written the object, not only the original."""
     known_copy: bool = False
     """True if managedFields name our field manager, or if the cache last saw this uid as a copy of ours."""
     last_manager: str = ""

@@ -61,6 +61,11 @@ def is_marked_by_samara(obj: Object, ownership: Ownership) -> bool:
     return any(owned.key in ownership.marks and owned.manager == FIELD_MANAGER for owned in obj.managed_keys)
 
 
+def is_written_by_samara(obj: Object, ownership: Ownership) -> bool:
+    """True if Samara itself has written this object, whichever client made it."""
+    return obj.written or is_marked_by_samara(obj, ownership)
+
+
 def is_made_by_samara(obj: Object, ownership: Ownership) -> bool:
     """True if this uid was seen as a copy before, or managedFields record a mark of this ownership."""
     return obj.known_copy or is_recorded(obj, ownership)

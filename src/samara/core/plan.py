@@ -48,7 +48,7 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
         return Plan(ready=False, reads=desired.reads)
     if source is not None and source_type.is_source(source, view):
         if ctx.key not in registry.sources(source, view):
-            return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+            return ctx, Desired(prune=False)  # a copy of another vocabulary is not a source
         faults = tuple(map(_false_claim, registry.false_claims(source, view)))
         desired = replace(desired, faults=(*desired.faults, *faults)) if faults else desired
     return _confirm_deletion(ctx, desired)

@@ -8,7 +8,7 @@ from typing import Protocol
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.queries import Query
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 
 
 class View(Protocol):
@@ -48,8 +48,8 @@ class View(Protocol):
     def trees_of(self, namespace: str) -> Iterable[str]:
         """The trees that a namespace is in: its own name, and the names of all namespaces above it."""
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        """The keys of the labels of a Namespace that tenants chose, each with the setting whose pattern let them."""
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        """Those of these keys that are labels of a Namespace which tenants chose."""
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         """What gives something to a namespace of this name because of the name: settings, consents, sources."""
@@ -132,8 +132,8 @@ class ViewWrapper:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self._view.trees_of(namespace)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self._view.chosen_labels(namespace)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self._view.chosen_labels(namespace, keys)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self._view.trust_in(name)

@@ -110,6 +110,22 @@ class WriteStatus:
 
 Removal = Delete | Release | KeepAsOrphan
 Write = Create | Update | Recreate | Removal | Apply | SetFinalizer | WriteStatus
+VERBS: dict[type[Write], str] = {
+    Create: "create",
+    Update: "update",
+    Recreate: "recreate",
+    Delete: "delete",
+    Release: "update",
+    KeepAsOrphan: "update",
+    Apply: "overlay",
+    SetFinalizer: "guard",
+    WriteStatus: "report",
+}
+"""The names of writes in metrics, log lines and answers of commands."""
+
+
+def verb(write: Write) -> str:
+    return VERBS[type(write)]
 
 
 class ReadFirst(NamedTuple):

@@ -14,7 +14,7 @@ from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import REASONS, Desired, Fault, in_camel_case
 from samara.core.model import NAMESPACE, NO_METADATA, Key, Object, Ref, namespace_ref
 from samara.core.names import PackedNames
-from samara.core.policy import is_paused, paused_at
+from samara.core.policy import is_paused, no_writes_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
 from samara.engine.event_sink import NOWHERE, REVERTED, EventSink, Namespaces
@@ -111,7 +111,7 @@ class EventRecorder:
         without a namespace are in namespace `default`.
         """
         ref = about.ref if isinstance(about, Object) else about
-        if not ref.namespace or not paused_at(ref, self._cache):
+        if not ref.namespace or not no_writes_at(ref, self._cache):
             self._sink.add(about, reason, keys, where, message, advice)
 
     def _where(self, key: Key, namespaces: AbstractSet[str]) -> Namespaces:

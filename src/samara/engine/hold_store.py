@@ -3,89 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from samara import log
+from samara.assembly import HOLDS
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, Key, Ref
+from samara.engine.hold_records import (
+    DELETED,
+    TIME_FORMAT,
+    Answer,
+    HoldRecord,
+    deleted_namespaces,
+    record_name,
+    records,
+    unknown_entries,
+)
 from samara.engine.mass_delete import HeldSet, MassDeleteGuard
-from samara.engine.messages import Answer, HoldAnswered, HoldsStored
+from samara.engine.messages import HoldAnswered, HoldsStored
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, SamaraError
 
-NAME = "samara-holds"
-DELETED = "namespaces"
-"""The entry with the recently deleted Namespaces: when, and of which tree. They count after a restart too."""
 INTERVAL = 1.0
 """Seconds between two reads or writes."""
 MAX_BYTES = 900 * 1024
 """Bytes of all entries. The API server refuses a ConfigMap of more than 1 MiB, and with it every other record."""
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _FOREVER = 100 * 365 * 86400.0
 """An end that is more than this many seconds away is written as "forever". `datetime` cannot represent it."""
-
-
-@dataclass(frozen=True, slots=True)
-class HoldRecord:
-    """One held set as the ConfigMap stores it: names, counts and times only."""
-
-    key: str
-    count: int
-    since: str
-    until: str
-    set: str
-    answer: str = ""
-    """`release` or `discard`, and the digest of the set that it applies to; empty if there is no answer."""
-
-
-def record_name(key: str) -> str:
-    """The name of a record in the ConfigMap, which does not allow the characters of a key."""
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
-
-
-def records(config_map: dict[str, Any]) -> dict[str, HoldRecord]:
-    """The records of a ConfigMap by key. Unreadable ones are left out."""
-    by_key = {}
-    for text in (config_map.get("data") or {}).values():
-        with suppress(msgspec.DecodeError):
-            record = msgspec.json.decode(text, type=HoldRecord)
-            by_key[record.key] = record
-    return by_key
-
-
-def unknown_entries(config_map: dict[str, Any]) -> dict[str, str]:
-    """Entries that this version cannot read. Another version may have written them, so they are kept as they are."""
-    known = {DELETED, *map(record_name, records(config_map))}
-    return {name: text for name, text in (config_map.get("data") or {}).items() if name not in known}
-
-
-class DeletedNamespace(NamedTuple):
-    """When a Namespace was deleted, and the root of its tree; empty if an earlier version recorded it."""
-
-    when: datetime
-    tree: str
-
-
-def deleted_namespaces(config_map: dict[str, Any]) -> dict[str, DeletedNamespace]:
-    """The recorded deletions of Namespaces, each as a time and a tree. Unreadable times are left out."""
-    text, times = (config_map.get("data") or {}).get(DELETED, "{}"), {}
-    with suppress(msgspec.DecodeError):
-        for name, entry in msgspec.json.decode(text, type=dict[str, str]).items():
-            when, _, tree = entry.partition(" ")
-            with suppress(ValueError):
-                times[name] = DeletedNamespace(datetime.strptime(when, _TIME_FORMAT).replace(tzinfo=UTC), tree)
-    return times
 
 
 class HoldStore:
@@ -99,7 +51,7 @@ class HoldStore:
     ) -> None:
         self._client = client
         self._post = post
-        self._ref = Ref(CONFIG_MAP, namespace, NAME)
+        self._ref = Ref(CONFIG_MAP, namespace, HOLDS)
         self._guard = guard
         self._read: dict[str, str] = {}
         """The entries as last read, also those of keys that this process has not planned yet."""
@@ -146,7 +98,7 @@ class HoldStore:
         trees = {name: entry.tree for name, entry in deleted.items()}
         self._guard.restore((record.key for record in records(config_map).values()), ages, trees)
         times = self._guard.deleted_namespaces()
-        self._stamps = {name: (when, deleted[name].when.strftime(_TIME_FORMAT)) for name, when in times.items()}
+        self._stamps = {name: (when, deleted[name].when.strftime(TIME_FORMAT)) for name, when in times.items()}
 
     def save_soon(self) -> None:
         """Writes as soon as possible: a deletion of a Namespace waits until it is recorded."""
@@ -248,10 +200,10 @@ class HoldStore:
         remaining = self._guard.seconds_until(when)
         if remaining > _FOREVER:
             return "forever"
-        return datetime.fromtimestamp(time.time() + remaining, UTC).strftime(_TIME_FORMAT)
+        return datetime.fromtimestamp(time.time() + remaining, UTC).strftime(TIME_FORMAT)
 
     async def _send(self, texts: dict[str, str]) -> None:
-        metadata = {"name": NAME, "namespace": self._ref.namespace, "labels": {APP: NAME}}
+        metadata = {"name": HOLDS, "namespace": self._ref.namespace, "labels": {APP: HOLDS}}
         config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
         if self._version:
             metadata["resourceVersion"] = self._version
@@ -282,23 +234,3 @@ def take_turns(texts: Mapping[str, str], room: int) -> dict[str, str]:
 
 def _size(texts: Mapping[str, str]) -> int:
     return sum(len(name) + len(text.encode()) for name, text in texts.items())
-
-
-async def post_answer(client: Client, namespace: str, key: str, answer: Answer) -> HoldRecord | None:
-    """Records an answer for the held set of a key. Returns its record; None if no deletion of that key is held."""
-    ref = Ref(CONFIG_MAP, namespace, NAME)
-    while True:
-        try:
-            config_map = decode(await client.get(address(ref)))
-        except NotFound:
-            return None
-        record = records(config_map).get(key)
-        if record is None:
-            return None
-        answered = replace(record, answer=f"{answer} {record.set}")
-        config_map["data"][record_name(key)] = json.dumps(asdict(answered), sort_keys=True)
-        try:
-            await client.request("PUT", address(ref), encode(config_map), params=OUR_WRITES)
-        except (Conflict, AlreadyExists):
-            continue
-        return answered

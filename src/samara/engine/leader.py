@@ -10,13 +10,11 @@ from math import ceil
 from typing import Any
 
 from samara import log
-from samara.core.model import Kind, Ref
+from samara.assembly import LEASE_NAME
+from samara.core.model import LEASE, Ref
 from samara.kube.client import OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode
 from samara.kube.errors import AlreadyExists, Conflict, NotFound, SamaraError
-
-LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
-NAME = "samara"
 
 
 def boot_time() -> float:
@@ -41,7 +39,7 @@ class LeaderElector:
         clock: Callable[[], float] = boot_time,
     ) -> None:
         self._client = client
-        self._ref = Ref(LEASE, namespace, NAME)
+        self._ref = Ref(LEASE, namespace, LEASE_NAME)
         self._identity = identity
         self._duration = duration
         self._renew = renew

@@ -11,15 +11,14 @@ import contextlib
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
 from samara.core.model import Key
+from samara.engine.hold_records import Answer
 from samara.engine.writer import WriteDone, WriteDropped
 from samara.kube.cache import Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
 from samara.secretstores.poller import SecretValues
 
-Answer = Literal["release", "discard"]
 CAPACITY = 32
 """Reflectors stop reading while this many messages wait. The API server then buffers, as for any slow client."""
 

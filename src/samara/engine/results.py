@@ -10,13 +10,13 @@ from samara import log
 from samara.core.copy_counts import CopyCounts
 from samara.core.model import NAMESPACE, Key, Ref, namespace_ref
 from samara.core.registry import Registry
-from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus
+from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, Update, Write, WriteStatus, verb
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.metrics import Metrics
 from samara.engine.process import utc_timestamp
 from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
-from samara.engine.writer import Ending, Result, WriteDone, verb
+from samara.engine.writer import Ending, Result, WriteDone
 from samara.kube.cache import Cache
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, assert_never
 from samara import log
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.kinds import rules_for
-from samara.core.metadata import merged, owners_after, released, split_foreign_metadata
+from samara.core.metadata import merged, owners_after, released, split_foreign_metadata, stamped, with_stamps_of
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
 from samara.core.registry import Registry
@@ -30,7 +30,7 @@ from samara.core.writes import (
 )
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
-from samara.engine.process import FaultPoints
+from samara.engine.process import FaultPoints, utc_timestamp
 from samara.kube.cache import Cache, Change
 from samara.kube.client import (
     APPLY_PATCH,
@@ -58,22 +58,6 @@ from samara.kube.errors import (
 from samara.kube.queries import DRY_RUN
 
 OUR_DRY_RUNS: Params = {**OUR_WRITES, **DRY_RUN}
-VERBS: dict[type[Write], str] = {
-    Create: "create",
-    Update: "update",
-    Recreate: "recreate",
-    Delete: "delete",
-    Release: "update",
-    KeepAsOrphan: "update",
-    Apply: "overlay",
-    SetFinalizer: "guard",
-    WriteStatus: "report",
-}
-"""The names of writes in metrics and log lines."""
-
-
-def verb(write: Write) -> str:
-    return VERBS[type(write)]
 
 
 class Ending(Enum):
@@ -276,6 +260,8 @@ class Applier:
     cache: Cache
     registry: Registry
     fault_points: FaultPoints
+    now: Callable[[], str] = utc_timestamp
+    """The time of a write, which stamps record."""
     _stored_as_sent: set[Content] = field(default_factory=set)
     """Contents that admission does not change, as a dry run showed."""
 
@@ -300,7 +286,7 @@ class _Attempt:
 
     def __init__(self, applier: Applier, stored_as_sent: set[Content], verify: bool) -> None:
         self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
-        self.registry, self.fault_points = applier.registry, applier.fault_points
+        self.registry, self.fault_points, self.now = applier.registry, applier.fault_points, applier.now
         self.changes: list[Change] = []
         """What the answers changed in the cache."""
         self._verify = verify
@@ -327,7 +313,7 @@ class _Attempt:
     async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
-                answer = await self._create(write.ref, write.copy.template)
+                answer = await self._create(write.ref, stamped(write.copy.template, self.now()))
                 return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
             case Update():
                 return await self._update(write)
@@ -366,13 +352,14 @@ class _Attempt:
         return version
 
     async def _update(self, write: Update) -> int:
-        answer = await self._replace(write.live, *self._replacement(write))
+        answer = await self._replace(write.live, *self._replacement(write, stamped(write.copy.template, self.now())))
         return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
 
     async def _is_already_right(self, write: Update) -> bool:
         """True if a dry run yields the stored object: only admission made it differ from the desired one."""
         live = write.live
-        content, meta = self._replacement(write)
+        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is no reason to write
+        content, meta = self._replacement(write, template)
         if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False
         dry_run = self.codec.object(write.ref.kind, await self._replace(live, content, meta, OUR_DRY_RUNS))
@@ -394,10 +381,9 @@ class _Attempt:
         payload = body(ref, template.content, meta)
         return await self.client.request("POST", collection(ref.kind, ref.namespace), payload, params=params)
 
-    def _replacement(self, write: Update) -> tuple[Content, dict[str, Any]]:
+    def _replacement(self, write: Update, template: Template) -> tuple[Content, dict[str, Any]]:
         """The content and the metadata that an update sends."""
-        ownership = self.registry[write.key.source_type].ownership
-        template, live = write.copy.template, write.live
+        ownership, live = self.registry[write.key.source_type].ownership, write.live
         assert template.content is not UNAVAILABLE
         metadata = {name: merged(name, template, live, ownership) for name in (LABELS, ANNOTATIONS)}
         owners = owners_after(template, live)
@@ -447,7 +433,8 @@ class _Attempt:
     async def _recreate(self, write: Recreate) -> int:
         """Deletes the old copy only if a dry run accepts the new one. Labels and annotations of others are kept."""
         ownership = self.registry[write.key.source_type].ownership
-        template, foreign = split_foreign_metadata(write.copy.template, write.live, ownership)
+        template = stamped(write.copy.template, self.now())
+        template, foreign = split_foreign_metadata(template, write.live, ownership)
         with suppress(AlreadyExists):
             await self._create(write.ref, template, OUR_DRY_RUNS)
         await self._delete(write.live)

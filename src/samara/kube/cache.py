@@ -20,9 +20,12 @@ from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 from samara.kube.answers import Answers
 from samara.kube.indexes import ClaimIndex, CopyIndex, KindAndName, ListedNameIndex, NameIndex, RelationIndex, SizeIndex
+
+MOST_NEAR_MISSED = 2000
+"""Objects whose near misses are kept, twice as many as get an Event at the same time. Clients can create any number."""
 
 
 @dataclass(slots=True)
@@ -152,8 +155,8 @@ class Cache:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self.registry.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self.registry.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
@@ -215,6 +218,8 @@ class Cache:
     def rivals(self, ref: Ref) -> tuple[Key, ...]:
         """The sources that claim addresses of the source at `ref`."""
         claimed = [sources[ref] for sources in self._sources.values() if ref in sources]
+        if not claimed:  # the common case: a copy
+            return ()
         rivals = (key for addresses in claimed if addresses is not None for key in self._claims.overlapping(addresses))
         return tuple(key for key in rivals if key.source != ref)
 
@@ -264,13 +269,15 @@ class Cache:
         if old is not None and self._has_same_index_entries(old, obj):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
             return Change(obj.ref, old, obj)
-        rivals = self.rivals(obj.ref)
-        released, waiting = self._unindex(old)
+        rivals, refused = self.rivals(obj.ref), self._sizes.refused(obj.ref.namespace)
+        released = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._note_near_misses(obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
+        return Change(
+            obj.ref, old, new, tuple({*rivals, *self._sizes.changed(obj.ref.namespace, refused), *self.rivals(obj.ref)})
+        )
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -300,7 +307,7 @@ class Cache:
 
     def _note_near_misses(self, obj: Object) -> None:
         misses = self.near_miss_rules.of_object(obj, self)
-        if misses:
+        if misses and (obj.ref in self._near_missed or len(self._near_missed) < MOST_NEAR_MISSED):
             self._near_missed[obj.ref] = NearMissed(obj.uid, _shared(misses))
         else:
             self._near_missed.pop(obj.ref, None)
@@ -322,13 +329,13 @@ class Cache:
         old = store.objects.get(ref)
         if old is not None and version is not None and old.resource_version > version:
             return None
-        rivals = self.rivals(ref)
+        rivals, refused = self.rivals(ref), self._sizes.refused(ref.namespace)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
         self._near_missed.pop(ref, None)
-        released, waiting = self._unindex(old)
+        released = self._unindex(old)
         self._forget_unclaimed(released)
-        return Change(ref, old, None, (*rivals, *waiting))
+        return Change(ref, old, None, (*rivals, *self._sizes.changed(ref.namespace, refused)))
 
     def remove_deleted(self, obj: Object) -> Change | None:
         """Takes our own deletion of an object. Events of its uid that still arrive from the watch are ignored."""
@@ -426,19 +433,17 @@ class Cache:
         if limits is not None and not obj.deleting:
             self._sizes.add(key, size_of(obj, listed.total), limits)
 
-    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
-        """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
-        the limits without it."""
+    def _unindex(self, old: Object | None) -> list[Addresses]:
+        """Removes an object from all indexes. Returns the addresses that it claimed."""
         if old is None:
-            return [], []
+            return []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
         self._consents.discard(old.ref)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
-        waiting: list[Key] = []
         for key, _ in claims:
             self._listed.discard(key)
-            waiting += self._sizes.discard(key)
+            self._sizes.discard(key)
         released = [(key, addresses) for key, addresses in claims if addresses is not None]
         for key, addresses in released:
             self._claims.discard(addresses, key)
@@ -447,7 +452,7 @@ class Cache:
             self._copies.discard(owner, old.ref, is_removable=self._is_removable(old, owner))
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return [addresses for _, addresses in released], waiting
+        return [addresses for _, addresses in released]
 
     def _is_removable(self, obj: Object, owner: Key) -> bool:
         return is_removable(obj, self.registry[owner.source_type].ownership)

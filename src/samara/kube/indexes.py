@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TypeVar
@@ -107,8 +107,10 @@ class ClaimIndex:
         claims = self._claims.get(target)
         if claims is None:
             return ()
-        below = (key for parent in ("", *parents) for key in claims.below.get(parent, ()))
-        return (*below, *claims.within.get(namespace, ()))
+        keys = list(claims.below.get("", ()))
+        for parent in parents:
+            keys += claims.below.get(parent, ())
+        return (*keys, *claims.within.get(namespace, ()))
 
     def overlapping(self, addresses: Addresses) -> Iterable[Key]:
         """The sources that may write to the same addresses as a source with these addresses; it is one of them."""
@@ -219,26 +221,57 @@ class CopyIndex:
         return self._counts_in_namespace[namespace]
 
 
+_SHORT = 100
+"""Names of a list that is found by each of them. An entry of a dictionary takes ten times the memory of a hash."""
+
+
 class NameIndex:
     """Finds the objects that list the name of a namespace.
 
-    A tenant may list ten thousand names of namespaces that do not exist. So a name costs the eight bytes of its hash.
-    If two names have the same hash, an object is examined once too often.
+    A tenant may list ten thousand names of namespaces that do not exist. So a name of a long list costs the eight bytes
+    of its hash, and long lists are searched one by one. The limits allow only some of them. If two names have the same
+    hash, an object is examined once too often.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, short: int = _SHORT) -> None:
+        self._short = short
         self._hashes: dict[Ref, array[int]] = {}
         """By object: the sorted hashes of the names."""
+        self._long: dict[Ref, None] = {}
+        self._by_hash: dict[int, Ref | dict[Ref, None]] = {}
+        """The objects with short lists, by the hash of a name. Most names are in one list only."""
 
     def add(self, ref: Ref, names: Iterable[str]) -> None:
-        self._hashes[ref] = _hashes_of(names)
+        hashes = self._hashes[ref] = _hashes_of(names)
+        if len(hashes) > self._short:
+            self._long[ref] = None
+            return
+        for one in hashes:
+            refs = self._by_hash.setdefault(one, ref)
+            if isinstance(refs, dict):
+                refs[ref] = None
+            elif refs != ref:
+                self._by_hash[one] = {refs: None, ref: None}
 
     def discard(self, ref: Ref) -> None:
-        self._hashes.pop(ref, None)
+        hashes = self._hashes.pop(ref, ())
+        if ref in self._long:
+            del self._long[ref]
+            return
+        for one in hashes:
+            refs = self._by_hash.get(one)
+            if isinstance(refs, dict):
+                refs.pop(ref, None)
+            if not refs or refs == ref:
+                self._by_hash.pop(one, None)
 
     def naming(self, name: str) -> tuple[Ref, ...]:
         wanted = hash(name)
-        return tuple(ref for ref, hashes in self._hashes.items() if _contains(hashes, wanted))
+        refs = self._by_hash.get(wanted, {})
+        return (
+            *(refs if isinstance(refs, dict) else (refs,)),
+            *(ref for ref in self._long if _contains(self._hashes[ref], wanted)),
+        )
 
 
 class ListedNameIndex:
@@ -277,7 +310,7 @@ class SizeIndex:
     """Finds the sources that exceed the limits of their namespace.
 
     Sums are kept for each namespace, so that a namespace within its limits costs nothing more. Which sources exceed the
-    limits is computed when a plan asks.
+    limits is computed when a plan asks, and after a change if it was known before.
     """
 
     def __init__(self) -> None:
@@ -297,17 +330,23 @@ class SizeIndex:
         self._limits[namespace] = limits
         self._count(namespace, size, 1)
 
-    def discard(self, key: Key) -> tuple[Key, ...]:
-        """Returns the sources that may be within the limits now."""
+    def discard(self, key: Key) -> None:
         namespace = key.source.namespace
         size = self._sizes.get(namespace, {}).pop(key, None)
         if size is None:
-            return ()
-        waiting = tuple(self._excess.get(namespace, ()))
+            return
         self._count(namespace, size, -1)
         if not self._sizes[namespace]:
             del self._sizes[namespace], self._limits[namespace], self._sums[namespace]
-        return waiting
+
+    def refused(self, namespace: str) -> Mapping[Key, str]:
+        """The sources of a namespace that exceeded the limits when it was last computed, each with a message."""
+        return self._excess.get(namespace, {})
+
+    def changed(self, namespace: str, refused: Mapping[Key, str]) -> tuple[Key, ...]:
+        """Those of these refused sources of a namespace that the limits allow now, or refuse for another reason."""
+        now = self._refused_now(namespace) if refused else {}
+        return tuple(key for key, message in refused.items() if now.get(key) != message)
 
     def _count(self, namespace: str, size: SourceSize, by: int) -> None:
         names, total = self._sums.get(namespace, (0, 0))
@@ -320,13 +359,15 @@ class SizeIndex:
 
     def excess(self, key: Key) -> str:
         """Why this source exceeds the limits of its namespace. Empty if it does not."""
-        namespace = key.source.namespace
+        return self._refused_now(key.source.namespace).get(key, "")
+
+    def _refused_now(self, namespace: str) -> Mapping[Key, str]:
         limits = self._limits.get(namespace)
         if limits is None or (limits.allow(*self._sums[namespace]) and namespace not in self._too_long):
-            return ""
+            return {}
         if namespace not in self._excess:
             self._excess[namespace] = excess(self._sizes[namespace], limits)
-        return self._excess[namespace].get(key, "")
+        return self._excess[namespace]
 
 
 class RelationIndex:

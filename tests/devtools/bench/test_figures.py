@@ -11,11 +11,12 @@ from samara.vocabularies import VOCABULARIES
 from samara_devtools.bench import options, workloads
 from samara_devtools.bench.__main__ import Report, write_json
 from samara_devtools.bench.audit import Counts, Entry
+from samara_devtools.bench.commands import KUBECTL, PLAN, STATUS, WHY, WHY_SOURCE, Commands, fastest
 from samara_devtools.bench.controller import stall_in
 from samara_devtools.bench.figures import Cpu, WritesOf, delays, fan_out, median, percentile, ratios, trial
 from samara_devtools.bench.options import parse
 from samara_devtools.bench.procfs import cpu_of, megabytes_of, parent_of
-from samara_devtools.bench.table import Row, table
+from samara_devtools.bench.table import Row, command_rows, table
 from samara_devtools.bench.workloads import workload_of
 
 MEASURED = [vocabulary.name for vocabulary in VOCABULARIES if workload_of(vocabulary.name) is not None]
@@ -110,9 +111,26 @@ def test_the_table_shows_limit_and_verdict_beside_the_figure() -> None:
     assert shown.splitlines() == ["peak memory   71.3 MB  <= 60 MB  FAIL", "fill         1,234 /s"]
 
 
-def test_the_large_run_is_done_on_request_only() -> None:
-    assert "large" not in parse([]).only
-    assert "large" in parse(["--full"]).only
+def test_the_fastest_run_of_a_command_counts() -> None:
+    assert fastest({"status": [3.0, 2.0, 9.0]}, "status") == 2.0
+    assert math.isnan(fastest({"status": []}, "status"))
+
+
+@pytest.mark.parametrize(
+    ("why", "status", "plan", "passed"), [(1.0, 5.0, 4.0, [True] * 3), (1.1, 5.1, 4.1, [False] * 3)]
+)
+def test_commands_have_limits_relative_to_kubectl_and_to_each_other(
+    why: float, status: float, plan: float, passed: list[bool]
+) -> None:
+    filled = {KUBECTL: [10.0], WHY: [why], WHY_SOURCE: [9.0], STATUS: [status]}
+    before = {STATUS: [2.0], PLAN: [plan]}
+    rows = command_rows(Commands(10_000, 30_000, before, filled))
+    assert [row.passed for row in rows if row.passed is not None] == passed
+
+
+def test_the_runs_on_ten_thousand_namespaces_are_done_on_request_only() -> None:
+    assert parse([]).only.isdisjoint({"commands", "large"})
+    assert parse(["--full"]).only >= {"commands", "large"}
     assert parse(["--copies", "500", "--only", "large"]).copies == 500
     assert parse(["--full"]).namespaces == 10_000
 

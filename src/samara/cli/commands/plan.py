@@ -46,8 +46,7 @@ from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.desired import Reason
 from samara.core.model import Content
 from samara.core.names import sample
-from samara.core.writes import Blocked, Create, Write
-from samara.engine.writer import verb
+from samara.core.writes import Blocked, Create, Write, verb
 
 EXIT_WOULD_WRITE = 3
 

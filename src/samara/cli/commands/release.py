@@ -11,7 +11,7 @@ from samara.cli.session import Session, open_session
 from samara.cli.suggestions import did_you_mean
 from samara.core.names import quoted
 from samara.core.registry import Registry
-from samara.engine.hold_store import HoldRecord, post_answer
+from samara.engine.hold_records import HoldRecord, post_answer
 from samara.kube.errors import ConfigError
 
 KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara status` prints it"

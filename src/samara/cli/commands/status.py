@@ -20,7 +20,7 @@ from samara.cli.session import Session, open_session
 from samara.cli.watch import show_changes, until_interrupted, watch_flag
 from samara.core.model import NAMESPACE, NO_METADATA, Key
 from samara.core.names import sample
-from samara.engine.hold_store import HoldRecord
+from samara.engine.hold_records import HoldRecord
 
 Json = dict[str, Any]
 _COUNTS = ("wanted", "right", "pending", "blocked")

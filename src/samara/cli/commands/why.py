@@ -17,7 +17,6 @@ from samara.cli.inspect.forecast import PlannedWrites, address_as_json, first_wr
 from samara.cli.inspect.names import note_similar_names
 from samara.cli.inspect.namespace_only import read_local_answer
 from samara.cli.inspect.namespace_state import desired_in_namespace, exclusion, incoming, sources_in
-from samara.cli.inspect.orphan_scan import has_parents
 from samara.cli.inspect.reported import is_unread, merge_reported
 from samara.cli.inspect.source_state import made_by, reason_text, sampled
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
@@ -26,8 +25,8 @@ from samara.cli.session import Session, open_session
 from samara.core.model import LABELS, NAMESPACE, Key, Object, Ref
 from samara.core.names import sample
 from samara.core.near_misses import NearMiss
-from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write
-from samara.engine.writer import verb
+from samara.core.source_type import has_parents
+from samara.core.writes import Blocked, Delete, Plan, Release, SetFinalizer, Write, verb
 from samara.kube.errors import Forbidden
 from samara.kube.snapshot import Snapshot
 

@@ -17,12 +17,10 @@ import msgspec
 
 from samara import crds
 from samara.admission.webhooks import CONVERT, LABEL, NO_CONVERSION, PATHS, SERVICE, conversion_patch
-from samara.assembly import registry_of
+from samara.assembly import LEASE_NAME, registry_of
 from samara.cli.deploy.rights import NAME, Rule
 from samara.cli.output import plural, progress
-from samara.core.model import DEPLOYMENT, Kind, Ref
-from samara.engine.leader import LEASE
-from samara.engine.leader import NAME as LEASE_NAME
+from samara.core.model import DEPLOYMENT, LEASE, Kind, Ref
 from samara.environment import is_live
 from samara.kube.client import MERGE_PATCH, OUR_WRITES, Client, address, collection
 from samara.kube.codec import decode, encode

@@ -7,8 +7,7 @@ from collections.abc import Hashable, Mapping
 
 from samara.cli.inspect.forecast import Anyway, PlannedWrites
 from samara.core.desired import Template, Unavailable
-from samara.core.writes import Apply, Blocked, Create, Recreate, SetFinalizer, Step, Update, Write, WriteStatus
-from samara.engine.writer import verb
+from samara.core.writes import Apply, Blocked, Create, Recreate, SetFinalizer, Step, Update, Write, WriteStatus, verb
 
 
 def caused_by_manifests(before: PlannedWrites, after: PlannedWrites) -> PlannedWrites:

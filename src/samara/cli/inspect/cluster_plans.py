@@ -115,10 +115,11 @@ async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> Cl
 
 
 async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[str], None]) -> ClusterPlans | None:
-    """Plans the sources of one address for its namespace, and reads only what these plans need.
+    """Plans the sources of one address for its namespace, and the object there if it is an annotated source. Reads only
+    what these plans need.
 
-    None if the whole cluster must be read: for a source, for an object outside of namespaces, for a deletion, which the
-    limit on mass deletion counts together with all others, and if something may not be read.
+    None if the whole cluster must be read: for a custom resource, for an object outside of namespaces, for a deletion,
+    which the limit on mass deletion counts together with all others, and if something may not be read.
     """
     if not ref.kind.namespaced or ref.kind in session.registry.resources:
         return None
@@ -127,7 +128,7 @@ async def plan_one_address(session: Session, ref: Ref, note_unread: Callable[[st
     )
     try:
         await one.read()
-        plans = None if await one.makes_copies() else await one.plan(session.policy)
+        plans = await one.plan(session.policy)
     except (Forbidden, InvalidName):
         return None
     if plans is None:

@@ -25,10 +25,21 @@ from samara.core.simulate import simulate_write
 from samara.core.source_type import is_explicit_deletion, tree_of
 from samara.core.status import status_to_write
 from samara.core.vocabulary import declared_reasons
-from samara.core.writes import Blocked, Delete, Plan, ReadFirst, Recreate, SetFinalizer, Step, Write, WriteStatus
+from samara.core.writes import (
+    Blocked,
+    Create,
+    Delete,
+    Plan,
+    ReadFirst,
+    Recreate,
+    SetFinalizer,
+    Step,
+    Write,
+    WriteStatus,
+    verb,
+)
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import utc_timestamp
-from samara.engine.writer import verb
 from samara.kube.cache import Cache, Change
 from samara.vocabularies import VOCABULARIES
 
@@ -180,18 +191,28 @@ async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
         due = [write for next_writes in planned.values() for write in next_writes.writes]
         if not due:
             break
-        plans = await plan_keys(session, cluster.snapshot, _apply_all(cluster.snapshot.cache, due))
+        plans = await plan_keys(session, cluster.snapshot, apply_all(cluster.snapshot.cache, due))
     else:
         session.note_once(f"the plan does not settle: writes remain after {MAX_ROUNDS} rounds; the rest is left out")
     written = tuple(step for steps in writes.values() for step in steps)
     return PlannedWrites((*written, *_still_blocked(blocked, written)))
 
 
-def _apply_all(cache: Cache, writes: list[Write]) -> set[Key]:
+def apply_all(cache: Cache, writes: list[Write]) -> set[Key]:
     """Applies the writes to the cache. Returns the keys to plan again."""
     now = utc_timestamp()
-    keys = {key for write in writes for key in apply_to_cache(cache, write, now)}
+    keys = set[Key]()
+    for write in writes:
+        done = write.key if _completes(write, cache) else None
+        keys.update(key for key in apply_to_cache(cache, write, now) if key != done)
     return {key for key in keys if not cache.is_idle(key)}
+
+
+def _completes(write: Write, cache: Cache) -> bool:
+    """True if nothing follows from a write for its own source: a new copy is as desired, and only a custom resource has
+    a status, a finalizer or deletions that come last. Planning 30,000 new copies again would take a fifth of the time.
+    """
+    return isinstance(write, Create) and cache.registry[write.key.source_type].resource is None
 
 
 def apply_to_cache(cache: Cache, write: Write, now: str) -> Iterator[Key]:

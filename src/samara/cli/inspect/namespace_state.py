@@ -12,8 +12,19 @@ from samara.core.desired import Copy, Desired
 from samara.core.model import Key, namespace_ref
 from samara.core.plan import FINALIZER, prepare
 from samara.core.policy import refusal
-from samara.core.writes import Apply, AskFirst, Blocked, Delete, KeepAsOrphan, Outcome, Plan, ReadFirst, Release, Step
-from samara.engine.writer import verb
+from samara.core.writes import (
+    Apply,
+    AskFirst,
+    Blocked,
+    Delete,
+    KeepAsOrphan,
+    Outcome,
+    Plan,
+    ReadFirst,
+    Release,
+    Step,
+    verb,
+)
 
 STATES = ("blocked", "pending", "to-be-removed", "excluded", "kept", "right")
 """The states of what comes into a namespace: what may need a person first."""

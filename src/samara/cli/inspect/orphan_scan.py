@@ -21,7 +21,7 @@ from samara.core.model import Key, Object, Ref, namespace_ref
 from samara.core.names import sample
 from samara.core.ownership import ByMark, is_recorded
 from samara.core.policy import is_paused, paused_by
-from samara.core.source_type import SourceType
+from samara.core.source_type import SourceType, has_parents
 from samara.core.writes import Delete, Release
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.process import FaultPoints
@@ -114,11 +114,6 @@ def is_own_source(cluster: ClusterPlans, live: Object) -> bool:
         not has_parents(source_type) or source_type.ownership.source_of(live, cache) is None
         for source_type in source_types
     )
-
-
-def has_parents(source_type: SourceType) -> bool:
-    """True for a source type whose copies go down a tree of namespaces: a copy is the source of the next ones."""
-    return source_type.hierarchy is not None and source_type.hierarchy.parent is not None
 
 
 # removal

@@ -29,7 +29,6 @@ from samara.engine.process import utc_timestamp
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
-from samara.secretstores.config import read_once
 from samara.vocabularies import VOCABULARIES
 
 REASONS: dict[str, Reason] = {"Refused": "refused", "Fought": "fought"}
@@ -148,6 +147,8 @@ async def read_secret_paths(
     The operator takes a path for empty only after it was not found twice. A command reads once, so here one answer is
     enough.
     """
+    from samara.secretstores.config import read_once  # late, because most answers need no secret manager
+
     with progress() as show_progress:
         show_progress("reading the secret manager")
         first = await read_once(client, config, own_namespace, paths, utc_timestamp)
