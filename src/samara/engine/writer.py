@@ -358,7 +358,7 @@ class _Attempt:
     async def _is_already_right(self, write: Update) -> bool:
         """True if a dry run yields the stored object: only admission made it differ from the desired one."""
         live = write.live
-        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is no reason to write
+        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is not a reason to write
         content, meta = self._replacement(write, template)
         if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False
