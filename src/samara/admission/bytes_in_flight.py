@@ -54,7 +54,7 @@ class BytesInFlight:
             self.left += request.counted
 
     async def hold(self, request: RequestBytes, size: int) -> None:
-        """Counts so many bytes for a request, in place of what it held before. Raises NoRoomError."""
+        """Counts `size` bytes for a request, instead of what it held before. Raises NoRoomError."""
         more = max(0, size - UNCOUNTED_BYTES) - request.counted
         while more > max(0, self.left):
             self._displace(request.client, more)

@@ -42,7 +42,7 @@ _INTERVALS_AFTER_FAILURE = 10
 """After this many intervals a failed write is tried again."""
 _MAX_AUTHORITIES = 3
 _UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
-"""Raised for bytes that are no PEM, for unsupported keys and for wrong signatures."""
+"""Raised for bytes that are not PEM, for unsupported keys and for wrong signatures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ MAX_METADATA_BYTES = 2 * 2**20
 MAX_OBJECT_BYTES = 3 * 2**20
 """The API server accepts no larger request."""
 MAX_VALUES = 250_000
-"""Most commas and opening brackets of an object outside its texts. The values in it are no more than these. The API
+"""Most commas and opening brackets of an object outside its texts, so that it has at most this many values. The API
 server's database has no room for a larger object with short keys and values."""
 _text_in_json = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SIGNS = (b",", b"[", b"{")

@@ -98,7 +98,7 @@ class Controller:
         """Seconds between plans of everything; 0: never."""
         self._resync_at: float | None = None
         self._echoed: set[Ref] = set()
-        """Addresses of which the watch reported a change while our own write to them was in flight."""
+        """Addresses where the watch reported a change while our own write was in flight."""
         self._unlocked = asyncio.Event()
 
     # ------------------------------------------------------------------ the loop
@@ -263,7 +263,7 @@ class Controller:
     def _fetched(self, change: Change, delay: float) -> None:
         self._observed(change, delay)
         if change.new is None:
-            self._drift.reset(change.ref)  # most likely our own delete, of which the answer was lost
+            self._drift.reset(change.ref)  # most likely our own delete, whose answer was lost
 
     def _write_done(self, done: WriteDone) -> None:
         write, result = done.write, done.result
@@ -288,7 +288,7 @@ class Controller:
         return None if obj is None else obj.resource_version
 
     def _continue_chain(self, change: Change) -> None:
-        """Queues the keys of which a write changed the source, without waiting for the watch to report the change."""
+        """Queues the keys whose source a write changed, without waiting for the watch to report the change."""
         for key in next_hops(change, self._registry, self._cache):
             if key.source == change.ref:
                 self._retry.end_for_source(key.source)

@@ -129,7 +129,7 @@ class DeletionGate:
                 del since[key]
 
     def forget(self, key: Key) -> None:
-        """Drops the state of a key of which neither the source nor a copy is left."""
+        """Drops the state of a key. Neither its source nor a copy is left."""
         self._gone_since.pop(key, None)
         self._leftover_since.pop(key, None)
         self._intended.discard(key.source)

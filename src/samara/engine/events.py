@@ -28,7 +28,7 @@ _MAX_HOPS = 100
 _MAX_MESSAGES = 3
 """Different messages that one Event shows."""
 _NEAR_MISSES_AT_ONCE = 50
-"""Objects of which the near misses are reported with one flush, so that the Events of sources need not wait."""
+"""Objects whose near misses are reported with one flush, so that the Events of sources need not wait."""
 _MOST_NEAR_MISSES = 1000
 """Objects that have an Event at the same time for near misses alone. One mistake may be rolled out to thousands."""
 ABSENT_AFTER = 60.0
@@ -80,7 +80,7 @@ class EventRecorder:
         self._observed: dict[Ref, None] = {}
         """Objects whose near misses may have changed."""
         self._near: set[Ref] = set()
-        """Objects whose Event tells of near misses."""
+        """Objects whose Event reports near misses."""
         self._has_warned = False
         self._last_listed: tuple[Object | None, str, Collection[str]] = None, "", ()
 
@@ -145,7 +145,7 @@ class EventRecorder:
         return None
 
     def _previous_source(self, ref: Ref, source_type: SourceType) -> Ref | None:
-        """The source of a copy that is itself a source; None if this object is no copy.
+        """The source of a copy that is itself a source; None if this object is not a copy.
 
         A copy in create mode does not name its source. Then it is the object of this name in the parent namespace.
         """
@@ -162,12 +162,12 @@ class EventRecorder:
         return in_parent.ref if in_parent is not None and source_type.is_source(in_parent, self._cache) else None
 
     def report_blocked(self, write: Write, reason: str, message: str) -> None:
-        """Reports a problem with a write to an object that is no copy, so that `CopyCounts` does not contain it."""
+        """Reports a problem with a write to an object that is not a copy, so that `CopyCounts` does not contain it."""
         where = self._where(write.key, {write.ref.namespace_or_name})
         self._add(self._about(write.key.source), reason, [write.key], where, message)
 
     def note_change(self, change: Change) -> None:
-        """Checks the near misses of an object that has changed; and if a Namespace is paused no more, of all in it."""
+        """Checks the near misses of an object that has changed. If a Namespace is no longer paused, all in it."""
         old, new = change.old, change.new
         self.note_observed((change.ref,))
         if change.ref.kind == NAMESPACE and old is not None and is_paused(old) and new is not None:
@@ -178,7 +178,7 @@ class EventRecorder:
         self._observed.update((ref, None) for ref in refs if ref in self._near or self._cache.has_near_misses(ref))
 
     def report_reverted(self, write: Write, editor: str) -> None:
-        """Reports on the copy that a change was reverted, where the person who made it will look."""
+        """Reports that a change was reverted: with an Event on the copy, where its author will see it."""
         restored, them = f"restored to match {write.key.source}", "it"
         if isinstance(write, Apply):
             restored, them = "the inherited labels and annotations were restored", "them"
@@ -251,7 +251,7 @@ class EventRecorder:
             self._lasting[ref] = lasting
 
     def _send(self, ref: Ref, by_reason: dict[str, list[_Problem]], uid: str) -> None:
-        """Passes the problems of one object on, and ends those that were reported before and are no more."""
+        """Passes the problems of one object on, and ends those that were reported before and no longer exist."""
         about = self._cache.get(ref) or (Object(ref, uid, 0) if uid else ref)
         for reason, problems in by_reason.items():
             keys = [problem.key for problem in problems if problem.key is not None]
@@ -262,7 +262,7 @@ class EventRecorder:
             self._reported[ref] = frozenset(by_reason)
 
     def _near_misses(self, ref: Ref, *, is_alone: bool) -> NearMissed | None:
-        """The near misses of an object. None also if they would need one Event too many."""
+        """The near misses of an object. None if it has none, or if they would need one Event too many."""
         missed = self._cache.near_misses(ref)
         self._near.discard(ref)
         if missed is None or (is_alone and not self._has_room()):
@@ -271,12 +271,12 @@ class EventRecorder:
         return missed
 
     def _has_room(self) -> bool:
-        """False if so many objects have near misses that those of another one get no Event."""
+        """False if the Events of `_MOST_NEAR_MISSES` objects report near misses, so that another object gets none."""
         if len(self._near) < _MOST_NEAR_MISSES:
             return True
         if not self._has_warned:
             self._has_warned = True
-            log.warning("near-misses.many", reported=_MOST_NEAR_MISSES, then="`samara why` tells those of any object")
+            log.warning("near-misses.many", reported=_MOST_NEAR_MISSES, then="`samara why` shows them for any object")
         return False
 
     def _problems(self, key: Key, counts: CopyCounts) -> Iterator[tuple[str, _Problem]]:

@@ -37,7 +37,7 @@ INTERVAL = 1.0
 MAX_BYTES = 900 * 1024
 """Bytes of all entries. The API server refuses a ConfigMap of more than 1 MiB, and with it every other record."""
 _FOREVER = 100 * 365 * 86400.0
-"""An end that is more than so many seconds away is written as "forever". `datetime` cannot represent it."""
+"""An end that is more than this many seconds away is written as "forever". `datetime` cannot represent it."""
 
 
 class HoldStore:
@@ -69,7 +69,7 @@ class HoldStore:
         self._error = ""
         """The last error, so that it is logged once; empty after a success."""
         self._has_unrecorded = False
-        """True if the last write left out records for want of room."""
+        """True if the last write left out records because there was no room."""
         self._version = ""
         """The resource version last seen. A write that names it does not overwrite a newer answer."""
 
@@ -152,7 +152,7 @@ class HoldStore:
         return answers
 
     def _applies_to(self, held: HeldSet, digest: str) -> bool:
-        """True if an answer was given for this set, or for a recorded set of which this one is the rest."""
+        """True if an answer was given for this set, or for a recorded set, and this one is the rest of it."""
         recorded = self._recorded.get(held.key, held)
         return digest == held.digest or (digest == recorded.digest and held.refs <= recorded.refs)
 
@@ -215,7 +215,7 @@ class HoldStore:
 
 
 def take_turns(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """The records that fit into so many bytes, by key. The namespaces of the sources take turns, oldest record first.
+    """The records that fit into this many bytes, by key. The namespaces of the sources take turns, oldest record first.
 
     Otherwise a tenant who deletes thousands of sources would leave no room for the records of all others.
     """

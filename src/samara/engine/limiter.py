@@ -26,9 +26,9 @@ _REST = 6
 _MAX_PAUSE = 5.0
 """The longest pause in seconds after an overload, if the server does not say how long to wait."""
 _SAME_OVERLOAD = 0.5
-"""Refusals within so many seconds are answers to writes that were sent together, and halve the limit once."""
+"""Refusals within this many seconds are answers to writes that were sent together, and halve the limit once."""
 _RECENT = 10.0
-"""If two namespaces fail within so many seconds, the server is overloaded."""
+"""If two namespaces fail within this many seconds, the server is overloaded."""
 
 
 @dataclass(slots=True)
@@ -120,7 +120,8 @@ class ConcurrencyLimiter:
     def note_overload(self, namespace: str, retry_after: float | None) -> None:
         """Notes that the server refused a write for load, or did not answer: all writes wait, and the limit halves.
 
-        One namespace alone is no sign of overload. Its quota or a webhook can answer so, and must delay no other.
+        One namespace alone is not a sign of overload. Its quota or a webhook can cause the same answers, and must not
+        delay the others.
         """
         now = self._clock()
         last, self._last_refusal = self._last_refusal, (namespace, now)

@@ -51,7 +51,7 @@ class _Edit(NamedTuple):
 class DriftLimiter:
     """Counts, per address, how often we reverted a change by another client. The planner asks it before each write.
 
-    A write that follows an edit of the source is no repair: it is sent at once and does not count.
+    A write that follows an edit of the source is not a repair: it is sent at once and does not count.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -201,7 +201,7 @@ def _restored_by(write: Write) -> _RestoredState:
 def _reverts(write: Write, edit: _Edit) -> bool:
     """True if a write restores what was there before the edit.
 
-    A Namespace that was moved to another parent gets another overlay because of that edit, which is no reversal.
+    A Namespace that was moved to another parent gets another overlay because of that edit, which is not a reversal.
     """
     if not isinstance(write, Apply):
         return isinstance(write, Update | Create | Recreate)

@@ -257,7 +257,7 @@ class MassDeleteGuard:
         return ref in self._discarded
 
     def forget(self, key: Key) -> None:
-        """Drops the state of a key of which neither the source nor a copy is left."""
+        """Drops the state of a key. Neither its source nor a copy is left."""
         self._end(key)
         self._by_source.pop(key, None)
 

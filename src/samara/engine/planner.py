@@ -290,7 +290,7 @@ class Planner:
                 self._offer(write, counts, urgent=plan.key.namespace is not None)
 
     def _finish(self, plan: ChunkedPlan, removals: Sequence[Removal], counts: CopyCounts) -> None:
-        """Ends a plan of which all steps were taken: judges its deletions together, then reports it."""
+        """Ends a plan whose steps were all taken: judges its deletions together, then reports it."""
         key, source, desired = plan.key, plan.ctx.source, plan.desired
         if key.namespace is None and source is not None:
             counts.mark_complete(source)
@@ -312,7 +312,7 @@ class Planner:
             self._forget(key)
 
     def _forget(self, key: Key) -> None:
-        """Drops the state of a key whose source is gone, and of whose copies the plan has found none."""
+        """Drops the state of a key whose source is gone. The plan has found no copies of it."""
         self._all_counts.pop(key.all_namespaces, None)
         is_last = key.namespace is None or not self._cache.count(key.all_namespaces)
         if is_last:  # otherwise this is the plan of one namespace, and there are copies in others

@@ -19,7 +19,7 @@ class Triggers(NamedTuple):
     keys: tuple[Key, ...] = ()
     """To be planned."""
     status_of: tuple[Key, ...] = ()
-    """Sources of which nothing but the status changed. If there are any, all other fields are empty."""
+    """Sources that changed in nothing but their status. If there are any, all other fields are empty."""
     edited: frozenset[Ref] = frozenset()
     """Sources that were edited, so that their refused writes may be accepted now: their backoffs end."""
     deleted_kind: Kind | None = None
@@ -38,7 +38,7 @@ def triggers(change: Change, registry: Registry, cache: Cache) -> Triggers:
 
 
 def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]:
-    """The keys of which our own write changed the source: a chain continues from the answer, not from its echo."""
+    """The keys whose source our own write changed: a chain continues from the answer, not from its echo."""
     if _status_of(change, registry, cache):
         return ()
     old, new = change.old, change.new
@@ -49,7 +49,7 @@ def next_hops(change: Change, registry: Registry, cache: Cache) -> Iterable[Key]
 
 
 def _status_of(change: Change, registry: Registry, cache: Cache) -> list[Key]:
-    """The sources of which nothing but the status changed: usually by our own status write."""
+    """The sources that changed in nothing but their status, usually by our own status write."""
     old, new = change.old, change.new
     if old is None or new is None or new.status is None or _planned_fields(old) != _planned_fields(new):
         return []

@@ -59,7 +59,7 @@ class WriteGate:
         self._drift.reset(ref)
 
     def forget_source(self, source: Ref) -> None:
-        """Drops the backoffs of a source of which nothing is left."""
+        """Drops the backoffs of a source. Neither it nor a copy is left."""
         self._retry.end_for_source(source)
 
     def _must_keep_finalizer(self, write: Write) -> bool:

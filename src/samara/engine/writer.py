@@ -67,7 +67,7 @@ class Ending(Enum):
     STALE = "stale"
     """The object was not as planned. It is read, and its source is planned again."""
     REFUSED = "refused"
-    """The API server does not accept the write until a person changes something. Retried seldom."""
+    """The API server does not accept the write until a person changes something. Retried at long intervals."""
     FAILED = "failed"
     """The API server failed, was overloaded, or its answer was lost. Retried soon."""
 
@@ -358,7 +358,7 @@ class _Attempt:
     async def _is_already_right(self, write: Update) -> bool:
         """True if a dry run yields the stored object: only admission made it differ from the desired one."""
         live = write.live
-        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is no reason to write
+        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is not a reason to write
         content, meta = self._replacement(write, template)
         if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False

@@ -66,7 +66,7 @@ class Answers:
         return self._answers.get(self._id(query), UNREAD)
 
     def keep(self, query: Query, answer: object) -> None:
-        """Keeps an answer. Of a dry run it keeps no body, which may have a megabyte."""
+        """Keeps an answer. Of a dry run it does not keep the body, which may have a megabyte."""
         self.forget(query)
         self._answers[self._id(query)] = answer
         self._bytes += _size(answer)

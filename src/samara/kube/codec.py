@@ -38,7 +38,7 @@ MOST_ABSENT_KEYS = 256
 _MOST_EDITORS = 5
 _MOST_TEXTS = 2**14
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
-"""Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
+"""Raised for bytes that are not JSON or not UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
 """Levels that `truncate_deep_json` keeps. Metadata is nested less deep."""
 _CUT = b'"cut-%s"' % secrets.token_hex(16).encode()

@@ -146,7 +146,7 @@ class _CopyTargets:
         return source in self._targets
 
     def of(self, key: Key, most: int | None = None) -> Iterator[Ref]:
-        """The addresses that name a source; at most so many in each namespace."""
+        """The addresses that name a source; at most `most` in each namespace."""
         by_namespace = self._targets.get(key.all_namespaces, {})
         entries = (
             by_namespace.items() if key.namespace is None else ((key.namespace, by_namespace.get(key.namespace, ())),)
@@ -284,8 +284,8 @@ class NameIndex:
     """Finds the objects that list the name of a namespace.
 
     A tenant may list ten thousand names of namespaces that do not exist. So a name of a long list costs the eight bytes
-    of its hash, and long lists are searched one by one. The limits allow only some of them. A collision only makes an
-    object be looked at once too often.
+    of its hash, and long lists are searched one by one. The limits allow only some of them. If two names have the same
+    hash, an object is examined once too often.
     """
 
     def __init__(self, short: int = _SHORT) -> None:
@@ -362,7 +362,7 @@ def _contains(hashes: array[int], wanted: int) -> bool:
 
 
 class SizeIndex:
-    """Knows which sources exceed the limits of their namespace.
+    """Finds the sources that exceed the limits of their namespace.
 
     Sums are kept for each namespace, so that a namespace within its limits costs nothing more. Which sources exceed the
     limits is computed when a plan asks, and after a change if it was known before.
@@ -377,7 +377,7 @@ class SizeIndex:
         self._too_long: Counter[str] = Counter()
         """By namespace: how many sources list too many names themselves."""
         self._excess: dict[str, dict[Key, str]] = {}
-        """By namespace: what `excess` said since the last change."""
+        """By namespace: the answers of `excess` since the last change."""
 
     def add(self, key: Key, size: SourceSize, limits: SourceLimits) -> None:
         namespace = key.source.namespace
@@ -413,7 +413,7 @@ class SizeIndex:
         self._excess.pop(namespace, None)
 
     def excess(self, key: Key) -> str:
-        """Why this source is more than the limits of its namespace allow, or an empty text."""
+        """Why this source exceeds the limits of its namespace. Empty if it does not."""
         return self._refused_now(key.source.namespace).get(key, "")
 
     def _refused_now(self, namespace: str) -> Mapping[Key, str]:

@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class PartialCache(Cache):
-    """A cache of which only some addresses have been read. It notes the others that a plan asks for.
+    """A cache that holds only some addresses. It notes the others that a plan asks for.
 
-    Lists, such as all copies of a source, contain only what was read. So a plan over this cache is right for the
-    addresses that were read, and for no other.
+    Lists, such as all copies of a source, contain only what was read. So a plan over this cache is right only for the
+    addresses that were read.
     """
 
     def __init__(self, registry: Registry, **more: Any) -> None:
@@ -63,7 +63,7 @@ class PartialCache(Cache):
         return super().claimants(ref)
 
     def has_synced(self, kind: Kind) -> bool:
-        """True also for a kind of which only some objects were read, because the others are read when they matter."""
+        """True also if only some objects of a kind were read, because the others are read when they matter."""
         return super().has_synced(kind) if kind in self.registry.resources else kind in self.stores
 
     def note_read(self, refs: Iterable[Ref]) -> None:
@@ -222,7 +222,7 @@ class OneAddress:
         return re.compile(b"|".join(re.escape(key.encode()) for key in sorted(keys)))
 
     def _matters(self, obj: Object) -> bool:
-        """True for a source, except one that copies only into namespaces below its own, and this is none of them."""
+        """True for a source, unless it copies only into namespaces below its own and this is not one of them."""
         cache, registry = self._cache, self._cache.registry
         namespace = cache.get(namespace_ref(self._ref.namespace))
         above = () if namespace is None else registry.parents(namespace)

@@ -546,7 +546,7 @@ async def pages(
             page = _decode_page(await client.get(collection(kind), params, accept), kind)
             int(page.version)
         except MALFORMED:
-            raise Unreachable(f"the list of {kind} was answered with something that is no list") from None
+            raise Unreachable(f"the list of {kind} was answered with something that is not a list") from None
         yield page
         token = page.metadata.continue_
         if not token:

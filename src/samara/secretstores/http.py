@@ -64,7 +64,7 @@ class HttpClient:
 def tls_context(ca: bytes) -> ssl.SSLContext:
     """Trusts these certificate authorities only, or the system's if none are given."""
     try:
-        # For an empty text, Python would load the system's authorities. A text that is no certificate is refused.
+        # For an empty text, Python would load the system's authorities. A text that is not a certificate is refused.
         text = (ca.decode("ascii", "ignore") or "empty") if ca else None
         context = ssl.create_default_context(cadata=text)
     except ssl.SSLError:

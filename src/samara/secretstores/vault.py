@@ -94,7 +94,9 @@ class Vault:
                 return JsonObject(msgspec.json.decode(answer.body, type=_Entry1).data)
             data = msgspec.json.decode(answer.body, type=_Entry2).data.data
         except _NOT_EXPECTED:
-            fault = f"{quoted(document)} is no entry of KV version {self.version}; check the mount and ?kv= in the url"
+            fault = (
+                f"{quoted(document)} is not an entry of KV version {self.version}; check the mount and ?kv= in the url"
+            )
             raise Unusable(fault) from None
         if data is None:
             raise NotFound("the newest version is deleted")

@@ -65,7 +65,7 @@ def split_address(address: str) -> tuple[str | None, int]:
 async def send_in_pieces(
     request: web.BaseRequest, answer: bytes, content_type: str, seconds: float
 ) -> web.StreamResponse:
-    """Sends an answer as fast as the client reads it, in so many seconds at most. On return the transport has at most
+    """Sends an answer as fast as the client reads it, within `seconds` at most. On return the transport has at most
     `_PIECE` bytes of it."""
     assert isinstance(request.protocol, _Connection)
     request.protocol.expect_within(seconds)
