@@ -32,6 +32,7 @@ from samara.core.model import Kind, KindName
 from samara.core.registry import Registry
 from samara.setting_types import (
     FILE,
+    KINDS_NEVER_COPIED,
     Inline,
     Leaf,
     ListOf,
@@ -152,7 +153,7 @@ def _kinds(name: str, kind_list: KindList, rules: list[Json], hooks: list[Json])
     return {
         "key": kind_list.key,
         "default": [kind_list.write(kind) for kind in kinds_in(default)],
-        **({"denied": denied} if any(denied.values()) else {}),
+        **({"denied": denied} if denied["groups"] or denied["kinds"] else {}),
         "verbs": rule["verbs"],
         "validating": [{key: hook[key] for key in hook if key != "name"} for hook in hooks if _is_for_probe(hook)],
     }
@@ -167,7 +168,7 @@ def _denied(name: str, kind_list: KindList) -> Json:
     groups = [group for group in sorted(REFUSED_GROUPS) if is_denied(KindName(group, "v1", PROBE.kind))]
     kinds = [(group, kind) for group, kind in (*(("", core) for core in REFUSED_CORE_KINDS), *CUSTOM_RESOURCES)]
     denied = sorted("/".join(filter(None, names)) for names in kinds if is_denied(KindName(names[0], "v1", names[1])))
-    return {"groups": groups, "kinds": denied}
+    return {"groups": groups, "kinds": denied, "why": KINDS_NEVER_COPIED}
 
 
 def _accepted(name: str, own: Json, **general: str) -> Settings | None:

@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,10 +121,69 @@ def unwanted_rules() -> str:
 def vocabularies() -> str:
     rows = "".join(
         f"| [{title_of(vocabulary)}](reference/{vocabulary.name}.md) | {summary_of(vocabulary)}"
-        f"{'; off until the settings name it' if vocabulary.is_off_until_named else ''} |\n"
+        f"{_off_until_named(vocabulary).replace(', ', '; ')} |\n"
         for vocabulary in VOCABULARIES
     )
     return f"| vocabulary | what happens |\n| --- | --- |\n{rows}"
+
+
+def vocabularies_in_short() -> str:
+    """The rows of README.md: what people write, and what they get."""
+    rows = "".join(
+        f"| [{title_of(vocabulary)}](docs/reference/{vocabulary.name}.md){_off_until_named(vocabulary)} "
+        f"| {summary['you write']} | {summary['you get']} |\n"
+        for vocabulary in VOCABULARIES
+        for summary in table_of(vocabulary, "you want")
+    )
+    return f"| vocabulary | you write | you get |\n| --- | --- | --- |\n{rows}"
+
+
+def vocabularies_by_purpose() -> str:
+    """The rows of docs/start.md: which vocabulary serves which purpose."""
+    rows = "".join(
+        f"| {summary['you want']} | {summary['you write']} | {summary['guide'].replace('](../', '](')} "
+        f"| [{title_of(vocabulary)}](reference/{vocabulary.name}.md){_off_until_named(vocabulary)} |\n"
+        for vocabulary in VOCABULARIES
+        for summary in table_of(vocabulary, "you want")
+    )
+    return f"| you want | you write | guide | every rule |\n| --- | --- | --- | --- |\n{rows}"
+
+
+def writers() -> str:
+    """Who can make each vocabulary write where."""
+    rows = "".join(
+        f"| {title_of(vocabulary)}{'' if row['with'] == 'always' else ', ' + row['with']} "
+        f"| {' | '.join(list(row.values())[1:])} |\n"
+        for vocabulary in VOCABULARIES
+        for row in table_of(vocabulary, "with")
+    )
+    head = "| vocabulary | who | content | where | the setting that decides |\n"
+    return f"{head}| --- | --- | --- | --- | --- |\n{rows}"
+
+
+def _off_until_named(vocabulary: Vocabulary[Any]) -> str:
+    return ", off until the settings name it" if vocabulary.is_off_until_named else ""
+
+
+HEADS = {
+    "you want": "| you want | you write | you get | guide |",
+    "with": "| with | who | content | where | the setting that decides |",
+}
+"""The tables that the page with every rule of a vocabulary must have, from which others are generated."""
+
+
+def table_of(vocabulary: Vocabulary[Any], first: str) -> list[dict[str, str]]:
+    """The rows of the table whose first column has this name, on the page with every rule of a vocabulary."""
+    page = FOLDER / "reference" / f"{vocabulary.name}.md"
+    _, head, after = page.read_text().partition(HEADS[first])
+    assert head, f"{page.name}: expected a table that begins with {HEADS[first]}"
+    columns = _cells(head)
+    lines = takewhile(lambda line: line.startswith("| "), after.splitlines()[2:])
+    return [dict(zip(columns, _cells(line), strict=True)) for line in lines]
+
+
+def _cells(row: str) -> list[str]:
+    return row.removeprefix("| ").removesuffix(" |").split(" | ")
 
 
 def title_of(vocabulary: Vocabulary[Any]) -> str:
@@ -141,12 +201,23 @@ def summary_of(vocabulary: Vocabulary[Any]) -> str:
 def vocabulary_facts() -> str:
     rows = "".join(
         f"| {title_of(vocabulary)} | {'apply' if vocabulary.is_written_by_tenants else 'have no effect'} "
-        f"| {f'`{vocabulary.original_lease}`' if vocabulary.original_lease else 'none'} "
+        f"| {_found_by(vocabulary)} "
         f"| {'no' if vocabulary.is_off_until_named else 'yes'} |\n"
         for vocabulary in VOCABULARIES
     )
-    head = "| vocabulary | `tenancy: strict` and `limits` | the original's Lease | served without being named |\n"
+    head = "| vocabulary | `tenancy: strict` and `limits` | its original is found by | served without being named |\n"
     return f"{head}| --- | --- | --- | --- |\n{rows}"
+
+
+def _found_by(vocabulary: Vocabulary[Any]) -> str:
+    """The Lease or the image of its original, for which it waits."""
+    if vocabulary.original_lease:
+        return f"the Lease `{vocabulary.original_lease}`"
+    if vocabulary.original_workload is None:
+        return "nothing"
+    images, kinds = vocabulary.original_workload
+    names = " or ".join(f"`{image}`" for image in sorted(images))
+    return f"the image {names} in a {' or '.join(kind.name for kind in kinds)}"
 
 
 def occupants() -> str:
@@ -177,10 +248,12 @@ def _ownership_row(source_type: SourceType) -> str:
 
 
 PAGES: dict[str, tuple[Callable[[], str], ...]] = {
+    "../README.md": (vocabularies_in_short,),
     "index.md": (vocabularies,),
+    "start.md": (vocabularies_by_purpose,),
     "concepts/how-it-decides.md": (rules, unwanted_rules),
     "concepts/ownership.md": (occupants, ownership_facts, ownership_by_vocabulary),
-    "concepts/security.md": (vocabulary_facts,),
+    "concepts/security.md": (writers, vocabulary_facts),
     "reference/settings.md": (settings,),
     "reference/commands.md": (reasons_of_copies, reasons_of_sources, commands),
     "reference/metrics.md": (metrics,),
@@ -241,7 +314,7 @@ def stale() -> dict[Path, str]:
 
 def main(arguments: list[str]) -> int:
     for path, text in (outdated := stale()).items():
-        name = path.relative_to(FOLDER.parent)
+        name = path.resolve().relative_to(FOLDER.parent)
         if arguments == ["--check"]:
             print(f"{name} is out of date: run make docs")
         else:

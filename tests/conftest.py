@@ -14,6 +14,7 @@ _SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=80, suppress_health_check=_SLOW)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=20, suppress_health_check=_SLOW)
 settings.register_profile("deep", deadline=None, derandomize=True, max_examples=500, suppress_health_check=_SLOW)
+settings.register_profile("random", deadline=None, max_examples=500, suppress_health_check=_SLOW, print_blob=True)
 settings.register_profile(
     "seeded",
     deadline=None,

@@ -29,6 +29,7 @@ from samara.environment import Environment, discover_environment
 from samara.kube.cache import Cache
 from samara.kube.client import Client, unrestricted
 from samara.settings import NeverCopied, Settings, parse
+from samara.vocabularies import VOCABULARIES
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.labels import SUB_NAMESPACE
 from samara.vocabularies.fishysecret import FishySecretSettings
@@ -80,7 +81,7 @@ def test_a_disabled_vocabulary_still_recognises_its_copies_and_keys() -> None:
 
     assert registry.owner(a_copy("a"), a_plain_cache(registry)) == KEY
     assert TARGETS in registry.metadata_keys
-    copyable = copyable_metadata(Settings(vocabularies={}))
+    copyable = copyable_metadata(Settings(vocabularies={}), VOCABULARIES)
     assert copyable.of_source(ANNOTATIONS, {TARGETS: "", "team": "red"}) == {"team": "red"}
 
 
@@ -137,7 +138,9 @@ def test_marks_of_accurates_own_manager_count_as_ours_unless_the_settings_say_ot
 
 
 def test_the_settings_add_keys_that_are_never_copied() -> None:
-    copyable = copyable_metadata(Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))))
+    copyable = copyable_metadata(
+        Settings(never_copied=NeverCopied(labels=("team/*",), annotations=("note",))), VOCABULARIES
+    )
 
     metadata = {"team/a": "1", "note": "2", "kept": "3"}
     assert copyable.of_source(LABELS, metadata) == {"note": "2", "kept": "3"}

@@ -12,9 +12,17 @@ from tests.kube.scripted import Answer, access, gated, refuses, says, serving
 from tests.support.samples import Clock
 
 import samara.environment as environment_module
-from samara.environment import Environment, LeaseObservations, discover_environment, leases_of_originals
+from samara.core.model import CRON_JOB
+from samara.environment import (
+    Environment,
+    LeaseObservations,
+    discover_environment,
+    leases_of_originals,
+    workloads_of_originals,
+)
 from samara.kube.client import Client, unrestricted
 from samara.kube.errors import ConfigError
+from samara.kube.workloads import Workload, workloads
 from samara.settings import parse
 
 DISTRIBUTE = "vocabularies: {resource-distribution: {}}"
@@ -50,7 +58,7 @@ def may(is_allowed: bool) -> Answer:
     return says({"status": {"allowed": is_allowed}})
 
 
-INSTALLED = (accounts("default", "kruise-manager"), may(False), may(True))
+INSTALLED = (accounts("default", "writer"), may(False), may(True))
 """What the server answers about the namespace of an original that an administrator installed."""
 
 
@@ -75,7 +83,7 @@ def test_the_accounts_of_the_namespace_are_asked_about_the_custom_resource_in_ev
     specs = asyncio.run(run())
     assert [spec["user"] for spec in specs] == [
         "system:serviceaccount:kruise-system:default",
-        "system:serviceaccount:kruise-system:kruise-manager",
+        "system:serviceaccount:kruise-system:writer",
     ]
     assert specs[1]["groups"] == [
         "system:serviceaccounts",
@@ -84,6 +92,31 @@ def test_the_accounts_of_the_namespace_are_asked_about_the_custom_resource_in_ev
     ]
     wanted = {"verb": "update", "group": "apps.kruise.io", "resource": "resourcedistributions", "namespace": ""}
     assert wanted.items() <= specs[1]["resourceAttributes"].items()
+
+
+def test_accounts_that_the_holder_or_the_lease_names_are_asked_about_first_and_then_the_oldest() -> None:
+    """In a namespace with many accounts, such as kube-system, the one of the original may be the last by its name."""
+
+    def account(name: str, age: int) -> dict[str, Any]:
+        return {"metadata": {"name": name, "creationTimestamp": f"2026-01-{28 - age:02}T00:00:00Z"}}
+
+    others = [account(f"a-{number:02}", number % 25) for number in range(100)]
+    named = [account("kruise", 1), account("manager-of-kruise", 2)]
+
+    async def run() -> tuple[list[str], dict[str, str]]:
+        held = says(lease(age=3, holder="manager-of-kruise-7d9f-x_0d1e"))
+        answers = (held, says({"items": [*others, *named]}), *[may(False)] * 20)
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
+            await discover_environment(client, parse(DISTRIBUTE, "test"))
+            listing = next(seen.query for seen in script.seen if seen.path == ACCOUNTS)
+            users = [seen.json["spec"]["user"] for seen in script.seen if seen.path == REVIEWS]
+            return [user.rpartition(":")[2] for user in users], listing
+
+    asked, listing = asyncio.run(run())
+    assert asked[:2] == ["manager-of-kruise", "kruise"]
+    assert asked[2:8] == ["a-24", "a-49", "a-74", "a-99", "a-23", "a-48"]
+    assert len(asked) == 20
+    assert listing == {"limit": "500"}
 
 
 @pytest.mark.parametrize(
@@ -248,4 +281,139 @@ def test_each_original_has_its_lease() -> None:
         "resource-distribution": "kruise-manager",
         "accurate": "accurate",
         "fishysecret": "dd9fe84d.2v.pm",
+    }
+
+
+# Originals that hold no Lease
+
+CONFIG_SYNCER = "vocabularies: {config-syncer: {}}"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+
+
+def a_deployment(image: str = "ghcr.io/appscode/config-syncer:v0.15", **more: Any) -> dict[str, Any]:
+    namespace, replicas = more.get("namespace", "kubed"), more.get("replicas", 1)
+    pods = {"containers": [{"image": "proxy"}, {"image": image}], "serviceAccountName": "kubed"}
+    return {
+        "metadata": {"name": "kubed", "namespace": namespace, "creationTimestamp": more.get("created")},
+        "spec": {"template": {"spec": pods}, **({} if replicas is None else {"replicas": replicas})},
+        "status": {"replicas": more["left"]} if "left" in more else {},
+    }
+
+
+def deployments(*items: dict[str, Any], more: str = "") -> Answer:
+    return says({"metadata": {"continue": more}, "items": list(items)})
+
+
+@pytest.mark.parametrize(
+    ("given", "runs"),
+    [
+        ({}, True),
+        ({"image": "kubed"}, True),
+        ({"image": "registry.example.com:5000/mirror/kubed@sha256:abc"}, True),
+        ({"replicas": None}, True),
+        ({"replicas": 0}, False),
+        ({"replicas": 0, "left": 1}, True),
+        ({"image": "config-syncer/other"}, False),
+        ({"image": "my-kubed:v1"}, False),
+    ],
+)
+def test_a8_a_running_workload_with_the_image_of_the_original_makes_the_vocabulary_wait(
+    given: dict[str, Any], runs: bool
+) -> None:
+    environment, requests = discovered(CONFIG_SYNCER, deployments(a_deployment(**given)), may(True))
+    expected = "original running (Deployment kubed/kubed); it must stop first, or set takeover: true"
+    assert environment.waiting == ({"config-syncer": expected} if runs else {})
+    assert [path for path, _ in requests] == [DEPLOYMENTS, *([REVIEWS] if runs else [])]
+
+
+def test_a8_the_account_of_the_workload_is_asked_about_the_kinds_in_every_namespace() -> None:
+    async def run() -> list[Any]:
+        answers = (deployments(a_deployment()), may(False), may(True))
+        async with serving(*answers) as script, Client(access(script), may_write=unrestricted) as client:
+            await discover_environment(client, parse(CONFIG_SYNCER, "test"))
+            return [seen.json["spec"] for seen in script.seen if seen.path == REVIEWS]
+
+    specs = asyncio.run(run())
+    assert {spec["user"] for spec in specs} == {"system:serviceaccount:kubed:kubed"}
+    assert [spec["resourceAttributes"]["resource"] for spec in specs] == ["secrets", "configmaps"]
+    assert {(spec["resourceAttributes"]["verb"], spec["resourceAttributes"]["namespace"]) for spec in specs} == {
+        ("update", "")
+    }
+
+
+def test_a8_a_workload_of_a_tenant_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    environment, _ = discovered(CONFIG_SYNCER, deployments(a_deployment(namespace="tenant")), may(False), may(False))
+    assert environment.waiting == {}
+    assert [record.message for record in caplog.records] == ["original.not-believed"]
+
+
+def test_a8_workloads_of_tenants_do_not_hide_the_original() -> None:
+    async def reviews(request: web.Request) -> web.StreamResponse:
+        return await may((await request.json())["spec"]["user"] == "system:serviceaccount:kubed:kubed")(request)
+
+    tenants = [a_deployment(namespace=f"tenant-{number}", created="2026-02-01T00:00:00Z") for number in range(150)]
+    original = a_deployment(created="2026-01-01T00:00:00Z")
+    pages = deployments(*tenants, more="next"), deployments(original)
+    environment, requests = discovered(CONFIG_SYNCER, *pages, *[reviews] * 300)
+    assert "original running" in environment.waiting["config-syncer"]
+    assert requests[1] == (DEPLOYMENTS, {"limit": "500", "continue": "next"})
+
+
+def test_a8_where_workloads_may_not_be_listed_the_operator_says_so_once_and_does_not_wait(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> list[Environment]:
+        async with (
+            serving(refuses(403, "Forbidden", "no"), refuses(403, "Forbidden", "no")) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
+            first = await discover_environment(client, parse(CONFIG_SYNCER, "test"))
+            return [first, await discover_environment(client, parse(CONFIG_SYNCER, "test"), first)]
+
+    assert [environment.waiting for environment in asyncio.run(run())] == [{}, {}]
+    assert [record.message for record in caplog.records] == ["original.not-looked-for"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [(refuses(500, "InternalError"),), (deployments(a_deployment()), refuses(403, "Forbidden"))],
+    ids=["no list", "no review"],
+)
+def test_a8_without_an_answer_the_vocabulary_waits(
+    answers: tuple[Answer, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_module, "RETRY_AFTER", (0.0, 0.0))
+    environment, _ = discovered(CONFIG_SYNCER, *answers)
+    assert "not known" in environment.waiting["config-syncer"]
+
+
+def test_a8_with_takeover_no_workload_is_listed() -> None:
+    environment, requests = discovered("vocabularies: {config-syncer: {takeover: true}}", deployments(a_deployment()))
+    assert (environment.waiting, requests) == ({}, [])
+
+
+@pytest.mark.parametrize(("suspend", "runs"), [(False, True), (None, True), (True, False)])
+def test_a8_a_cron_job_runs_unless_it_is_suspended(suspend: bool | None, runs: bool) -> None:
+    pods = {"spec": {"containers": [{"image": "emberstack/kubernetes-reflector:9"}]}}
+    given = {} if suspend is None else {"suspend": suspend}
+    spec = {**given, "jobTemplate": {"spec": {"template": pods}}}
+    job = {"metadata": {"name": "r", "namespace": "r"}, "spec": spec}
+
+    async def run() -> list[Workload]:
+        async with (
+            serving(says({"items": [job]})) as script,
+            Client(access(script), may_write=unrestricted) as client,
+        ):
+            return [workload async for workload in workloads(client, CRON_JOB)]
+
+    (workload,) = asyncio.run(run())
+    images = frozenset({"kubernetes-reflector"})
+    assert (workload.is_running, workload.images, workload.account) == (runs, images, "default")
+
+
+def test_a8_each_original_has_its_image() -> None:
+    named = parse("vocabularies: {config-syncer: {}, replicator: {}, secret-copy: {}}", "test")
+    assert {name: set(original.images) for name, original in workloads_of_originals(named).items()} == {
+        "replicator": {"kubernetes-replicator"},
+        "config-syncer": {"config-syncer", "kubed"},
     }

@@ -111,12 +111,9 @@ def test_the_store_configuration_is_in_the_operators_namespace_by_default() -> N
     assert store_config(settings, "samara") == at("keys", "fishysecret-config")
 
 
-def test_without_a_vocabulary_that_reads_a_secret_manager_there_is_no_configuration_of_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_vocabulary_that_reads_a_secret_manager_there_is_no_configuration_of_one() -> None:
     others = tuple(vocabulary for vocabulary in VOCABULARIES if vocabulary.secret_store is None)
-    monkeypatch.setattr("samara.assembly.VOCABULARIES", others)
-    assert store_config(parse("{}", "test"), "samara") is None
+    assert store_config(parse("{}", "test"), "samara", others) is None
 
 
 def test_a_disabled_vocabulary_recognises_its_copies_and_desires_none() -> None:
@@ -149,3 +146,20 @@ def test_only_the_code_of_a_vocabulary_spells_its_name(folder: str) -> None:
 
 def texts_in(file: Path) -> list[object]:
     return [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
+
+
+def test_a13_the_order_of_vocabularies_is_a_promise() -> None:
+    promised = (
+        "secret-copy",
+        "resource-distribution",
+        "clustersecret",
+        "accurate",
+        "fishysecret",
+        "sync-to",
+        "replicator",
+        "reflector",
+        "config-syncer",
+    )
+    names = [vocabulary.name for vocabulary in VOCABULARIES]
+    assert names == [name for name in promised if name in names]
+    assert set(names) <= set(promised)

@@ -26,24 +26,29 @@ from samara.assembly import (
     secret_store_vocabularies,
     served_source_types,
 )
-from samara.core.model import QUOTA, Kind
+from samara.core.copy_counts import CopyCounts
+from samara.core.model import QUOTA, Key, Kind
 from samara.core.registry import Registry
-from samara.core.vocabulary import SecretStore
 from samara.engine.controller import Controller
+from samara.engine.deletions import DeletionGate
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
 from samara.engine.hold_store import HoldStore
 from samara.engine.leader import LeaderElector
 from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Inbox
 from samara.engine.metrics import Metrics
 from samara.engine.outbox import Outbox
 from samara.engine.planner import Planner
-from samara.engine.process import FaultPoints, Watchdog, utc_now
+from samara.engine.process import FaultPoints, Watchdog, utc_timestamp
 from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
+from samara.engine.status import StatusReporter
+from samara.engine.workqueue import WorkQueue
+from samara.engine.write_gate import WriteGate
 from samara.engine.writer import Applier, Writer
 from samara.environment import Environment, discover_at_start, discover_environment, unless_stopped
 from samara.kube.answers import NO_READINGS
@@ -89,20 +94,6 @@ class Options:
     """Where the webhook server listens. None if there is none."""
 
 
-def unselected_labels(registry: Registry) -> list[tuple[str, str]]:
-    """The settings with patterns of labels that tenants choose, each with its patterns, if a served source type selects
-    namespaces by labels."""
-    if not any(
-        source_type.enabled and source_type.selected_labels is not None for source_type in registry.source_types
-    ):
-        return []
-    return [(chosen.setting, ",".join(chosen.patterns)) for chosen in registry.chosen_labels if chosen.patterns]
-
-
-class LeaseLostError(SamaraError):
-    """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
-
-
 @dataclass(frozen=True, slots=True)
 class Clients:
     """Clients of the API server. There are several so that the lease does not wait for the requests of copies."""
@@ -127,109 +118,46 @@ class Operator:
         leader: LeaderElector | None,
         environment: Environment,
     ) -> None:
-        client, own_namespace, clock = clients.objects, access.namespace, time.monotonic
         self.environment = environment
         self._settings, self._options, self._clients, self._leader = settings, options, clients, leader
         self._unserved: Mapping[str, str] = environment.waiting
         """What is missing, and why."""
         self._changed = asyncio.Event()
         """Set when what is served has changed, so that the operator must be built again."""
-        registry = registry_of(
-            settings, environment.kinds, frozenset(environment.originals), own_namespace=own_namespace
+        registry = self._registry = registry_of(
+            settings, environment.kinds, frozenset(environment.originals), own_namespace=access.namespace
         )
-        self._registry = registry
         inbox, metrics = Inbox(), Metrics()
-        store = secret_store(settings, own_namespace)
-        secrets = None if store is None else _secret_poller(settings, store, metrics, clock, inbox)
+        secrets, self._store_config = _build_secret_poller(settings, access.namespace, clients.objects, metrics, inbox)
         codec = Codec(registry.managers)
         readings = secrets.readings.known if secrets is not None else NO_READINGS
         cache = Cache(registry, extra_kinds=(QUOTA,), build_content=codec.content, readings=readings)
-        limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
-        outbox = Outbox(clock, limiter)
-        applier = Applier(client, codec, cache, registry, FaultPoints())
-        guard = MassDeleteGuard(
-            mass_delete_limit(settings), settings.mass_delete.hold if settings.mass_delete else 0.0, clock
+        engine = _build_engine(
+            settings, options, access, clients, may_write(options, leader), codec, cache, secrets, inbox, metrics
         )
-        self._hold_store = HoldStore(clients.own, own_namespace, guard, inbox.post)
-        self._events = EventRecorder(EventSink(client, clock, silent=options.observe), cache, clock)
-        fetcher = Fetcher(client, codec, cache, own_namespace, inbox.post)
-        retry = RetryBackoff(settings.timers.backoff_most, clock)
-        planner = Planner(
-            cache,
-            registry,
-            cluster_policy(settings, own_namespace, in_cluster=access.in_cluster),
-            outbox=outbox,
-            fetcher=fetcher,
-            retry=retry,
-            guard=guard,
-            hold_store=self._hold_store,
-            secrets=secrets,
-            events=self._events,
-            metrics=metrics,
-            clock=clock,
-            gone_after=settings.source_gone_after,
-            observe=options.observe,
-        )
-        drift, flaps = planner.drift, planner.flaps
-        self._controller = Controller(
-            inbox,
-            cache,
-            registry,
-            planner=planner,
-            writer=Writer(outbox, limiter, cache, applier, may_write(options, leader), inbox.post, clock),
-            results=ResultHandler(cache, registry, planner.counts, retry, drift, flaps, self._events, metrics),
-            fetcher=fetcher,
-            retry=retry,
-            guard=guard,
-            clock=clock,
-            resync_every=settings.resync,
-        )
-        self._store_config = (
-            StoreConfigWatcher(client, store.config, own_namespace, secrets)
-            if secrets is not None and store is not None
-            else None
-        )
+        self._controller, self._events, self._hold_store = engine.controller, engine.events, engine.hold_store
         timings = ReflectorTimings(silence=settings.timers.silence, watch_length=options.watch_seconds)
-        self._reflectors = tuple(Reflector(kind, client, cache, codec, inbox, timings) for kind in cache.stores)
+        self._reflectors = tuple(
+            Reflector(kind, clients.objects, cache, codec, inbox, timings) for kind in cache.stores
+        )
         self._watchdog = Watchdog(STANDSTILL * settings.timers.lease)
-        self._admission = self._build_admission(codec, cache, metrics, own_namespace)
+        self._admission = _build_admission(
+            settings, options, environment, clients.admission, access.namespace, codec, cache, metrics, self._is_leading
+        )
         converted = _converted_kinds(registry) if self._admission is not None else frozenset()
         self.health = Health(
             self._reflectors, self._controller, leader, self._admission, lambda: self._unserved, converted
         )
         self.metrics = MetricsPage(
             metrics.registry,
-            CopyMetrics(registry, planner.counts, cache.sources, partial(count_orphans, cache)),
-            QueueMetrics(planner.queue, self._controller.oldest_pending),
+            CopyMetrics(registry, engine.all_counts, cache.sources, partial(count_orphans, cache)),
+            QueueMetrics(engine.queue, self._controller.oldest_pending),
             WatchMetrics(self._reflectors, tuple(environment.waiting)),
-            ProcessMetrics(self.health, guard, self._is_leading, lambda: self._watchdog.longest_stall),
+            ProcessMetrics(self.health, engine.guard, self._is_leading, lambda: self._watchdog.longest_stall),
         )
 
     def _is_leading(self) -> bool:
         return self._controller.leading
-
-    def _build_admission(self, codec: Codec, cache: Cache, metrics: Metrics, own_namespace: str) -> Admission | None:
-        """The webhook server. None if it is switched off or no vocabulary needs one."""
-        if self._options.webhook is None or self._options.observe:
-            return None
-        # Imported here: certificates take 8 MB that an operator without a webhook server does not need.
-        from samara.admission.admission import Admission, AdmissionDeps
-        from samara.admission.certificates import Timings
-
-        # Also the vocabularies that wait for their original: their rules must not be open meanwhile.
-        named = Registry(served_source_types(self._settings, self.environment.kinds))
-        if not any(source_type.admission is not None for source_type in named.source_types):
-            return None
-        client, is_leading = self._clients.admission, self._is_leading
-        is_listed = partial(_is_settled_or_unwatched, cache)
-        deps = AdmissionDeps(client, codec, cache, named, own_namespace, is_leading, is_listed, metrics)
-        # The original converts its custom resources as long as it runs.
-        converting = (
-            source_type.resource for source_type in cache.registry.source_types if source_type.admission is not None
-        )
-        shipped = crds.needed(kind for kind in converting if kind is not None)
-        listener, converters = self._options.webhook, CONVERTERS
-        return Admission(deps, listener, converters=converters, crds=shipped, timings=Timings())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set or the environment has changed, and then lets the writes in flight finish."""
@@ -267,8 +195,8 @@ class Operator:
 
     async def _await_environment(self) -> None:
         """Ends the run when something that was missing has appeared. Reflectors report kinds that disappear."""
-        for what, why in self.environment.waiting.items():
-            log.warning("waiting", what=what, why=why)
+        for name, why in self.environment.waiting.items():
+            log.warning("waiting", what=name, why=why)
         wait = DISCOVERY_FIRST
         while True:
             await asyncio.sleep(wait)
@@ -297,6 +225,20 @@ class Operator:
             group.create_task(self._events.run())
 
 
+def unselected_labels(registry: Registry) -> list[tuple[str, str]]:
+    """The settings with patterns of labels that tenants choose, each with its patterns, if a served source type selects
+    namespaces by labels."""
+    if not any(
+        source_type.enabled and source_type.selected_labels is not None for source_type in registry.source_types
+    ):
+        return []
+    return [(chosen.setting, ",".join(chosen.patterns)) for chosen in registry.chosen_labels if chosen.patterns]
+
+
+class LeaseLostError(SamaraError):
+    """The lease could not be renewed in time. Another process may lead, so this one must not go on."""
+
+
 async def _keep_leading(leader: LeaderElector) -> None:
     await leader.renew_until_lost()
     raise LeaseLostError("the lease could not be kept; ending, so that at most one operator writes")
@@ -322,16 +264,126 @@ def leader_elector(settings: Settings, access: Access, client: Client) -> Leader
     return LeaderElector(client, access.namespace, identity, settings.timers.lease, settings.timers.renew)
 
 
-def _secret_poller(
-    settings: Settings, store: SecretStore, metrics: Metrics, clock: Callable[[], float], inbox: Inbox
-) -> SecretPoller | None:
-    """None if no served vocabulary reads a secret manager."""
-    vocabularies = secret_store_vocabularies(settings)
-    if not vocabularies:
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """The parts that plan and write: three that the operator runs, and three that the metrics read."""
+
+    controller: Controller
+    events: EventRecorder
+    hold_store: HoldStore
+    guard: MassDeleteGuard
+    queue: WorkQueue
+    all_counts: Mapping[Key, CopyCounts]
+
+
+def _build_engine(  # noqa: PLR0913 - what its parts are built from
+    settings: Settings,
+    options: Options,
+    access: Access,
+    clients: Clients,
+    may_write: Callable[[], bool],
+    codec: Codec,
+    cache: Cache,
+    secrets: SecretPoller | None,
+    inbox: Inbox,
+    metrics: Metrics,
+) -> _Engine:
+    client, registry, clock = clients.objects, cache.registry, time.monotonic
+    queue, all_counts = WorkQueue(clock), dict[Key, CopyCounts]()
+    limiter = ConcurrencyLimiter(settings.writes.in_flight, settings.writes.per_second, clock)
+    outbox = Outbox(clock, limiter)
+    events = EventRecorder(EventSink(client, clock, silent=options.observe), cache, clock)
+    retry, drift, flaps = RetryBackoff(settings.timers.backoff_most, clock), DriftLimiter(clock), FlapDamper(clock)
+    hold = settings.mass_delete.hold if settings.mass_delete else 0.0
+    guard = MassDeleteGuard(mass_delete_limit(settings), hold, clock)
+    hold_store = HoldStore(clients.own, access.namespace, guard, inbox.post)
+    deletions = DeletionGate(cache, registry, guard, flaps, clock, settings.source_gone_after)
+    fetcher = Fetcher(client, codec, cache, access.namespace, inbox.post)
+    status = StatusReporter(cache, registry, all_counts, clock)
+    planner = Planner(
+        cache,
+        registry,
+        cluster_policy(settings, access.namespace, in_cluster=access.in_cluster),
+        all_counts,
+        queue=queue,
+        outbox=outbox,
+        gate=WriteGate(outbox, retry, drift, events, clock, observe=options.observe),
+        deletions=deletions,
+        hold_store=hold_store,
+        fetcher=fetcher,
+        secrets=secrets,
+        status=status,
+        events=events,
+        metrics=metrics,
+        clock=clock,
+    )
+    applier = Applier(client, codec, cache, registry, FaultPoints())
+    controller = Controller(
+        inbox,
+        cache,
+        registry,
+        all_counts,
+        queue=queue,
+        planner=planner,
+        outbox=outbox,
+        writer=Writer(outbox, limiter, cache, applier, may_write, inbox.post, clock),
+        fetcher=fetcher,
+        results=ResultHandler(cache, registry, all_counts, retry, drift, flaps, events, metrics),
+        retry=retry,
+        drift=drift,
+        deletions=deletions,
+        guard=guard,
+        status=status,
+        events=events,
+        clock=clock,
+        resync_every=settings.resync,
+    )
+    return _Engine(controller, events, hold_store, guard, queue, all_counts)
+
+
+def _build_secret_poller(
+    settings: Settings, own_namespace: str, client: Client, metrics: Metrics, inbox: Inbox
+) -> tuple[SecretPoller | None, StoreConfigWatcher | None]:
+    """The poller, and the watch of the configuration that tells it the store. None if no served vocabulary reads a
+    secret manager."""
+    store, vocabularies = secret_store(settings, own_namespace), secret_store_vocabularies(settings)
+    if store is None or not vocabularies:
+        return None, None
+    timings, readings = PollTimings(time.monotonic, utc_timestamp), Readings(time.monotonic, store.path_limit)
+    poller = SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
+    return poller, StoreConfigWatcher(client, store.config, own_namespace, poller)
+
+
+def _build_admission(  # noqa: PLR0913 - what its parts are built from
+    settings: Settings,
+    options: Options,
+    environment: Environment,
+    client: Client,
+    own_namespace: str,
+    codec: Codec,
+    cache: Cache,
+    metrics: Metrics,
+    is_leading: Callable[[], bool],
+) -> Admission | None:
+    """The webhook server. None if it is switched off or no vocabulary needs one."""
+    if options.webhook is None or options.observe:
         return None
-    timings = PollTimings(clock, utc_now)
-    readings = Readings(clock, store.path_limit)
-    return SecretPoller(readings, vocabularies, timings, post=inbox.post, count_call=metrics.count_provider_call)
+    # Imported here: certificates take 8 MB that an operator without a webhook server does not need.
+    from samara.admission.admission import Admission, AdmissionDeps
+    from samara.admission.certificates import Timings
+
+    # Also the vocabularies that wait for their original: their rules must not be open meanwhile.
+    named = Registry(served_source_types(settings, environment.kinds))
+    if not any(source_type.admission is not None for source_type in named.source_types):
+        return None
+    is_listed = partial(_is_settled_or_unwatched, cache)
+    deps = AdmissionDeps(client, codec, cache, named, own_namespace, is_leading, is_listed, metrics)
+    # The original converts its custom resources as long as it runs.
+    converting = (
+        source_type.resource for source_type in cache.registry.source_types if source_type.admission is not None
+    )
+    shipped = crds.needed(kind for kind in converting if kind is not None)
+    return Admission(deps, options.webhook, converters=CONVERTERS, crds=shipped, timings=Timings())
 
 
 def _is_settled_or_unwatched(cache: Cache, kind: Kind) -> bool:

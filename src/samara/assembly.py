@@ -11,14 +11,16 @@ from samara.core.mass_delete import MassDeleteLimit
 from samara.core.metadata_keys import CopyableMetadata
 from samara.core.model import CONFIG_MAP, LEASE, SECRET, Kind, KindName, ObjectName, Ref
 from samara.core.names import matches_any_glob
-from samara.core.policy import ClusterPolicy, without_cluster_objects
+from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.source_limits import SourceLimits, limited
-from samara.core.source_type import SourceType, disabled
+from samara.core.restrictions import disabled, limited, without_cluster_objects
+from samara.core.source_limits import SourceLimits
+from samara.core.source_type import SourceType
 from samara.core.vocabulary import BuildContext, SecretStore, Vocabulary, VocabularySettings, converters
 from samara.settings import Settings
 from samara.vocabularies import VOCABULARIES
 
+Vocabularies = tuple[Vocabulary[Any], ...]
 Kinds = Mapping[KindName, Kind]
 """The kinds that settings name, as the API server has them."""
 
@@ -41,16 +43,15 @@ def registry_of(
     *,
     own_namespace: str = "",
     every_kind: bool = False,
-    vocabularies: tuple[Vocabulary[Any], ...] | None = None,
+    vocabularies: Vocabularies = VOCABULARIES,
 ) -> Registry:
     """Every source type. Those of vocabularies that are not served or that wait are disabled, and recognise copies.
 
     The kinds of a disabled source type are watched only if an enabled one watches them, or with `every_kind`.
     """
-    vocabularies = VOCABULARIES if vocabularies is None else vocabularies
     enabled = settings.vocabularies.keys() - waiting
     copyable = copyable_metadata(settings, vocabularies)
-    reserved_names = reserved_namespaces(settings, own_namespace)
+    reserved_names = reserved_namespaces(settings, own_namespace, vocabularies)
 
     def context(vocabulary: Vocabulary[Any], own: VocabularySettings) -> BuildContext:
         return BuildContext(
@@ -103,10 +104,9 @@ def _adopt(settings: Settings, vocabulary: Vocabulary[Any]) -> Adopt:
     return Adopt.NEVER if settings.tenancy == "strict" and vocabulary.is_written_by_tenants else Adopt.IDENTICAL
 
 
-def copyable_metadata(settings: Settings, vocabularies: tuple[Vocabulary[Any], ...] | None = None) -> CopyableMetadata:
+def copyable_metadata(settings: Settings, vocabularies: Vocabularies) -> CopyableMetadata:
     """Which labels and annotations are copied from a source."""
-    known = VOCABULARIES if vocabularies is None else vocabularies
-    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in known))
+    keys = frozenset().union(*(vocabulary.metadata_keys for vocabulary in vocabularies))
     never, listed = settings.never_copied, settings.copied_metadata
     if settings.tenancy != "strict":
         return CopyableMetadata(keys, never.labels, never.annotations)
@@ -118,16 +118,20 @@ def kept_by_cluster(settings: Settings) -> tuple[ObjectName, ...]:
     return tuple(dict.fromkeys((ROOT_CA, *settings.never_copied.objects)))
 
 
-def served_source_types(settings: Settings, kinds: Kinds = WELL_KNOWN) -> tuple[SourceType, ...]:
+def served_source_types(
+    settings: Settings, kinds: Kinds = WELL_KNOWN, vocabularies: Vocabularies = VOCABULARIES
+) -> tuple[SourceType, ...]:
     """The source types of the vocabularies that the settings name."""
-    source_types = registry_of(settings, kinds).source_types
+    source_types = registry_of(settings, kinds, vocabularies=vocabularies).source_types
     return tuple(source_type for source_type in source_types if source_type.vocabulary in settings.vocabularies)
 
 
-def named_vocabularies(settings: Settings) -> list[tuple[Vocabulary[Any], VocabularySettings]]:
+def named_vocabularies(
+    settings: Settings, vocabularies: Vocabularies = VOCABULARIES
+) -> list[tuple[Vocabulary[Any], VocabularySettings]]:
     """The vocabularies that the settings name, each with its own settings."""
     named = settings.vocabularies
-    return [(vocabulary, named[vocabulary.name]) for vocabulary in VOCABULARIES if vocabulary.name in named]
+    return [(vocabulary, named[vocabulary.name]) for vocabulary in vocabularies if vocabulary.name in named]
 
 
 def kinds_in(settings: Settings) -> tuple[KindName, ...]:
@@ -136,11 +140,11 @@ def kinds_in(settings: Settings) -> tuple[KindName, ...]:
     return tuple(dict.fromkeys(kind for vocabulary, own in named for kind in vocabulary.kinds(own)))
 
 
-def kinds_in_trees(settings: Settings) -> tuple[KindName, ...]:
+def kinds_in_trees(settings: Settings, vocabularies: Vocabularies = VOCABULARIES) -> tuple[KindName, ...]:
     """The kinds that are copied down trees of namespaces, where a copy is the source of the next ones."""
-    source_types = served_source_types(settings)
+    source_types = served_source_types(settings, vocabularies=vocabularies)
     in_trees = {source_type.vocabulary for source_type in source_types if source_type.hierarchy is not None}
-    named = named_vocabularies(settings)
+    named = named_vocabularies(settings, vocabularies)
     return tuple(
         dict.fromkeys(
             kind for vocabulary, own in named if vocabulary.name in in_trees for kind in vocabulary.kinds(own)
@@ -148,9 +152,12 @@ def kinds_in_trees(settings: Settings) -> tuple[KindName, ...]:
     )
 
 
-def reserved_namespaces(settings: Settings, own_namespace: str) -> tuple[str, ...]:
+def reserved_namespaces(
+    settings: Settings, own_namespace: str, vocabularies: Vocabularies = VOCABULARIES
+) -> tuple[str, ...]:
     """The names that no Namespace made by Samara may have, as globs."""
-    trusted = [name for vocabulary, own in named_vocabularies(settings) for name in vocabulary.reserved_namespaces(own)]
+    named = named_vocabularies(settings, vocabularies)
+    trusted = [name for vocabulary, own in named for name in vocabulary.reserved_namespaces(own)]
     return tuple(filter(None, (*settings.protected_namespaces, "default", "kube-*", own_namespace, *trusted)))
 
 
@@ -173,15 +180,17 @@ def _own_objects(settings: Settings, own_namespace: str) -> frozenset[Ref]:
     return frozenset((certificate, holds, lease, *(() if config is None else (config,))))
 
 
-def store_config(settings: Settings, own_namespace: str) -> Ref | None:
+def store_config(settings: Settings, own_namespace: str, vocabularies: Vocabularies = VOCABULARIES) -> Ref | None:
     """The Secret that configures the secret manager. None if no vocabulary reads one."""
-    store = secret_store(settings, own_namespace)
+    store = secret_store(settings, own_namespace, vocabularies)
     return None if store is None else store.config
 
 
-def secret_store(settings: Settings, own_namespace: str) -> SecretStore | None:
+def secret_store(
+    settings: Settings, own_namespace: str, vocabularies: Vocabularies = VOCABULARIES
+) -> SecretStore | None:
     """The secret manager. The program reads one, so the first vocabulary that names one decides."""
-    for vocabulary in VOCABULARIES:
+    for vocabulary in vocabularies:
         if vocabulary.secret_store is not None:
             own = settings.vocabularies.get(vocabulary.name) or vocabulary.settings()
             return vocabulary.secret_store(own, own_namespace)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from samara import crds, log
 from samara.assembly import WELL_KNOWN, Kinds, kinds_in, named_vocabularies, served_source_types
 from samara.core.model import LEASE, Kind, Ref
 from samara.core.names import sample
-from samara.core.vocabulary import RequiredRights, Vocabulary
+from samara.core.vocabulary import OriginalWorkload, RequiredRights, Vocabulary
 from samara.engine.leader import boot_time
 from samara.kube.client import Client, address, collection
 from samara.kube.codec import MALFORMED, decode
 from samara.kube.discovery import discover
 from samara.kube.errors import ConfigError, Forbidden, NotFound, SamaraError, ServerFault, TooMany, Unreachable
-from samara.kube.queries import CRD, is_allowed, may_any_account
+from samara.kube.queries import CRD, is_allowed, may_account, may_any_account
+from samara.kube.workloads import Workload, workloads
 from samara.settings import Settings
 
 Json = dict[str, Any]
@@ -31,6 +33,8 @@ MAX_CLOCK_ERROR = timedelta(hours=2)
 MOST_NAMESPACES = 20
 """Namespaces with a Lease of an original that are asked about. Tenants may have many; an original has one, and it is
 among the oldest."""
+MOST_ACCOUNTS = 100
+"""ServiceAccounts with a workload of an original that are asked about, the oldest workloads first."""
 RETRY_AFTER = (1.0, 2.0)
 """Seconds until the API server is asked again about one namespace."""
 
@@ -40,6 +44,8 @@ class LeaseObservations:
     """Notes since when each Lease of an original has been unchanged, by a clock that does not jump."""
 
     clock: Callable[[], float] = boot_time
+    unlisted: set[Kind] = field(default_factory=set)
+    """The kinds of workloads that may not be listed. That is said once."""
     _unchanged_since: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def is_held(self, lease: Json) -> bool:
@@ -85,7 +91,8 @@ async def discover_environment(client: Client, settings: Settings, before: Envir
     """`before` is the result of the last discovery."""
     discovered = await discover_kinds(client, settings)
     leases = (before or Environment()).leases
-    return Environment(discovered.kinds, discovered.missing, await _running_originals(client, settings, leases), leases)
+    originals = await _running_originals(client, settings, discovered.kinds, leases)
+    return Environment(discovered.kinds, discovered.missing, originals, leases)
 
 
 async def discover_at_start(client: Client, settings: Settings) -> Environment:
@@ -143,13 +150,16 @@ async def discover_kinds(client: Client, settings: Settings) -> Environment:
 # Original controllers
 
 
-async def _running_originals(client: Client, settings: Settings, leases: LeaseObservations) -> dict[str, str]:
+async def _running_originals(
+    client: Client, settings: Settings, kinds: Kinds, observed: LeaseObservations
+) -> dict[str, str]:
     waiting = leases_of_originals(settings)
     reasons = {
-        vocabulary.name: await _reason_to_wait(client, vocabulary, leases)
+        vocabulary.name: await _reason_to_wait(client, vocabulary, observed)
         for vocabulary, _ in named_vocabularies(settings)
         if vocabulary.name in waiting
     }
+    reasons.update(await _running_workloads(client, settings, kinds, observed))
     return {vocabulary: why for vocabulary, why in reasons.items() if why is not None}
 
 
@@ -171,15 +181,15 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     except SamaraError as fault:
         return f"it is not known whether the original is running: {fault}"
     held = sorted(
-        (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"])
+        (str(item["metadata"].get("creationTimestamp")), item["metadata"]["namespace"], item["spec"]["holderIdentity"])
         for item in decode(raw).get("items") or ()
         if leases.is_held(item)
     )
     if len(held) > MOST_NAMESPACES:
         log.warning("original.not-believed", lease=lease, why=f"there are {len(held)}; only the oldest count")
-    namespaces = [namespace for _, namespace in held[:MOST_NAMESPACES]]
-    answers = await asyncio.gather(*(_may_run_in(client, namespace, vocabulary) for namespace in namespaces))
-    for namespace, answer in zip(namespaces, answers, strict=True):
+    held = held[:MOST_NAMESPACES]
+    answers = await asyncio.gather(*(_may_run_in(client, space, vocabulary, holder) for _, space, holder in held))
+    for (_, namespace, _), answer in zip(held, answers, strict=True):
         if answer is False:
             log.warning("original.not-believed", lease=f"{namespace}/{lease}", why="no account there has its rights")
     if True in answers:
@@ -188,29 +198,118 @@ async def _reason_to_wait(client: Client, vocabulary: Vocabulary[Any], leases: L
     return next((f"{reason}: {answer}" for answer in answers if isinstance(answer, SamaraError)), None)
 
 
-async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool | SamaraError:
+async def _may_run_in(client: Client, namespace: str, vocabulary: Vocabulary[Any], holder: str) -> bool | SamaraError:
     """True if an administrator installed an original in this namespace: an account there may write its custom resources
-    in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces.
+    in every namespace. A Lease alone proves nothing, since most users may write Leases in their namespaces."""
+    return await _answer(lambda: _has_account(client, namespace, vocabulary, holder))
 
-    Asks again if the API server fails or is busy: tenants can cause many questions, and a vocabulary waits as long as
-    the questions about it have no answer.
-    """
+
+async def _answer(ask: Callable[[], Awaitable[bool]]) -> bool | SamaraError:
+    """Asks again if the API server fails or is busy: tenants can cause many questions, and a vocabulary waits as long
+    as the questions about it have no answer."""
     for wait in RETRY_AFTER:
         try:
-            return await _has_account(client, namespace, vocabulary)
+            return await ask()
         except (TooMany, ServerFault, Unreachable):
             await asyncio.sleep(wait)
         except SamaraError as fault:
             return fault
     try:
-        return await _has_account(client, namespace, vocabulary)
+        return await ask()
     except SamaraError as fault:
         return fault
 
 
-async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any]) -> bool:
+async def _has_account(client: Client, namespace: str, vocabulary: Vocabulary[Any], holder: str) -> bool:
+    """The holder of a Lease is usually named after its pod, and a pod after its account or the Lease."""
+    hints = f"{holder} {vocabulary.original_lease}"
     for kind in vocabulary.custom_resources:
-        if await may_any_account(client, namespace, "update", kind):
+        if await may_any_account(client, namespace, "update", kind, hints):
+            return True
+    return False
+
+
+# Originals that hold no Lease
+
+
+def workloads_of_originals(settings: Settings) -> dict[str, OriginalWorkload]:
+    """By vocabulary: the workload of its original, for which it waits unless `takeover` is set."""
+    return {
+        vocabulary.name: vocabulary.original_workload
+        for vocabulary, own in named_vocabularies(settings)
+        if vocabulary.original_workload is not None and not own.takeover
+    }
+
+
+async def _running_workloads(
+    client: Client, settings: Settings, kinds: Kinds, observed: LeaseObservations
+) -> dict[str, str | None]:
+    """By vocabulary: why it waits for a workload of its original. None: there is none that runs."""
+    originals = workloads_of_originals(settings)
+    found: dict[Kind, list[Workload] | SamaraError] = {
+        kind: await _listed(client, kind, originals, observed)
+        for kind in dict.fromkeys(kind for original in originals.values() for kind in original.kinds)
+    }
+    reasons: dict[str, str | None] = {}
+    for vocabulary, own in named_vocabularies(settings):
+        if vocabulary.name not in originals:
+            continue
+        original, written = originals[vocabulary.name], [kinds[name] for name in vocabulary.kinds(own) if name in kinds]
+        written += vocabulary.custom_resources
+        running = list[Workload]()
+        for kind in original.kinds:
+            listed = found[kind]
+            if isinstance(listed, SamaraError):
+                reasons[vocabulary.name] = f"it is not known whether the original is running: {listed}"
+            else:
+                running += [one for one in listed if not one.images.isdisjoint(original.images)]
+        reasons[vocabulary.name] = reasons.get(vocabulary.name) or await _reason_of(client, running, written)
+    return reasons
+
+
+async def _listed(
+    client: Client, kind: Kind, originals: Mapping[str, OriginalWorkload], observed: LeaseObservations
+) -> list[Workload] | SamaraError:
+    """The workloads of this kind that run an image of an original. None that run if they may not be listed."""
+    images = frozenset(image for original in originals.values() for image in original.images)
+    try:
+        return [one async for one in workloads(client, kind) if one.is_running and not one.images.isdisjoint(images)]
+    except (Forbidden, NotFound) as fault:
+        if kind not in observed.unlisted:
+            observed.unlisted.add(kind)
+            names = ",".join(name for name, original in originals.items() if kind in original.kinds)
+            log.warning("original.not-looked-for", kind=kind.name, vocabularies=names, why=str(fault))
+        return []
+    except SamaraError as fault:
+        return fault
+    except MALFORMED:
+        return SamaraError(f"the list of {kind.plural} cannot be read")
+
+
+async def _reason_of(client: Client, running: list[Workload], written: Iterable[Kind]) -> str | None:
+    """Why a vocabulary waits for one of these workloads, of which tenants may have made all."""
+    by_account: dict[tuple[str, str], Workload] = {}
+    for workload in sorted(running, key=lambda one: (one.created, one.ref.path)):
+        by_account.setdefault((workload.ref.namespace, workload.account), workload)
+    if len(by_account) > MOST_ACCOUNTS:
+        log.warning("original.not-believed", why=f"{len(by_account)} accounts run its image; only the oldest count")
+    asked = list(by_account.items())[:MOST_ACCOUNTS]
+    answers = await asyncio.gather(*(_answer(partial(_may_write, client, *account, written)) for account, _ in asked))
+    unknown = ""
+    for (_, workload), answer in zip(asked, answers, strict=True):
+        if answer is True:
+            return f"original running ({workload.ref}); it must stop first, or set takeover: true"
+        if answer is False:
+            log.warning("original.not-believed", workload=str(workload.ref), why="its account has not the rights")
+        else:
+            unknown = f"{workload.ref} runs its image, and it is not known whether it is the original: {answer}"
+    return unknown or None
+
+
+async def _may_write(client: Client, namespace: str, account: str, kinds: Iterable[Kind]) -> bool:
+    """True if an account may write objects of one of the kinds everywhere. Only an administrator can grant that."""
+    for kind in kinds:
+        if await may_account(client, namespace, account, "update", kind):
             return True
     return False
 

@@ -29,13 +29,20 @@ class Regexp(Protocol):
     def fullmatch(self, text: str, /) -> Match | None: ...
 
 
-def compile_regexp(text: str) -> Regexp:
-    """Raises `RegexpError`."""
+MAX_MEMORY = 1024 * 1024
+
+
+def compile_regexp(text: str, max_memory: int = MAX_MEMORY) -> Regexp:
+    """Raises `RegexpError`, also for an expression whose program takes a large part of `max_memory`, in bytes.
+
+    The time of one match is in proportion to the size of the program and to the length of the text.
+    """
     # Imported here: without regular expressions the program does not need the 1.5 MiB of RE2.
     import re2
 
     options = re2.Options()
     options.log_errors = False  # otherwise RE2 writes each error to stderr
+    options.max_mem = max_memory
     compiled = cast("Callable[[str, object], Regexp]", re2.compile)
     try:
         return compiled(text, options)

@@ -22,12 +22,12 @@ import msgspec
 
 from samara.core.kinds import is_refused
 from samara.core.model import CONFIG_MAP, SECRET, Kind, KindName, ObjectName
-from samara.core.names import is_namespace_name
+from samara.core.names import is_label_value, is_namespace_name
 from samara.core.vocabulary import Conflicts, CrossNamespace
 
 FOREVER = "forever"
 DURATION = "a duration such as 90s, 5m, 1h30m or 500ms"
-NEVER_COPIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
+KINDS_NEVER_COPIED = "kinds that grant rights, hold state of the cluster or request copies are never copied"
 
 PLAIN = re.compile(r"[A-Za-z][-A-Za-z0-9_./]*")
 """Matches text that needs no quotes in YAML, unless it is one of `_SPECIAL`."""
@@ -250,7 +250,7 @@ def _parse_kind(raw: object) -> KindName:
         raise UnfitError
     name = KindName(*match.groups(default=""))
     if is_refused(Kind(*name, plural="")):
-        raise UnfitError(NEVER_COPIED)
+        raise UnfitError(KINDS_NEVER_COPIED)
     return name
 
 
@@ -330,6 +330,14 @@ def _duration_schema(zero: bool, forever: bool) -> dict[str, object]:
 
 NamespaceName = Annotated[
     str, _text(is_namespace_name, "name", "a namespace name (at most 63 of a-z, 0-9 and '-', no '-' at the ends)")
+]
+LabelValue = Annotated[
+    str,
+    _text(
+        lambda text: not text or is_label_value(text),
+        "text",
+        'a label value (at most 63 of A-Z, a-z, 0-9, - _ .) or ""',
+    ),
 ]
 NamespaceGlob = Annotated[
     str, _matching(r"[-a-z0-9*?]{1,63}", "glob", "a namespace name or glob (a-z, 0-9, '-', '*' and '?')")

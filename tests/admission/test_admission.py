@@ -9,6 +9,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -22,6 +23,7 @@ from tests.admission.scene import (
     CRD_PATH,
     HOOKS,
     MARK,
+    PATIENCE,
     SECRET_PATH,
     THING,
     Running,
@@ -238,7 +240,7 @@ def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkey
         assert (await running.converts(large))[0] == 200
         stop = asyncio.Event()
         holding = asyncio.create_task(running.post(CONVERT, trickled(2**20, stop)))
-        await scene.until(lambda: running.admission._server._bytes_left < 2**17)
+        await scene.until(lambda: running.admission._server._in_flight.left < 2**17)
         assert (await running.converts(large))[0] == 503
         assert (await running.admits(a_review(an_object(word="good"))))[0] == 200
         stop.set()
@@ -246,6 +248,50 @@ def test_large_requests_are_bounded_together_and_displace_no_ordinary_one(monkey
         assert (await running.converts(large))[0] == 200
 
     on_scene(scenario)
+
+
+@asynccontextmanager
+async def slow_conversion(running: Running) -> AsyncIterator[asyncio.StreamReader]:
+    """A client that has read the head of an answer of 14 MiB, which is more than the sockets hold."""
+    body = json.dumps(a_conversion("toys.dev/v2", *[a_thing("v2", title="x" * 2**21)] * 7)).encode()
+    trust = ssl.create_default_context(cadata=running.bundle().decode())
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**12)
+    slow.connect(("127.0.0.1", running.port))
+    reader, writer = await asyncio.open_connection(sock=slow, ssl=trust, server_hostname="127.0.0.1", limit=2**12)
+    writer.write(f"POST {CONVERT} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    yield reader
+    writer.close()
+
+
+def test_an_answer_counts_until_its_client_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_SEND_SECONDS", PATIENCE)
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        in_flight = running.admission._server._in_flight
+        async with slow_conversion(running) as reader:
+            assert in_flight.left < 3 * 2**20
+            await reader.readexactly(14 * 2**20)
+            await scene.until(lambda: in_flight.left == server_module.MAX_BYTES_IN_FLIGHT)
+
+    on_scene(scenario)
+
+
+def test_a_client_that_does_not_read_its_answer_in_time_gives_its_room_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server_module, "_SEND_SECONDS", 0.3)
+
+    async def scenario(scene: Scene) -> None:
+        running = await scene.server()
+        in_flight = running.admission._server._in_flight
+        async with slow_conversion(running):
+            await scene.until(lambda: in_flight.left == server_module.MAX_BYTES_IN_FLIGHT)
+
+    on_scene(scenario)
+    assert "admission.failed" not in caplog.text  # or such clients would fill the log
 
 
 async def trickled(size: int, stop: asyncio.Event) -> AsyncIterator[bytes]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -20,10 +21,9 @@ import pytest
 from tests.admission.scene import a_converter, a_thing
 from tests.admission.test_conversion import a_body
 
-from samara.admission.conversion import MAX_COMMAS, MAX_OBJECTS, convert_review
+from samara.admission.conversion import MAX_COMMAS, MAX_CONVERSION_BYTES, MAX_OBJECTS, Conversions, convert_review
 from samara.admission.live_recheck import Validator
 from samara.admission.review import MAX_OBJECT_BYTES, MAX_VALUES, MalformedError, guarded_kinds, read_review
-from samara.admission.server import MAX_CONVERSION_BYTES
 from samara.assembly import registry_of
 from samara.core.model import CONFIG_MAP, Kind
 from samara.kube.answers import NO_READINGS
@@ -66,7 +66,10 @@ def measured(answer: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
 def costs(measurement: str) -> tuple[float, float]:
     """The result of an expression of this module, in another process."""
     program = f"from tests.admission.test_hostile_reviews import *; print(*{measurement})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    same_sources = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=same_sources, capture_output=True, text=True, timeout=60, check=True
+    )
     seconds, mebibytes = map(float, done.stdout.split())
     return seconds, mebibytes
 
@@ -100,6 +103,25 @@ def test_a_hostile_conversion_takes_little_memory_and_leaves_the_loop_running(na
 
     assert seconds < LONGEST_STALL
     assert mebibytes < MOST_MEMORY
+
+
+def cost_of_conversions_at_once(name: str) -> tuple[float, float]:
+    """Of twenty reviews with one object. The server accepts some more at the same time."""
+    begin, item, end, _ = CONVERSIONS[name]
+    body = a_body(filled(begin, item, end, 1, MAX_CONVERSION_BYTES))
+    conversions = Conversions({"toys.dev/Thing": a_converter})
+
+    async def all_answered() -> list[int]:
+        return [len(answer) for answer in await asyncio.gather(*(conversions.answer(body) for _ in range(20)))]
+
+    return measured(all_answered)
+
+
+@pytest.mark.parametrize("name", ["objects with many values", "objects with many lists in lists"])
+def test_conversions_that_arrive_together_leave_the_loop_running(name: str) -> None:
+    seconds, _ = costs(f"cost_of_conversions_at_once({name!r})")
+
+    assert seconds < LONGEST_STALL
 
 
 # /admit

@@ -50,6 +50,13 @@ class Helm:
     def try_template(self, values: Json | None = None, namespace: str = "ops", release: str = "samara") -> Ran:
         return self.run("template", release, CHART, "--namespace", namespace, "--values", self.values(values or {}))
 
+    def notes(self, values: Json) -> str:
+        """What `helm install` prints for people."""
+        flags = ("--dry-run=client", "--namespace", "ops", "--values", self.values(values))
+        done = self.run("install", "samara", CHART, *flags)
+        assert done.code == 0, done.err
+        return done.out.partition("\nNOTES:\n")[2]
+
     def template(self, values: Json | None = None, namespace: str = "ops", release: str = "samara") -> list[Json]:
         """All objects, hooks included."""
         done = self.try_template(values, namespace, release)

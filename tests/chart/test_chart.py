@@ -15,7 +15,7 @@ from scripts import chart
 from tests.chart.helm import CHART, CHECKSUM, FILE, Helm, comparable, documents, is_hook
 from tests.cli.test_rbac import granted_by, grants
 
-from samara import __version__
+from samara import __version__, crds
 from samara.cli.deploy.manifests import MARKS_POLICY, Installation, objects
 from samara.cli.deploy.rights import cluster_rules, own_rules
 from samara.settings import STRUCTS, parse
@@ -191,6 +191,15 @@ def test_crds_stay_when_the_chart_is_uninstalled(helm: Helm) -> None:
     assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in crds} == {"keep"}
 
 
+def test_crds_are_those_of_samara_crds_without_the_labels_of_a_release(helm: Helm) -> None:
+    """They outlive the release, and several releases may share them. With its labels, those that `samara crds` prints
+    would differ from those of the chart, and each upgrade of the chart would change them."""
+    made = {obj["metadata"]["name"]: obj for obj in helm.template() if obj["kind"] == "CustomResourceDefinition"}
+    assert made == {name: crds.definition(name) for name in made}
+    assert [name for name, crd in made.items() if "labels" in crd["metadata"]] == []
+    assert made
+
+
 def test_a_job_runs_samara_uninstall_before_the_chart_is_deleted(helm: Helm) -> None:
     hooks = [obj for obj in helm.template() if is_hook(obj)]
     assert {hook["metadata"]["annotations"]["helm.sh/hook"] for hook in hooks} == {"pre-delete"}
@@ -344,6 +353,14 @@ def test_the_network_policy_admits_only_the_named_peers_and_api_servers(helm: He
     neither = network_policy(helm)
     assert (peers(neither, 8080), peers(neither, 9443)) == (None, None)
     assert not [rule for rule in neither["egress"] if "to" in rule]
+
+
+def test_the_notes_say_if_every_pod_may_connect_to_the_webhook(helm: Helm) -> None:
+    warning = "Every pod may connect to the webhook port 9443: networkPolicy.apiServer is empty."
+    for policy, is_open in (({}, True), ({"apiServer": ["192.0.2.10/32"]}, False), ({"enabled": False}, False)):
+        notes = helm.notes({"networkPolicy": policy})
+        assert "samara status" in notes
+        assert (warning in notes) == is_open
 
 
 def test_rules_for_outgoing_connections_can_be_added(helm: Helm) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from click.shell_completion import get_completion_class
 from tests.cli.program import environment, samara, samara_inside
 from tests.cluster.support.stage import Stage
 from tests.support import forks
 from tests.support.ports import free_port
 
+from samara.cli.commands.completion import CORRECTED, PROGRAMS
 from samara.cli.completion import TIME_LIMIT
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS
 from samara.settings import STRUCTS
@@ -83,6 +85,19 @@ def test_the_shell_offers_files_where_a_file_is_expected(line: str) -> None:
 
 def test_contexts_of_the_kubeconfig_are_offered(tmp_path: Path) -> None:
     assert offered("samara status --context ", kubeconfig(tmp_path, "http://x")) == ["production", "test"]
+
+
+@pytest.mark.parametrize("shell", CORRECTED)
+def test_every_part_of_a_script_that_is_corrected_is_in_it_once(shell: str) -> None:
+    script = get_completion_class(shell)
+    assert script is not None
+    assert {part: script.source_template.count(part) for part in CORRECTED[shell]} == dict.fromkeys(CORRECTED[shell], 1)
+
+
+def test_zsh_and_fish_keep_the_flag_in_front_of_a_value() -> None:
+    zsh, fish = (samara_inside("completion", shell).out for shell in ("zsh", "fish"))
+    assert zsh.count('+=("$flag$key"') == 2 * len(PROGRAMS)
+    assert fish.count('echo "$flag"$') == 2 * len(PROGRAMS)
 
 
 # no cluster, and slow clusters

@@ -8,7 +8,7 @@ import pytest
 import re2
 import yaml
 from tests.cli.test_crds import undescribed
-from tests.core.test_secret_paths import ILLEGAL, LEGAL
+from tests.core.test_queries import ILLEGAL, LEGAL
 
 from samara import crds
 from samara.cli.deploy.manifests import definitions

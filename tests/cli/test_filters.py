@@ -9,8 +9,9 @@ from tests.support.world import at
 from samara.cli.commands.status import _is_held_chosen
 from samara.cli.filters import Filter, filter_of, namespace_of
 from samara.cli.options import Cluster
+from samara.core.label_selectors import Selector
 from samara.core.model import namespace_ref
-from samara.core.selectors import Selector, parse_selector
+from samara.core.selectors import parse_selector
 
 
 def selector(text: str) -> Selector:

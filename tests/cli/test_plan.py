@@ -183,6 +183,9 @@ def test_removals_that_the_brake_would_hold_are_blocked_and_not_written(stage: S
     assert done.json["summary"]["delete"] == 0
     assert {blocked["reason"] for blocked in done.json["blocked"]} == {"held"}
     assert len(done.json["blocked"]) == 7
+    release = "`samara release secret-copy/Secret/admin/db`"
+    assert {release in blocked["message"] for blocked in done.json["blocked"]} == {True}
+    assert release in shell("plan", given).out
     assert shell("plan", "-o", "json", settings(stage.folder, "massDelete: null")).json["summary"]["delete"] == 7
 
 

@@ -116,7 +116,7 @@ def test_defect_04_sync_to_refuses_an_object_of_the_operator_too(fishy: Fishy, s
     fishy.serve(vocabularies={"sync-to": {}})
     annotations = {SYNC_TO: "namespaces", f"{SYNC_TO}-namespaces": f"{namespace};{TARGET}"}
     stage.foreign(TEAM, name, {"url": "file:///elsewhere"}, metadata={"annotations": annotations})
-    assert "the operator's own" in stage.until_event("Refused", TEAM, name)["message"]
+    assert "belongs to the operator" in stage.until_event("Refused", TEAM, name)["message"]
     eventually(lambda: stage.secret(TARGET, name))
     assert stage.secret(namespace, name) is None
 

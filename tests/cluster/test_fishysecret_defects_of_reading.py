@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -39,6 +40,28 @@ def test_defect_11_many_slow_keys_are_read_and_each_path_once_for_all_readers(fi
         assert sorted(document for _, document in vault.requests) == sorted(documents)
         assert 1 < vault.most <= 8
         assert fishy.data("db-9") == {key: f"{CANARY}-{key[1:]}" for key in items}
+
+
+def test_many_fishysecrets_with_a_short_interval_do_not_delay_those_of_another_namespace(
+    fishy: Fishy, stage: Stage
+) -> None:
+    """Their namespace needs thirty reads a second and gets thirteen: four at a time, 0.3 s each."""
+    stage.namespace("other")
+    documents = {f"app-{number}": {"value": f"{CANARY}-{number}"} for number in range(31)}
+    with Vault(documents, slow=0.3) as vault:
+        fishy.configure(vault.url, token=TOKEN)
+        fishy.serve(refreshInterval="1s")
+        in_parallel(lambda number: fishy.ask(f"db-{number}", {"K": f"app-{number}#value"}), range(30))
+        eventually(lambda: len(vault.requests) > 20)
+        began = time.monotonic()
+        fishy.ask("db", {"K": "app-30#value"}, target="other/db", namespace="other")
+        fishy.until("db", namespace="other", deadline=5.0)
+        (first, *_) = times(vault, "app-30")
+        assert first - began < 1.5
+        assert fishy.data("db", "other") == {"K": f"{CANARY}-30"}
+        vault.slow = 0.0
+        for number in range(30):
+            fishy.until(f"db-{number}")
 
 
 def times(vault: Vault, document: str) -> list[float]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -749,7 +750,7 @@ def test_an_orphaned_copy_has_no_owner_and_no_lower_source_takes_it_over(
     distributor.until("db", "a")
     distributor.delete("db", "Orphan")
     eventually(lambda: stage.api.find(f"{DISTRIBUTIONS}/db") is None, COLLECTED)
-    eventually(lambda: "not ours" in stage.until_event("Conflict", "team", "db")["message"])
+    eventually(lambda: "not a copy of this source" in stage.until_event("Conflict", "team", "db")["message"])
     assert stage.data("a", "db") == {"key": "one"}
     stage.api.delete(stage.path("a", "db"))
     eventually(lambda: stage.data("a", "db") == {"key": "synced"})
@@ -1013,3 +1014,17 @@ def test_a_deleted_definition_deletes_the_copies_and_a_restored_one_is_served_ag
     distributor.create("db", included("a"))
     eventually(lambda: distributor.copy("a", "db"), COLLECTED)
     assert operator.running
+
+
+def test_a_lease_of_the_original_that_a_tenant_made_stops_nothing(stage: Stage) -> None:
+    """Everybody with `edit` in a namespace can write a Lease there. No account there may write distributions."""
+    stage.namespace("tenant", "a")
+    leases = "/apis/coordination.k8s.io/v1/namespaces/tenant/leases"
+    renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": "kruise-manager-0", "leaseDurationSeconds": 3600, "renewTime": renewed}
+    stage.api.create(leases, {"metadata": {"name": "kruise-manager"}, "spec": spec})
+    stage.also_remove(f"{leases}/kruise-manager")
+    distributor, operator = Distributor(stage), serve(stage)
+    distributor.create("ca", included("a"))
+    distributor.until("ca", "a")
+    assert "original.not-believed" in operator.log

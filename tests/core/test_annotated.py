@@ -16,12 +16,13 @@ from tests.support.world import World, at, config_map, secret
 from samara.core.admission import Operation, Request
 from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.desired import Fault, Template
+from samara.core.label_selectors import Requirement, Selector
 from samara.core.model import CONFIG_MAP, FIELD_MANAGER, SECRET, Key, Object, Ref, namespace_ref
 from samara.core.names import parse_csv_names
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.selectors import NO_NAMESPACES, NamespaceSelector, Requirement, Selector
-from samara.core.writes import Create, Delete, Update, Write
+from samara.core.selectors import NO_NAMESPACES, NamespaceSelector
+from samara.core.writes import Create, Update, Write
 
 TO, MATCHING, FROM = "toys.dev/to", "toys.dev/matching", "toys.dev/from"
 SOURCE = at("home", "x")
@@ -232,14 +233,14 @@ def test_an_excluded_namespace_requeues_no_source() -> None:
     assert list(world.registry["toy"].affected_by(world.objects[namespace_ref("a")], world)) == [SOURCE]
 
 
-def test_an_object_that_the_vocabulary_leaves_alone_is_a_conflict_with_its_reason() -> None:
-    world = a_world("a,b", left_alone=lambda live: "it has a note" if "note" in live.annotations else "")
-    world.put(at("a", "x"), secret("other"), annotations={"note": "mine"}, by=FIELD_MANAGER)
+def test_an_object_that_requests_its_own_content_is_a_conflict_with_its_reason() -> None:
+    world = a_world("a,b", pull_keys=frozenset({"toy/pull"}))
+    world.put(at("a", "x"), secret("other"), annotations={"toy/pull": "mine"}, by=FIELD_MANAGER)
     settle(world, RULES)
     assert world.objects[at("a", "x")].content == secret("other")
     assert world.objects[at("b", "x")].content == secret()
     assert [(blocked.ref, blocked.reason, blocked.message) for blocked in plan_of(KEY, world, RULES).blocked] == [
-        (at("a", "x"), "conflict", "it has a note")
+        (at("a", "x"), "conflict", "the object there has toy/pull: it requests its own content")
     ]
 
 
@@ -264,24 +265,15 @@ def test_an_invalid_value_does_not_stop_updates_of_copies() -> None:
     assert kinds_of(settle(world, RULES)) == [Update]
 
 
-def test_an_invalid_value_deletes_copies_only_if_the_vocabulary_asks_for_it() -> None:
-    world = a_world("a,b", keep_on_fault=False)
-    settle(world, RULES)
-    ask(world, "b?")
-    assert kinds_of(settle(world, RULES)) == [Delete]
-    assert filled(world) == {"b"}
-
-
 @pytest.mark.parametrize("end", ["deleted", "terminating", "cleared"])
-@pytest.mark.parametrize("keep", [False, True])
-def test_copies_are_deleted_with_their_source_unless_they_are_kept(keep: bool, end: str) -> None:
-    world = a_world("a,b", keep_when_gone=keep)
+def test_copies_are_deleted_with_their_source(end: str) -> None:
+    world = a_world("a,b")
     settle(world, RULES)
     if end == "cleared":
         world.edit(SOURCE, annotations={})
     else:
         world.edit(SOURCE, finalizers=("somebody/else",) if end == "terminating" else (), deleting=True)
-    assert filled(world) == ({"a", "b"} if keep else set())
+    assert filled(world) == set()
 
 
 # Admission
@@ -315,11 +307,10 @@ def test_an_object_that_is_not_a_source_is_not_validated() -> None:
     assert refusals({TO: "a?"}, ref=namespace_ref("home")) == ()
 
 
-def test_admission_covers_all_kinds_and_can_be_omitted() -> None:
+def test_admission_covers_all_kinds() -> None:
     admission = TOY.source_type().admission
     assert admission is not None
     assert admission.kinds == (SECRET, CONFIG_MAP)
-    assert replace(TOY, validated=False).source_type().admission is None
 
 
 def test_the_source_type_has_the_values_of_its_vocabulary() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from samara.core.label_selectors import Selector
 from samara.core.names import is_dns_subdomain, is_label_key
-from samara.core.selectors import Selector, parse_selector_json
+from samara.core.selectors import parse_selector_json
 
 Json = dict[str, Any]
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support import toys
 from tests.support.world import World, at, content, secret
 
+from samara.assembly import registry_of
 from samara.core.context import PlanContext
 from samara.core.desired import Adopt, Copy, Desired, Template
 from samara.core.metadata_keys import ADOPTED, APP, PAUSED, RELEASED
@@ -21,11 +22,12 @@ from samara.core.registry import Registry
 from samara.core.rules import decide
 from samara.core.source_type import Policy
 from samara.core.writes import Blocked
-from samara.vocabularies import sync_to
+from samara.settings import Settings
+from samara.vocabularies import replicator, sync_to
 from samara.vocabularies.accurate import labels as accurate
 from samara.vocabularies.resource_distribution import FROM as DISTRIBUTED_FROM
 from samara.vocabularies.resource_distribution import HASHCODE, RESOURCE_DISTRIBUTION
-from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
+from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS, SecretCopySettings
 
 PLACE = at("a", "x")
 COPY = Key("secret-copy", at("admin", "x"))
@@ -169,10 +171,46 @@ def test_row_3_an_owner_reference_with_another_uid_names_an_earlier_source_of_th
     assert rule(world, DISTRIBUTION) == "predecessor"
 
 
-# 4. This source owns by mark, and no source holds the object
+# 4. The object requests its own content
 
 
-def test_row_4_a_copy_that_lost_its_marks_is_ours() -> None:
+@pytest.mark.parametrize("key", [COPY, SYNC, DISTRIBUTION])
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_row_4_an_object_with_a_pull_annotation_of_any_vocabulary_is_nobodys_copy(key: Key, adopt: Adopt) -> None:
+    world = a_world(copied_to="a" if key == COPY else "b")
+    an_object(world, by="", annotations={replicator.PULL: "other/x"})
+    assert occupant(world, key) is Occupant.PULLING
+    assert rule(world, key, adopt) == "pulls"
+
+
+def test_row_4_a_pull_annotation_counts_while_its_vocabulary_is_disabled() -> None:
+    world = a_world()
+    world.registry = registry_of(Settings(vocabularies={"secret-copy": SecretCopySettings()}))
+    an_object(world, by="", annotations={replicator.PULL: "other/x"})
+    assert not world.registry["replicator"].enabled
+    assert occupant(world, COPY) is Occupant.PULLING
+
+
+def test_row_4_a_copy_that_lost_its_marks_and_has_a_pull_annotation_is_nobodys_copy() -> None:
+    world = a_world()
+    an_object(world, COPIED, annotations={**COPIED["annotations"], replicator.PULL: "other/x"})
+    assert occupant(world, COPY) is Occupant.OURS
+    assert occupant(world, SYNC) is Occupant.OURS
+    world.strip(PLACE)
+    assert occupant(world, COPY) is Occupant.PULLING
+
+
+@pytest.mark.parametrize("by", ["", "kubectl"])
+def test_row_4_a_forged_mark_does_not_hide_a_pull_annotation(by: str) -> None:
+    world = a_world()
+    an_object(world, SYNCED, by, annotations={**SYNCED["annotations"], replicator.PULL: "other/x"})
+    assert occupant(world, COPY) is Occupant.PULLING
+
+
+# 5. This source owns by mark, and no source holds the object
+
+
+def test_row_5_a_copy_that_lost_its_marks_is_ours() -> None:
     world = a_world()
     an_object(world, COPIED)
     world.strip(PLACE)
@@ -191,31 +229,31 @@ def test_row_4_a_copy_that_lost_its_marks_is_ours() -> None:
     ],
     ids=["released", "operator", "owner reference removed", "created once", "not made by us"],
 )
-def test_row_4_a_copy_that_belongs_to_its_namespace_is_foreign(why: Mapping[str, Marks]) -> None:
+def test_row_5_a_copy_that_belongs_to_its_namespace_is_foreign(why: Mapping[str, Marks]) -> None:
     world = a_world()
     an_object(world, **why)  # type: ignore[arg-type]
     assert world.registry.owner(world.objects[PLACE], world) is None
     assert occupant(world, COPY) is Occupant.FOREIGN
 
 
-# 5. This source owns by mark, and the object's holder too
+# 6. This source owns by mark, and the object's holder too
 
 
-def test_row_5_a_copy_that_samara_made_for_another_source_is_taken_over_with_one_update() -> None:
+def test_row_6_a_copy_that_samara_made_for_another_source_is_taken_over_with_one_update() -> None:
     world = a_world()
     an_object(world, SYNCED)
     assert occupant(world, COPY) is Occupant.OURS
     assert rule(world, COPY) == "drifted"
 
 
-def test_row_5_the_kept_orphan_of_a_lower_vocabulary_is_taken_over() -> None:
+def test_row_6_the_kept_orphan_of_a_lower_vocabulary_is_taken_over() -> None:
     world = a_world()
     an_object(world, SYNCED)
     world.delete(SYNC.source)
     assert occupant(world, COPY) is Occupant.OURS
 
 
-def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
+def test_row_6_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
     world = a_world()
     replaces_original(world, SYNC)
     later = world.put(at("c", "x"), secret(), annotations=EVERYWHERE, created="2027")
@@ -225,7 +263,7 @@ def test_row_5_the_kept_orphan_of_the_same_vocabulary_is_taken_over() -> None:
     assert occupant(world, Key("sync-to", later.ref)) is Occupant.OURS
 
 
-def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
+def test_row_6_a_copy_of_a_source_without_consent_is_taken_over() -> None:
     world = a_world()
     replaces_original(world, COPY)
     an_object(world, COPIED, "original")
@@ -238,7 +276,7 @@ def test_row_5_a_copy_of_a_source_without_consent_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize("gone", ["keep", "delete"])
-def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_taken_over(gone: str) -> None:
+def test_row_6_the_kept_orphan_of_a_higher_vocabulary_is_taken_over(gone: str) -> None:
     world = a_world(gone=gone)
     an_object(world, COPIED)
     world.delete(COPY.source)
@@ -247,7 +285,7 @@ def test_row_5_the_kept_orphan_of_a_higher_vocabulary_is_taken_over(gone: str) -
 
 
 @pytest.mark.parametrize("by", [FIELD_MANAGER, "original"])
-def test_row_5_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone(by: str) -> None:
+def test_row_6_the_orphan_that_the_original_controller_made_for_a_higher_vocabulary_is_left_alone(by: str) -> None:
     """The original may still serve it: two controllers on one object fight."""
     world = a_world()
     replaces_original(world, COPY)
@@ -256,7 +294,7 @@ def test_row_5_the_orphan_that_the_original_controller_made_for_a_higher_vocabul
     assert occupant(world, SYNC) is (Occupant.OURS if by == FIELD_MANAGER else Occupant.FOREIGN)
 
 
-def test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ours() -> None:
+def test_row_6_a_copy_that_the_original_controller_made_for_a_later_source_is_ours() -> None:
     world = a_world()
     world.edit(namespace_ref("b"), labels={accurate.TYPE: accurate.ROOT})
     world.edit(namespace_ref("a"), labels={accurate.PARENT: "b"})
@@ -265,51 +303,51 @@ def test_row_5_a_copy_that_the_original_controller_made_for_a_later_source_is_ou
     assert occupant(world, COPY) is Occupant.OURS
 
 
-def test_row_5_an_adopted_object_is_foreign() -> None:
+def test_row_6_an_adopted_object_is_foreign() -> None:
     world = a_world()
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
     assert occupant(world, COPY) is Occupant.FOREIGN
 
 
 @pytest.mark.parametrize("by", ["", "kubectl"])
-def test_row_5_an_object_that_another_field_manager_marked_is_foreign(by: str) -> None:
+def test_row_6_an_object_that_another_field_manager_marked_is_foreign(by: str) -> None:
     world = a_world()
     an_object(world, SYNCED, by)
     assert occupant(world, COPY) is Occupant.FOREIGN
 
 
-# 6. and 7. One of the two owns by owner reference: an update cannot hand the object over
+# 7. and 8. One of the two owns by owner reference: an update cannot hand the object over
 
 
-def test_row_6_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it() -> None:
+def test_row_7_a_distribution_replaces_a_copy_of_a_vocabulary_that_comes_after_it() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED)
     assert occupant(world, DISTRIBUTION) is Occupant.REPLACEABLE
     assert rule(world, DISTRIBUTION) == "replaceable"
 
 
-def test_row_6_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution() -> None:
+def test_row_7_a_vocabulary_that_comes_first_replaces_a_copy_of_a_distribution() -> None:
     world = a_world()
     an_object(world, DISTRIBUTED, owners=owned(world))
     assert occupant(world, COPY) is Occupant.REPLACEABLE
     assert rule(world, COPY) == "replaceable"
 
 
-def test_row_7_a_copy_of_a_source_that_comes_first_stays_that_sources() -> None:
+def test_row_8_a_copy_of_a_source_that_comes_first_stays_that_sources() -> None:
     world = a_world()
     an_object(world, DISTRIBUTED, owners=owned(world))
     assert occupant(world, SYNC) is Occupant.OF_ANOTHER_SOURCE
 
 
-def test_row_7_a_copy_of_a_paused_source_stays_that_sources() -> None:
+def test_row_8_a_copy_of_a_paused_source_stays_that_sources() -> None:
     world = a_world(paused=True, copied_to="b")
     an_object(world, SYNCED)
     assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
     world.edit(DISTRIBUTION.source, annotations={})
-    assert rule(world, DISTRIBUTION) == "other-source"
+    assert rule(world, DISTRIBUTION) == "outranked"
 
 
-def test_row_7_an_adopted_object_stays_that_of_its_source() -> None:
+def test_row_8_an_adopted_object_stays_that_of_its_source() -> None:
     world = a_world(copied_to="b")
     an_object(world, SYNCED, annotations={ADOPTED: "true"})
     assert occupant(world, DISTRIBUTION) is Occupant.OF_ANOTHER_SOURCE
@@ -325,7 +363,7 @@ def test_a_copy_of_another_source_is_reported_with_the_source_that_it_was_made_f
 
 
 @pytest.mark.parametrize(("by", "annotations"), [("", {}), ("kubectl", {}), (FIELD_MANAGER, {RELEASED: "true"})])
-def test_rows_6_and_7_apply_only_to_objects_that_samara_made_for_their_holder(
+def test_rows_7_and_8_apply_only_to_objects_that_samara_made_for_their_holder(
     by: str, annotations: Mapping[str, str]
 ) -> None:
     world = a_world()
@@ -333,17 +371,17 @@ def test_rows_6_and_7_apply_only_to_objects_that_samara_made_for_their_holder(
     assert occupant(world, DISTRIBUTION) is Occupant.FOREIGN
 
 
-# 8. The object is a source
+# 9. The object is a source
 
 
 @pytest.mark.parametrize("key", [COPY, SYNC, DISTRIBUTION])
-def test_row_8_an_object_that_is_a_source_is_left_alone(key: Key) -> None:
+def test_row_9_an_object_that_is_a_source_is_left_alone(key: Key) -> None:
     world = a_world()
     an_object(world, by="", annotations=EVERYWHERE)
     assert occupant(world, key) is Occupant.SOURCE
 
 
-def test_row_8_a_copy_that_accurate_created_once_is_a_source_again() -> None:
+def test_row_9_a_copy_that_accurate_created_once_is_a_source_again() -> None:
     world = a_world()
     an_object(world, CREATED_ONCE, annotations={**CREATED_ONCE["annotations"], accurate.PROPAGATE: accurate.CREATE})
     assert occupant(world, COPY) is Occupant.SOURCE
@@ -351,7 +389,7 @@ def test_row_8_a_copy_that_accurate_created_once_is_a_source_again() -> None:
 
 
 @pytest.mark.parametrize("adopt", list(Adopt))
-def test_row_8_a_source_of_the_same_chain_may_be_overwritten(adopt: Adopt) -> None:
+def test_row_9_a_source_of_the_same_chain_may_be_overwritten(adopt: Adopt) -> None:
     world = a_world()
     world.namespace("a", {toys.PARENT: "b"})
     source = world.put(at("b", "x"), secret(), annotations={toys.CHAIN: "yes"})
@@ -360,23 +398,23 @@ def test_row_8_a_source_of_the_same_chain_may_be_overwritten(adopt: Adopt) -> No
     assert chained.occupant is (Occupant.FOREIGN if adopt is Adopt.ANY else Occupant.SOURCE)
 
 
-def test_row_8_a_copy_is_not_a_source_of_another_vocabulary() -> None:
+def test_row_9_a_copy_is_not_a_source_of_another_vocabulary() -> None:
     world = a_world()
     an_object(world, COPIED, annotations=EVERYWHERE)
-    assert occupant(world, SYNC) is Occupant.OURS  # row 5: only its rank keeps the copy for the other source
+    assert occupant(world, SYNC) is Occupant.OURS  # row 6: only its rank keeps the copy for the other source
 
 
-# 9. Anything else
+# 10. Anything else
 
 
 @pytest.mark.parametrize("key", [COPY, SYNC, DISTRIBUTION])
-def test_row_9_an_object_without_a_mark_is_foreign(key: Key) -> None:
+def test_row_10_an_object_without_a_mark_is_foreign(key: Key) -> None:
     world = a_world()
     an_object(world, by="")
     assert occupant(world, key) is Occupant.FOREIGN
 
 
-def test_row_8_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source() -> None:
+def test_row_9_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_source() -> None:
     world = a_world()
     an_object(world, by="kubectl", annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE})
     chained = Key(accurate.NAME, PLACE)
@@ -385,7 +423,7 @@ def test_row_8_an_object_that_another_field_manager_marked_as_a_copy_is_still_a_
     assert rule(world, COPY) == "is-a-source"
 
 
-def test_row_9_an_adopted_copy_is_not_a_source_although_its_chain_continues() -> None:
+def test_row_10_an_adopted_copy_is_not_a_source_although_its_chain_continues() -> None:
     world = a_world()
     an_object(world, annotations={accurate.FROM: "b", accurate.PROPAGATE: accurate.UPDATE, ADOPTED: "true"})
     chained = Key(accurate.NAME, PLACE)
@@ -419,7 +457,7 @@ def test_an_object_with_the_owner_reference_of_a_distribution_is_not_overwritten
     assert rule(world, COPY, Adopt.ANY) == "foreign"
 
 
-def test_row_9_annotations_of_a_distribution_do_not_make_an_object_its_copy() -> None:
+def test_row_10_annotations_of_a_distribution_do_not_make_an_object_its_copy() -> None:
     world = a_world()
     an_object(world, DISTRIBUTED, by="")
     assert occupant(world, DISTRIBUTION) is Occupant.FOREIGN

@@ -15,8 +15,8 @@ from samara.core.policy import (
     invalid_consent_items,
     is_ignored,
     is_paused,
+    no_writes_at,
     pause_faults,
-    paused_at,
     refusal,
 )
 from samara.core.registry import Registry
@@ -115,9 +115,9 @@ def test_nothing_is_written_in_or_on_a_paused_namespace(where: str) -> None:
     world.namespace("a", **{where: {PAUSED: "true"}})
     world.namespace("b", **{where: {PAUSED: "false"}})
     for ref in (at("a", "x"), namespace_ref("a")):
-        assert paused_at(ref, world) == f"namespace a is paused ({PAUSED})"
+        assert no_writes_at(ref, world) == f"namespace a is paused ({PAUSED})"
     for ref in (at("b", "x"), namespace_ref("b"), at("missing", "x")):
-        assert not paused_at(ref, world)
+        assert not no_writes_at(ref, world)
 
 
 def test_an_ignored_namespace_is_a_target_only_by_name() -> None:

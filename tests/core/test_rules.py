@@ -241,10 +241,31 @@ def test_a_copy_with_unavailable_content_is_neither_created_updated_nor_deleted(
     assert is_quiet(world)
 
 
-def test_a_copy_with_unavailable_content_leaves_a_foreign_object_alone() -> None:
-    world = a_world(a_source_type(a_copy(UNAVAILABLE, Adopt.ANY)))
+@pytest.mark.parametrize("adopt", list(Adopt))
+def test_without_content_a_foreign_object_is_a_conflict_and_stays(adopt: Adopt) -> None:
+    world = a_world(a_source_type(a_copy(UNAVAILABLE, adopt)))
     theirs(world, secret("theirs"))
-    assert plan_of(KEY, world, RULES).writes == ()
+    assert blocked_by(world) == "conflict"
+    assert rule_at(world) == "content-unavailable"
+
+
+def test_without_content_a_copy_that_was_made_for_another_source_is_a_conflict() -> None:
+    """With content, one update would take the copy over. It is not a copy of this source before that."""
+    other = replace(
+        a_source_type(desired=Desired(prune=False)),
+        name="other",
+        ownership=ByMark(frozenset({"other/from"}), lambda obj, view: at("home", "y")),
+    )
+    world = a_world(a_source_type(a_copy(UNAVAILABLE)), other)
+    ours(world, annotations={"other/from": "home"})
+    assert blocked_by(world) == "conflict"
+
+
+def test_without_content_a_copy_that_lost_its_marks_is_right() -> None:
+    world = a_world(a_source_type(a_copy(UNAVAILABLE)))
+    ours(world)
+    world.strip(A)
+    assert is_quiet(world)
 
 
 def test_an_identical_object_is_adopted() -> None:
@@ -739,6 +760,26 @@ def test_a_copy_that_the_original_controller_made_is_handed_over_as_well() -> No
     world = a_world(replace(a_source_type(), ownership=original), replace(a_source_type(a_copy()), name="next"))
     world.put(A, secret(), "original", annotations={MARK: "home"})
     assert rule_at(world) == "handed-over"
+
+
+@pytest.mark.parametrize("protected", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a7_a_copy_of_the_original_stays_where_the_namespace_is_protected_or_has_not_accepted(
+    wanted: bool, protected: bool
+) -> None:
+    made = a_source_type(a_copy(secret("new"))) if wanted else a_source_type()
+    original = ByMark(frozenset({MARK}), made.ownership.source_of, frozenset({FIELD_MANAGER, "original"}))
+    policy, rules = Policy(needs_consent=not protected), ClusterPolicy(protected=("a",) if protected else ())
+    world = a_world(replace(made, ownership=original, policy=policy))
+    before = world.put(A, secret(), "original", annotations={MARK: "home"})
+    planned = plan(KEY, world, world.registry, rules)
+    assert planned.writes == ()
+    assert [step.rule for step in planned.steps if step.ref == A] == [
+        "left-by-original" if not wanted else "excluded" if protected else "refused"
+    ]
+    world.store(replace(before, written=True))
+    if not protected:
+        assert [type(write) for write in plan(KEY, world, world.registry, rules).writes] == [Delete]
 
 
 def test_a_copy_that_the_next_source_would_not_recognise_is_deleted() -> None:

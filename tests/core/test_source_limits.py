@@ -11,7 +11,8 @@ from samara.core.model import FIELD_MANAGER, Key, Object, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, SourceSize, excess, limited, size_of
+from samara.core.restrictions import limited
+from samara.core.source_limits import LIMIT_EXCEEDED, SourceLimits, SourceSize, excess, size_of
 from samara.core.writes import Create, Delete, Plan, Update
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 

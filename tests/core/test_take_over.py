@@ -508,15 +508,23 @@ def test_a_paused_source_without_a_copy_leaves_the_address_to_others() -> None:
     assert holder(world) == SYNC
 
 
-def test_a_paused_source_keeps_the_copy_that_it_has() -> None:
+@pytest.mark.parametrize("created", ["2024", "2026"])
+@pytest.mark.parametrize("listed", ["b", "c"])
+def test_a_paused_source_keeps_the_copy_that_it_has(created: str, listed: str) -> None:
+    """Also if the other source is older, and if its own list was narrowed during the pause."""
     world = a_world()
     ask(world)
     settle(world)
     pause(world, SYNC)
-    ask(world, "c", created="2026")
+    annotations = world.objects[SYNC.source].annotations
+    world.edit(SYNC.source, annotations={**annotations, sync_to.SYNC_TO_NAMESPACES: listed})
+    ask(world, "c", created=created)
     settle(world)
     assert holder(world) == SYNC
     assert [blocked.reason for blocked in plan_of(LATER, world, RULES).blocked] == ["conflict"]
+    pause(world, SYNC, paused=False)
+    settle(world)
+    assert holder(world) == (SYNC if (created, listed) == ("2026", "b") else LATER)
 
 
 def test_the_source_after_a_paused_one_inherits_a_copy() -> None:

@@ -14,10 +14,11 @@ from tests.support.world import World, at, content, secret
 from samara.assembly import registry_of
 from samara.core.metadata_keys import ACCEPT
 from samara.core.model import Object, Ref, namespace_ref
-from samara.core.trust import Trust, TrustedNamespaces
+from samara.core.source_type import TrustedNamespaces
+from samara.core.trust import Trust
 from samara.settings import Settings
 from samara.vocabularies.accurate import AccurateSettings
-from samara.vocabularies.accurate.labels import PARENT, TYPE
+from samara.vocabularies.accurate.labels import PARENT, TEMPLATE, TYPE
 from samara.vocabularies.fishysecret import FISHY_SECRET, FishySecretSettings, PathRule
 from samara.vocabularies.replicator import TO, ReplicatorSettings
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION, ResourceDistributionSettings
@@ -116,6 +117,28 @@ def test_a_consent_for_every_namespace_trusts_no_name() -> None:
     assert shown(world, "ci-tools") == shown(world, "*") == []
 
 
+# Labels of Namespaces
+
+
+@pytest.mark.parametrize("label", [PARENT, TEMPLATE])
+def test_a_namespace_that_would_inherit_trusts_the_name_of_its_missing_parent_or_template(label: str) -> None:
+    world = a_world()
+    world.namespace("shop", {label: "gone"})
+    assert shown(world, "gone") == [f"Namespace shop inherits from it ({label})"]
+    assert shown(world, "shop") == []
+    world.edit(namespace_ref("shop"), labels={label: "other"})
+    assert shown(world, "gone") == []
+    assert shown(world, "other")
+
+
+def test_a_namespace_that_is_being_deleted_inherits_nothing_and_trusts_no_parent() -> None:
+    world = a_world()
+    world.namespace("shop", {PARENT: "gone"})
+    shop = world.objects[namespace_ref("shop")]
+    world.objects[shop.ref] = replace(shop, deleting=True)
+    assert shown(world, "gone") == []
+
+
 # Sources
 
 
@@ -209,16 +232,18 @@ def test_the_cache_finds_the_same_trust_as_a_scan_and_forgets_what_is_gone() -> 
         world.namespace(name, annotations={ACCEPT: consent} if consent else {})
     for listing in LISTS[:2]:
         listing(world)
+    world.namespace("web", {PARENT: "gone", TEMPLATE: "payments"})
     for number, obj in enumerate(world.objects.values(), 1):
         cache.put(replace(obj, resource_version=number))
-    for name in ("payments", "ci-tools", "shop-x", "other"):
+    for name in ("payments", "ci-tools", "shop-x", "gone", "other"):
         assert known(name) == sorted(shown(world, name))
-    assert len(known("payments")) == 5
+    assert len(known("payments")) == 6
 
     cache.put(a_namespace("shop", 100, annotations={ACCEPT: "other"}))
     cache.put(an_object(HOME, 101))
     cache.remove(namespace_ref("billing"))
     cache.remove(at("shop", "db"))
+    cache.remove(namespace_ref("web"))
     assert known("payments") == ["the setting vocabularies.fishysecret.paths names it (payments)"]
     assert known("other") == [f"Namespace shop accepts it ({ACCEPT})"]
 
@@ -226,14 +251,15 @@ def test_the_cache_finds_the_same_trust_as_a_scan_and_forgets_what_is_gone() -> 
 def test_trust_that_an_object_no_longer_gives_does_not_hold() -> None:
     world = a_world()
     world.namespace("shop", annotations={ACCEPT: "payments"})
+    world.namespace("web", {TEMPLATE: "payments"})
     sync_to_list(world)
     trusts: list[Trust] = list(world.trust_in("payments"))
-    assert len(trusts) == 2
+    assert len(trusts) == 3
     for trust in trusts:
         assert isinstance(trust.by, Ref)
         live: Object = world.objects[trust.by]
         assert trust.holds(live)
-        assert not trust.holds(replace(live, annotations={}))
+        assert not trust.holds(replace(live, annotations={}, labels={}))
         assert not trust.holds(None)
 
 

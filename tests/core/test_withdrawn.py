@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support import toys
 from tests.support.settle import plan_of, settle
+from tests.support.toys import a_sync_to
 from tests.support.world import World, at, content, path, secret
 
 from samara.core.metadata_keys import ACCEPT
@@ -12,6 +13,7 @@ from samara.core.model import SECRET, Key, Ref
 from samara.core.plan import plan
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import CrdExists, IsGone
+from samara.core.registry import Registry
 from samara.core.writes import Delete, Plan, SetFinalizer, Update, Write, WriteStatus
 from samara.vocabularies import sync_to
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
@@ -159,6 +161,16 @@ def test_a_deleted_definition_hands_no_copy_to_another_source(gone: bool) -> Non
     assert {ref: world.objects[ref] for ref in COPIES} == before
     (blocked,) = [blocked for blocked in plan_of(key, world, RULES).blocked if blocked.ref == at("b", "x")]
     assert (blocked.reason, str(KEY) in blocked.message) == ("conflict", True)
+
+
+def test_a_discreet_message_about_a_deleted_definition_names_no_source_of_another_namespace() -> None:
+    world = a_world()
+    world.registry = Registry((world.registry["fetch"], a_sync_to(is_discreet=True)))
+    world.revoked.add(toys.FETCH)
+    key = with_a_rival(world)
+    settle(world)
+    (blocked,) = [blocked for blocked in plan_of(key, world, RULES).blocked if blocked.ref == at("b", "x")]
+    assert blocked.message == "the object there was made for a source of another namespace, whose CRD is being deleted"
 
 
 def test_a_custom_resource_that_only_a_list_missed_keeps_its_copies() -> None:

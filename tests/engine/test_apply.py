@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.support import toys
 from tests.support.samples import a_cache, a_copy, a_key, an_object, create
 from tests.support.world import content, secret
 
-from samara.core.desired import Copy, Template
+from samara.core.desired import NO_STAMPS, Copy, Stamp, Template
 from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.metadata_keys import ADOPTED
 from samara.core.model import FIELD_MANAGER, SECRET, Content, ManagedKey, Ref
@@ -33,7 +33,7 @@ GONE = says({"kind": "Status", "status": "Success"})
 
 def an_applier(client: Client, registry: Registry | None = None) -> Applier:
     cache = a_cache(registry)
-    return Applier(client, Codec(cache.registry.managers), cache, cache.registry, FaultPoints())
+    return Applier(client, Codec(cache.registry.managers), cache, cache.registry, FaultPoints(), now=lambda: "then")
 
 
 def performed(write: Write, *answers: Answer, first: int = 0) -> tuple[Result, list[Seen], Cache]:
@@ -74,6 +74,24 @@ def test_an_update_requires_the_planned_version() -> None:
     assert meta["labels"] == {"theirs": "kept", "l": "1"}
     assert meta["finalizers"] == ["theirs/guard"]
     assert seen.json["data"] == {"key": "new"}
+
+
+STAMPED = NEW._replace(template=NEW.template._replace(stamps={"at": Stamp(str), "version": Stamp("8")}))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Create(a_key(), HAVE.ref, STAMPED),
+        Update(a_key(), HAVE.ref, STAMPED, replace(HAVE, annotations={**HAVE.annotations, "version": "7"}), "differs"),
+        Recreate(a_key(), HAVE.ref, STAMPED, HAVE),
+    ],
+)
+def test_a2_a_write_records_its_time_and_the_version_of_its_source(write: Create | Update | Recreate) -> None:
+    answers = [says(STORED), GONE, says(STORED)] if isinstance(write, Recreate) else [says(STORED)]
+    result, seen, _ = performed(write, *answers)
+    assert result.ending is Ending.DONE
+    assert seen[-1].json["metadata"]["annotations"] == {**HAVE.annotations, "at": "then", "version": "8"}
 
 
 ACCOUNTS = Registry((toys.propagation(SERVICE_ACCOUNT),))
@@ -307,6 +325,7 @@ class SentUpdates:
         self.applier = applier
         self.results = results
         self.requests = [(request.method, request.query.get("dryRun")) for request in seen]
+        self.annotations = [request.json["metadata"].get("annotations") for request in seen]
 
     def content(self, data: Json) -> Content:
         return self.applier.codec.content({"data": data, "type": "Opaque"})
@@ -316,7 +335,9 @@ class SentUpdates:
         return self.applier.cache.is_stored_form_of(SECRET, self.content(SENT), self.content(data))
 
 
-def updated(have: Iterable[Json], *replies: Answer, new: Iterable[bool] = (True,)) -> SentUpdates:
+def updated(
+    have: Iterable[Json], *replies: Answer, new: Iterable[bool] = (True,), stamps: Mapping[str, Stamp] = NO_STAMPS
+) -> SentUpdates:
     """Sends updates of the stored object one after the other; `new`: whether each is sent before the first sync."""
 
     async def run() -> SentUpdates:
@@ -327,7 +348,7 @@ def updated(have: Iterable[Json], *replies: Answer, new: Iterable[bool] = (True,
                 there = applier.codec.object(SECRET, encode(stored_object))
                 applier.cache.put(there)
                 content = applier.codec.content({"data": SENT, "type": "Opaque"})
-                copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}))
+                copy = Copy(there.ref, Template(content, {}, {ORIGIN: "admin/db"}, stamps=stamps))
                 update = Update(a_key(), there.ref, copy, there, "differs")
                 results.append(await applier.perform(update, verify=is_new))
             return SentUpdates(applier, results, script.seen)
@@ -383,6 +404,13 @@ def test_after_a_restart_a_copy_changed_by_admission_is_dry_run_and_not_written(
     assert sent.requests == [DRY]
     assert sent.results == [Result(Ending.DONE, version=40, already_right=True)]
     assert sent.knows(MUTATED)
+
+
+def test_a2_after_a_restart_a_copy_changed_by_admission_is_not_written_for_its_stamps() -> None:
+    sent = updated([stored(MUTATED)], answers(MUTATED), stamps={"at": Stamp(str)})
+
+    assert (sent.requests, sent.annotations) == ([DRY], [{ORIGIN: "admin/db"}])
+    assert sent.results == [Result(Ending.DONE, version=40, already_right=True)]
 
 
 def test_after_a_restart_a_wrong_copy_is_dry_run_and_then_written() -> None:

@@ -12,7 +12,7 @@ from samara.core.desired import Desired
 from samara.core.model import Ref
 from samara.core.registry import Registry
 from samara.core.view import View
-from samara.engine.chunks import CHUNK
+from samara.engine.planner import CHUNK
 from samara.engine.process import RETRY_AFTER_BUG
 from samara.kube.cache import Change
 from samara.vocabularies import secret_copy

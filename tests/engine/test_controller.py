@@ -33,9 +33,9 @@ from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED, RELEASED
 from samara.core.model import FIELD_MANAGER, QUOTA, SECRET, Key, Kind, ManagedKey, Object, Ref, namespace_ref
 from samara.core.registry import Registry
 from samara.core.writes import Create, Delete, SetFinalizer, Update, Write
-from samara.engine.chunks import CHUNK
 from samara.engine.limits import FLAP_DELAY
 from samara.engine.mass_delete import MassDeleteGuard
+from samara.engine.planner import CHUNK
 from samara.engine.writer import Ending, Result
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
@@ -334,7 +334,7 @@ def test_copies_that_others_forge_neither_count_nor_are_held() -> None:
         gone = harness.cache.remove(write.ref)
         assert gone is not None
         harness.finish(write, Result(Ending.DONE, changes=(gone,)))
-    assert harness.controller._planner.deletions.appeared.number_from(HOME) == 0
+    assert harness.appeared_from(HOME) == 0
     harness.observe(a_source(targets=",".join(places[4:]), version=2))
     harness.work()
 

@@ -389,8 +389,7 @@ def test_the_writer_reports_to_the_limiter_when_a_write_fills_the_limit() -> Non
                 outbox.put(create(name), urgent=False)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 writer = Writer(outbox, limiter, cache, applier, lambda: True, lambda message: None, Clock())
-                writer.start(group)
-                writer.send_waiting()
+                writer.send_waiting(group)
         assert limiter.in_flight == [1, 2, 3, 4, 4, 4, 4, 4, 4, 4]
 
     asyncio.run(run())

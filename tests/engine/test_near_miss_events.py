@@ -15,7 +15,7 @@ from samara.core.metadata_keys import PAUSED
 from samara.core.model import Object
 from samara.core.writes import Blocked, Step
 from samara.engine import events
-from samara.engine.absent import REPORT_AFTER
+from samara.engine.events import ABSENT_AFTER
 from samara.vocabularies.secret_copy import TARGETS
 
 NO_NAMESPACE = "NoNamespace"
@@ -184,11 +184,11 @@ def test_a_listed_namespace_that_does_not_exist_is_one_warning_after_a_minute() 
     async def scenario(stage: Stage) -> None:
         stage.recorder.record_plan(a_key(), Desired(), waiting("shpo"), None)
         await stage.flush()
-        stage.clock.now += REPORT_AFTER - 1.0
+        stage.clock.now += ABSENT_AFTER - 1.0
         await stage.flush()
         assert stage.requests() == 0
         for _ in range(3):
-            stage.clock.now += REPORT_AFTER
+            stage.clock.now += ABSENT_AFTER
             await stage.flush()
         text = "no copies in 1 namespace: shpo; no such namespace exists: create it, or take its name off the source"
         assert stage.summaries() == [("Invalid", text, 1)]
@@ -203,7 +203,7 @@ def test_the_warning_about_a_namespace_ends_when_it_exists() -> None:
     async def scenario(stage: Stage) -> None:
         stage.recorder.record_plan(a_key(), Desired(), waiting("a", "b"), None)
         await stage.flush()
-        stage.clock.now += REPORT_AFTER
+        stage.clock.now += ABSENT_AFTER
         await stage.flush()
         stage.cache.put(a_namespace("a"))
         stage.recorder.record_plan(a_key(), Desired(), waiting("b"), None)
@@ -224,7 +224,7 @@ def test_a_namespace_that_is_being_deleted_exists() -> None:
         for _ in range(3):
             stage.recorder.record_plan(a_key(), Desired(), waiting("going"), None)
             await stage.flush()
-            stage.clock.now += REPORT_AFTER
+            stage.clock.now += ABSENT_AFTER
         assert stage.requests() == 0
 
     on_stage(scenario)
@@ -238,7 +238,7 @@ def test_a_source_type_that_reports_missing_namespaces_itself_has_no_second_even
         for _ in range(2):
             stage.recorder.record_plan(a_key(), Desired(faults=(Fault(reason, "faulty"),)), waiting("shpo"), None)
             await stage.flush()
-            stage.clock.now += REPORT_AFTER
+            stage.clock.now += ABSENT_AFTER
         assert [reason for reason, _, _ in stage.summaries()] == expected
         assert ("shpo" in stage.summaries()[0][1]) == (reason != NO_NAMESPACE)
 

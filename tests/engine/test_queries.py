@@ -62,9 +62,9 @@ def fetch_all(*answers: Answer, by: tuple[tuple[Key, Query], ...] = ((a_key(), T
             fetcher = Fetcher(client, codec, cache, "operator", reads.post)
             for _ in range(times):
                 async with asyncio.TaskGroup() as group:
-                    fetcher.start(group)
                     for key, trial in by:
                         fetcher.ask((trial,), key)
+                    fetcher.start_waiting(group)
                     assert fetcher.pending == len({trial for _, trial in by})
                 assert fetcher.pending == 0
             reads.seen, reads.stored = script.seen, codec.content({"spec": STORED["spec"]})
@@ -257,6 +257,7 @@ def test_an_absent_object_counts_as_gone_only_when_absence_proves_something(
                 value = cache.answer(GONE)
                 if value is UNREAD:
                     fetcher.ask((GONE,), a_key())
+                    fetcher.start_waiting(group)
                 else:
                     answered.append(value)
                 if value is True:
@@ -264,8 +265,8 @@ def test_an_absent_object_counts_as_gone_only_when_absence_proves_something(
 
             fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", planned_again)
             async with asyncio.TaskGroup() as group:
-                fetcher.start(group)
                 fetcher.ask((GONE,), a_key())
+                fetcher.start_waiting(group)
                 await gone.wait()
             assert loop.time() >= cache.stores[SECRET].absence_unproven_until
             return answered
@@ -349,8 +350,8 @@ def test_a_short_lived_answer_expires_soon(
             cache = a_cache()
             async with asyncio.TaskGroup() as group:
                 fetcher = Fetcher(client, Codec(frozenset()), cache, "operator", Reads().post)
-                fetcher.start(group)
                 fetcher.ask((read,), a_key())
+                fetcher.start_waiting(group)
             for _ in range(3):
                 await asyncio.sleep(0)  # lets the loop run the timer that drops the answer
             return cache.answer(read)

@@ -88,11 +88,10 @@ class Stage:
     async def read(self) -> None:
         """Reads everything that is due."""
         async with asyncio.TaskGroup() as group:
-            self.stores.begin(group)
             if self.stores._store is None:
                 await self.stores.use_store(self.manager, keep=True)
             for _ in range(5):
-                self.stores.pump()
+                self.stores.start_due(group)
                 await asyncio.sleep(0)
 
 
@@ -234,7 +233,7 @@ def slow(count: int, seconds: float) -> ControllerHarness:
     harness = ControllerHarness(*sources, namespaces=["home"], registry=registry, clock=clock)
     for source in sources:
         harness.counts[key(source.ref.name)] = CopyCounts()
-        harness.planner.status.mark_stale(key(source.ref.name))
+        harness.statuses.mark_stale(key(source.ref.name))
     clock.now += 1.0
     return harness
 
@@ -255,7 +254,7 @@ def test_a_status_touched_during_the_writes_of_others_is_written_again() -> None
     harness, written = slow(2, 1.0), list[Key]()
     assert harness.controller.work()
     written += [write.key for write in harness.sent()]
-    harness.planner.status.mark_stale(written[0])
+    harness.statuses.mark_stale(written[0])
     for _ in range(3):
         harness.controller.work()
         harness.clock.now += 1.0

@@ -13,6 +13,7 @@ from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
 from samara.core.source_type import Status
+from samara.core.writes import WriteStatus
 from samara.engine.status import BATCH, EVERY, StatusReporter
 
 SOURCE = Ref(toys.FETCH, "home", "f")
@@ -36,7 +37,6 @@ class Stage:
             self.cache,
             self.cache.registry,
             {KEY: self.counts},
-            lambda key: self.busy,
             self.clock,
             now=lambda: "2026-01-01",
         )
@@ -55,7 +55,11 @@ class Stage:
     def due(self) -> int:
         """How many statuses are written after a while."""
         self.clock.now += BATCH
-        return len(list(self.reporter.due()))
+        return len(self.written())
+
+    def written(self) -> list[WriteStatus]:
+        """The statuses that are written now."""
+        return list(self.reporter.due(lambda key: self.busy))
 
 
 def test_a_status_is_written_with_the_time_at_which_its_conditions_changed() -> None:
@@ -91,7 +95,7 @@ def test_a_source_type_without_a_status_has_none_to_write() -> None:
     stage.reporter.mark_stale(Key("fetch", SOURCE, "a"))
     assert stage.due() == 1
     cache = a_cache()
-    quiet = StatusReporter(cache, cache.registry, {}, lambda key: False, stage.clock)
+    quiet = StatusReporter(cache, cache.registry, {}, stage.clock)
     quiet.mark_stale(Key("secret-copy", SOURCE))
     assert quiet.stale == set()
     assert quiet.next_due() is None
@@ -123,7 +127,7 @@ def test_after_the_last_write_a_status_is_written_at_once() -> None:
 def test_results_that_arrive_together_share_one_status_write() -> None:
     stage = Stage()
     stage.reporter.mark_stale(KEY)
-    assert list(stage.reporter.due()) == []
+    assert stage.written() == []
     assert stage.reporter.next_due() == pytest.approx(BATCH)
     stage.reporter.mark_stale(KEY)
     assert stage.due() == 1

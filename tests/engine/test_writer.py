@@ -49,8 +49,7 @@ def after_a_change(
             harness.outbox.put(write, urgent=False)
             change(harness.cache, live)
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-                harness.writer.start(group)
-                harness.writer.send_waiting()
+                harness.writer.send_waiting(group)
             return write, script.seen, harness
 
     return asyncio.run(run())

@@ -37,7 +37,8 @@ from samara.core.ownership import is_recorded
 from samara.core.queries import UNREAD, Query
 from samara.core.registry import Registry
 from samara.core.source_type import Addresses, SourceType
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
+from samara.kube import cache as cache_module
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.codec import Codec
 from samara.kube.indexes import MOST_UNREMOVABLE, CopyIndex
@@ -100,8 +101,8 @@ class Naive:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return REGISTRY.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return REGISTRY.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return REGISTRY.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return REGISTRY.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
@@ -125,6 +126,9 @@ class Naive:
     def is_claimed(self, ref: Ref) -> bool:
         spots = (REGISTRY[key.source_type].addresses(key.source, self) for key in self.keys())
         return any(spot is not None and spot.target == (ref.kind, ref.name) for spot in spots)
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return ()
 
     def owner(self, obj: Object) -> Key | None:
         return REGISTRY.owner(obj, self)
@@ -851,3 +855,20 @@ def test_an_object_with_near_misses_costs_little() -> None:
 
     assert len(list(cache.with_near_misses())) == many
     assert size < 700, f"{size:.0f} bytes per object"
+
+
+def test_the_near_misses_of_so_many_objects_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "MOST_NEAR_MISSED", 3)
+    cache = filled(a_namespace("a"))
+
+    def put(number: int, version: int, **annotations: str) -> None:
+        cache.put(an_object(at("a", f"x-{number}"), version, annotations={TARGETS: "b", **annotations}))
+
+    for number in range(5):
+        put(number, 1)
+    assert [ref.name for ref in cache.with_near_misses()] == ["x-0", "x-1", "x-2"]
+    put(1, 2, more="of it")  # an object that is kept stays so
+    cache.remove(at("a", "x-0"), 2)
+    put(4, 2)
+    assert [ref.name for ref in cache.with_near_misses()] == ["x-1", "x-2", "x-4"]
+    assert cache.exists_unread(at("a", "x-3"))

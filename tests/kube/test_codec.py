@@ -146,6 +146,7 @@ def test_managed_fields_of_our_manager_make_a_copy_ours() -> None:
     obj = recorded(entry())
 
     assert obj.known_copy
+    assert obj.written
     assert obj.managed_keys == {
         ManagedKey(FIELD_MANAGER, ANNOTATIONS, "secret-copy/origin"),
         ManagedKey(FIELD_MANAGER, LABELS, "secret-copy/from"),
@@ -253,6 +254,22 @@ def test_managed_fields_of_objects_that_changed_or_are_gone_take_no_memory() -> 
         tracemalloc.stop()
 
     assert kept < 500_000
+
+
+def test_names_and_managers_of_objects_that_are_gone_take_little_memory() -> None:
+    """Python 3.12 never frees a string that `sys.intern` took."""
+    one, number = codec(), 50_000
+    tracemalloc.start()
+    try:
+        for index in range(number):
+            meta = {"managedFields": [entry(f"manager-{index}", fieldsV1={})], "labels": {}}
+            one.object(SECRET, raw(name=f"name-of-a-secret-{index}", meta=meta))
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 6_000_000
 
 
 def test_of_many_managed_keys_only_those_are_kept_that_the_object_has() -> None:

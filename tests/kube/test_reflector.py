@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from tests.kube.scripted import Answer, Script, access, cuts, gated, hangs, refuses, says, serving, streams
@@ -17,16 +18,22 @@ from tests.support.samples import a_registry
 from tests.support.world import at
 
 from samara import __version__
+from samara.assembly import WELL_KNOWN, registry_of
+from samara.core.metadata_keys import PAUSED
 from samara.core.model import FIELD_MANAGER, SECRET, Ref
+from samara.core.registry import Registry
+from samara.kube import reflector as reflector_module
 from samara.kube.cache import Change
 from samara.kube.client import Client, unrestricted
 from samara.kube.codec import Codec
 from samara.kube.errors import TooMany
-from samara.kube.reflector import Listed, Observed, QuotaChanged, Reflector, ReflectorTimings, relevance_pattern
+from samara.kube.reflector import Changed, Ingest, Listed, Observed, QuotaChanged, Reflector, ReflectorTimings
+from samara.settings import parse
 from samara.vocabularies.secret_copy import ORIGIN, TARGETS
 
 TIMINGS = ReflectorTimings(silence=30.0, recheck_absence=0.05, watch_length=30.0, max_backoff=0.2)
 STAYS = streams()
+GENERATED = "vocabularies: {accurate: {watches: [{version: v1, kind: Secret}], propagateGenerated: true}}"
 
 
 def obj(name: str, version: int, namespace: str = "admin", **annotations: str) -> dict[str, Any]:
@@ -376,9 +383,9 @@ def test_a_watch_that_is_never_answered_is_retried() -> None:
 
 def test_every_byte_counts_as_a_sign_of_life() -> None:
     async def scenario(stage: Stage) -> None:
-        assert stage.reflector.last_heard == 0.0
+        assert stage.reflector.last_received == 0.0
         await stage.until(lambda: stage.heard.lists == 1)
-        assert asyncio.get_running_loop().time() - stage.reflector.last_heard < 5.0
+        assert asyncio.get_running_loop().time() - stage.reflector.last_received < 5.0
 
     watching(scenario, streams(*listing()))
 
@@ -442,6 +449,41 @@ def test_an_empty_first_list_is_accepted_at_once() -> None:
 
 
 # servers that do not stream lists
+
+
+SOURCES = [source(name, 5) for name in "xyz"]
+
+
+@pytest.mark.parametrize(
+    "answers", [(refuses(400), page(*SOURCES)), (streams(*listing(*SOURCES)),)], ids=["in pages", "streamed"]
+)
+def test_other_tasks_run_while_a_list_is_taken(answers: tuple[Answer, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose how large objects are. What was taken is posted first, so that no one acts on it unawares."""
+    monkeypatch.setattr(reflector_module, "_SLICE", 0.0)
+    turns, posted = 0, list[tuple[int, int]]()
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def scenario(stage: Stage) -> None:
+        def post(message: Observed | Listed | QuotaChanged) -> None:
+            if isinstance(message, Observed) and message.changes:
+                posted.append((turns, len(stage.held())))
+                assert message.first_list
+            stage.heard.lists += isinstance(message, Listed)
+            stage.heard.news.set()
+
+        monkeypatch.setattr(stage.heard, "post", post)
+        counting = asyncio.create_task(count_turns())
+        await stage.until(lambda: stage.heard.lists == 1)
+        counting.cancel()
+
+    watching(scenario, *answers, STAYS)
+    assert [held for _, held in posted] == [1, 2, 3]
+    assert len({turn for turn, _ in posted}) == 3
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -651,20 +693,45 @@ def test_retry_after_is_limited_to_a_minute(caplog: pytest.LogCaptureFixture) ->
     assert [getattr(record, "fields", {}).get("again_in") for record in caplog.records] == ["60.0s"]
 
 
-def test_an_object_with_our_metadata_or_field_manager_is_parsed() -> None:
-    pattern = relevance_pattern(a_registry().metadata_keys)
+def is_parsed(metadata: dict[str, Any], registry: Registry | None = None) -> bool:
+    """True if an object with this metadata is parsed, and False if the cache keeps its address only."""
+    registry = registry or a_registry()
+    about = obj("x", 7)
+    about["metadata"] |= {"annotations": None, **metadata}
+    about["data"] = {"note": f'"{TARGETS}"'}
+    raw = msgspec.Raw(json.dumps(about, separators=(",", ":")).encode())
+    ingest = Ingest(SECRET, a_plain_cache(registry), Codec(registry.managers))
+    return isinstance(ingest.take(raw, ingest.envelope(raw)), Changed)
 
-    assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
-    assert pattern.search(f'{{"manager":"{FIELD_MANAGER}"}}'.encode())
-    assert not pattern.search(b'{"manager":"samara-2","annotations":{"secret-copyXnamespaces":""}}')
+
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_an_object_with_our_metadata_is_parsed(where: str) -> None:
+    assert is_parsed({where: {ORIGIN: "x"}})
+    assert is_parsed({where: {PAUSED: "true"}})
+    assert not is_parsed({where: {"note": f'"{ORIGIN}"'}})
 
 
-def test_an_object_with_a_key_that_begins_like_ours_is_parsed() -> None:
-    pattern = relevance_pattern(a_registry().metadata_keys, {"secret-copy/"})
+def test_an_object_with_our_field_manager_is_parsed() -> None:
+    assert is_parsed({"managedFields": [{"manager": FIELD_MANAGER}]})
+    assert not is_parsed({"managedFields": [{"manager": "samara-2"}]})
 
-    assert pattern.search(b'{"annotations":{"secret-copy/namspaces":""}}')
-    assert pattern.search(f'{{"annotations":{{"{ORIGIN}":"x"}}}}'.encode())
-    assert not pattern.search(b'{"annotations":{"note":"see secret-copy/namespaces","not-secret-copy/x":""}}')
+
+def test_an_object_with_a_controller_is_parsed_if_a_vocabulary_asks_for_it() -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u", "controller": True}
+    generated = registry_of(parse(GENERATED, "settings"), WELL_KNOWN)
+    assert is_parsed({"ownerReferences": [owner]}, generated)
+    assert not is_parsed({"ownerReferences": [owner]})
+
+
+@pytest.mark.parametrize("key", ["secret-copy/namspaces", "secretcopy/namespaces", "secret-copy.namespace"])
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_an_object_with_a_key_that_resembles_ours_is_parsed(key: str, where: str) -> None:
+    assert is_parsed({where: {"a": "", key: ""}})
+
+
+@pytest.mark.parametrize("key", ["not-secret-copy/namespaces", "example.com/namespaces", "example.com/type"])
+def test_an_object_with_a_key_of_others_is_not_parsed(key: str) -> None:
+    assert not is_parsed({"labels": {key: ""}, "annotations": {key: ""}})
 
 
 def test_an_object_nested_without_end_does_not_end_the_watch() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.caches import a_plain_cache
@@ -11,9 +13,10 @@ from tests.support.world import at, secret
 
 from samara.core.model import Key, Object, Ref
 from samara.core.registry import Registry
-from samara.core.source_limits import SourceLimits, SourceSize, excess, limited
+from samara.core.restrictions import limited
+from samara.core.source_limits import SourceLimits, SourceSize, excess
 from samara.kube.cache import Cache
-from samara.kube.indexes import SizeIndex
+from samara.kube.indexes import NameIndex, SizeIndex
 from samara.vocabularies.sync_to import FROM, NAME, SYNC_TO, SYNC_TO_NAMESPACES
 
 LIMITS = SourceLimits(listed_names=3, listed_names_per_namespace=4, source_bytes_per_namespace=1000)
@@ -74,6 +77,67 @@ def test_a_source_that_ends_wakes_those_that_the_limits_refused() -> None:
     assert change is not None
     assert key("b") in change.rivals
     assert not cache.excess(key("b"))
+
+
+def test_an_edit_wakes_only_the_sources_that_the_limits_no_longer_refuse() -> None:
+    """A tenant with thousands of refused sources could queue all of them with every edit of any other one."""
+    cache = a_cache()
+    for name, targets in {"a": "x;y;z", "b": "x;y", "c": "x", "d": "x;y", "e": "x;y;z;v"}.items():
+        cache.put(a_source(name, targets))
+    cache.put(a_namespace("x"))
+
+    def refused() -> list[str]:
+        return [name for name in "abcde" if cache.excess(key(name))]
+
+    def woken(source: Object | None, name: str = "") -> set[str]:
+        change = cache.remove(at("team", name)) if source is None else cache.put(source)
+        assert change is not None
+        return {rival.source.name for rival in change.rivals if rival.source.name in waiting}
+
+    waiting = set(refused())
+    assert waiting == {"b", "d", "e"}
+    assert woken(a_source("a", "x;z;y", 2)) == set()
+    assert woken(a_source("c", "y", 2)) == set()
+    assert woken(None, "c") == set(), "one name is free, and the next one needs two"
+    assert woken(a_source("c", "x", 3)) == set()
+    assert woken(a_source("a", "x;y", 4)) == {"b"}
+    waiting = set(refused())
+    assert waiting == {"c", "d", "e"}
+    assert woken(None, "b") == {"c"}
+    assert woken(None, "a") == {"d"}
+    assert refused() == ["e"]
+
+
+def test_the_work_to_find_the_sources_that_list_a_name_does_not_grow_with_their_number() -> None:
+    """A scan through 20,000 sources took 20 ms for each new namespace."""
+    index, sources = NameIndex(), [at("team", f"s{number}") for number in range(20_000)]
+    for number, source in enumerate(sources):
+        index.add(source, [f"a{number}", f"b{number // 2}", "common"] if number < 1000 else [f"a{number}"])
+    started = time.process_time()
+    for number in range(0, 20_000, 20):
+        assert index.naming(f"a{number}") == (sources[number],)
+    assert time.process_time() - started < 0.5
+    assert set(index.naming("b7")) == {sources[14], sources[15]}
+    assert len(index.naming("common")) == 1000
+
+
+_LISTS = st.lists(st.sampled_from([f"n{number}" for number in range(8)]), max_size=8)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | _LISTS), max_size=30), st.sampled_from([0, 2, 100]))
+def test_the_index_of_names_finds_what_a_scan_finds(changes: list[tuple[str, list[str] | None]], few: int) -> None:
+    index, listed = NameIndex(few), dict[Ref, list[str]]()
+    for name, names in changes:
+        ref = at("team", name)
+        index.discard(ref)
+        listed.pop(ref, None)
+        if names is not None:
+            index.add(ref, names)
+            listed[ref] = names
+        for number in range(8):
+            expected = {ref for ref, names in listed.items() if f"n{number}" in names}
+            assert set(index.naming(f"n{number}")) == expected
+            assert len(index.naming(f"n{number}")) == len(expected)
 
 
 def test_a_source_that_is_being_deleted_does_not_count() -> None:

@@ -8,8 +8,7 @@ from types import ModuleType
 import pytest
 from tests.support.pages import ROOT, fences
 
-from samara import assembly, vocabularies
-from samara.vocabularies import VOCABULARIES
+from samara import vocabularies
 
 PAGE = ROOT / "docs" / "development" / "adding-things.md"
 EXAMPLE, TESTS = (fence.text for fence in fences() if fence.page == PAGE and fence.language == "python")
@@ -20,7 +19,6 @@ def test_the_vocabulary_on_the_page_passes_the_tests_on_the_page(
 ) -> None:
     added = _module("samara.vocabularies.share_to", EXAMPLE, tmp_path, monkeypatch)
     monkeypatch.setattr(vocabularies, "share_to", added, raising=False)
-    monkeypatch.setattr(assembly, "VOCABULARIES", (*VOCABULARIES, added.VOCABULARY))
     file = tmp_path / "test_share_to.py"
     file.write_text(TESTS)
     passed = _Passed()

@@ -10,6 +10,7 @@ import yaml
 from scripts import reference
 from tests.support.pages import ROOT
 
+from samara.cli.main import COMMANDS
 from samara.core.copy_counts import count_by_state
 from samara.engine.writer import Ending
 from samara.secretstores.base import StoreError
@@ -78,6 +79,20 @@ def test_every_alert_has_a_severity_and_a_section_in_the_guide() -> None:
     assert [alert["alert"] for alert in alerts()] == explained
     assert {alert["labels"]["severity"] for alert in alerts()} <= {"critical", "warning", "info"}
     assert all(alert["annotations"]["summary"].endswith(".") for alert in alerts())
+
+
+def test_the_alert_for_held_deletions_names_the_command_that_releases_them() -> None:
+    [alert] = [alert for alert in alerts() if "samara_mass_delete_held" in alert["expr"]]
+    assert "`samara release KEY`" in alert["annotations"]["description"]
+    [section] = re.findall(rf"^## {alert['alert']}$(.*?)(?=^## |\Z)", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert "samara release " in section
+
+
+def test_every_command_in_an_alert_exists() -> None:
+    texts = [text for alert in alerts() for text in alert["annotations"].values()]
+    named = set(re.findall(r"`samara (\w+)", " ".join(texts)))
+    assert "release" in named
+    assert named <= COMMANDS.keys()
 
 
 def test_the_chart_and_a_plain_prometheus_read_one_file() -> None:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from math import inf
 from pathlib import Path
 from typing import get_args
 
@@ -13,13 +14,14 @@ from tests.support.pages import PAGES, ROOT, Fence, fences, prose
 
 from samara.cli.main import COMMANDS, DEVTOOLS_COMMANDS, HELP, samara
 from samara.core.desired import Reason
+from samara.core.mass_delete import WINDOW
 from samara.core.occupant import Occupant
 from samara.core.ownership import Ownership
 from samara.core.rules import RULES, UNWANTED_RULES
 from samara.core.vocabulary import declared_reasons
 from samara.engine import events
 from samara.engine.event_sink import EVENT_REASONS
-from samara.settings import parse
+from samara.settings import Settings, parse
 from samara.vocabularies import VOCABULARIES
 
 DOCS = ROOT / "docs"
@@ -161,6 +163,27 @@ def test_the_change_log_names_every_command() -> None:
     named = re.search(r"- Commands: (.*?);", (ROOT / "CHANGELOG.md").read_text(), re.DOTALL)
     assert named is not None
     assert set(re.findall(r"`([a-z]+)`", named[1])) == {*COMMANDS, *DEVTOOLS_COMMANDS}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_a_page_states_the_limit_on_mass_deletion_with_the_defaults(page: str) -> None:
+    default = Settings().mass_delete
+    assert default is not None
+    copies = f"more than {default.most} copies and more than {default.percent} % of a source's copies"
+    assert f"Deletions of {copies} within ten minutes are held until you release them" in words(page)
+    assert (WINDOW, default.hold) == (10 * 60, inf)
+
+
+def test_the_page_on_deletion_states_the_defaults_of_the_limit() -> None:
+    default = Settings().mass_delete
+    assert default is not None
+    stated = f"`most` ({default.most})", f"`percent` ({default.percent} %)", f"`namespaces` ({default.namespaces})"
+    assert [number for number in stated if number not in words("docs/concepts/deletion.md")] == []
+
+
+def words(page: str) -> str:
+    """The text of a page in one line."""
+    return " ".join((ROOT / page).read_text().split())
 
 
 def test_the_readme_has_the_markers_for_its_figures() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from samara.vocabularies import VOCABULARIES
 
 DOCS = ROOT / "docs"
 every_vocabulary = pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda vocabulary: vocabulary.name)
-
-
-def rows_of(page: Path, section: str) -> list[str]:
-    """The rows of the tables in a section of a page."""
-    text = re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
-    (found,) = (part for part in text if part.startswith(f"{section}\n"))
-    return [line for line in found.splitlines() if line.startswith("| ")]
 
 
 def rules_of(vocabulary: Vocabulary[Any]) -> str:
@@ -36,20 +28,21 @@ def test_a_vocabulary_has_a_page_with_every_rule_and_an_example(vocabulary: Voca
 
 
 @every_vocabulary
-def test_people_who_choose_a_vocabulary_find_it(vocabulary: Vocabulary[Any]) -> None:
-    for rows, link in (
-        (rows_of(ROOT / "README.md", "Vocabularies"), f"(docs/{rules_of(vocabulary)})"),
-        (rows_of(DOCS / "start.md", "Choose a vocabulary"), f"({rules_of(vocabulary)})"),
-    ):
-        (row,) = (row for row in rows if link in row)
-        assert ("off until" in row) == vocabulary.is_off_until_named
+def test_the_page_has_the_rows_for_readme_start_and_the_security_page(vocabulary: Vocabulary[Any]) -> None:
+    [in_short] = reference.table_of(vocabulary, "you want")
+    guide = re.fullmatch(r"\[.+\]\(\.\./(guides/[-\w]+\.md)\)", in_short["guide"])
+    assert guide is not None
+    assert (DOCS / guide[1]).exists()
+    with_settings = [row["with"] for row in reference.table_of(vocabulary, "with")]
+    assert with_settings
+    assert all(text == "always" or text.startswith("`tenancy: ") for text in with_settings)
 
 
 @every_vocabulary
-def test_the_security_page_says_who_can_make_a_vocabulary_write(vocabulary: Vocabulary[Any]) -> None:
-    first, second = (f"| {reference.title_of(vocabulary)}{end}" for end in (" |", ", `tenancy: "))
-    rows = rows_of(DOCS / "concepts" / "security.md", "Who can make it write where")
-    assert [row for row in rows if row.startswith((first, second)) and row.count(" | ") == 4]
+def test_people_read_that_a_vocabulary_is_off_until_the_settings_name_it(vocabulary: Vocabulary[Any]) -> None:
+    for rows in (reference.vocabularies_in_short(), reference.vocabularies_by_purpose()):
+        (row,) = (row for row in rows.splitlines() if f"reference/{vocabulary.name}.md)" in row)
+        assert ("off until" in row) == vocabulary.is_off_until_named
 
 
 @every_vocabulary

@@ -28,7 +28,7 @@ def test_every_make_target_exists(path: Path) -> None:
     defined = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     runs = [match for step in steps(path) for match in re.findall(r"^make ([a-z -]+)", step.get("run", ""))]
     used = {word for run in runs for word in run.split()}
-    assert {"test", "verify", "site", "sbom"} <= used <= defined
+    assert {"test", "verify", "site", "sbom", "wheels"} <= used <= defined
 
 
 NEEDS = {
@@ -112,10 +112,19 @@ def test_jobs_wait_only_for_jobs_that_exist(path: Path) -> None:
         assert ({needed} if isinstance(needed, str) else set(needed)) <= jobs(path).keys()
 
 
-def test_the_workflow_runs_what_the_page_on_kind_shows() -> None:
-    shown = "\n".join(re.findall(r"^```sh\n(.*?)^```$", KIND.read_text(), re.MULTILINE | re.DOTALL))
-    run = [step["run"] for step in jobs(TEST)["kind"]["steps"] if "run" in step]
-    assert [command for command in run if command.partition(" --timeout=")[0] not in shown.splitlines()] == []
+def blocks(path: Path) -> list[list[str]]:
+    """The commands of each block on a page."""
+    return [
+        block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    ]
+
+
+def test_the_workflow_and_the_readme_run_what_the_page_on_kind_shows() -> None:
+    shown = [command for block in blocks(KIND) for command in block]
+    workflow = [step["run"].partition(" --timeout=")[0] for step in jobs(TEST)["kind"]["steps"] if "run" in step]
+    [readme] = [block for block in blocks(ROOT / "README.md") if "kind create cluster" in block]
+    assert [command for command in (*workflow, *readme) if command not in shown] == []
+    assert workflow == readme[: len(workflow)]
 
 
 def test_the_change_log_has_an_entry_for_this_version() -> None:

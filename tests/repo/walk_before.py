@@ -95,6 +95,20 @@ metadata:
 spec: {}
 """
 
+_LEFT_BY_CONFIG_SYNCER = """
+apiVersion: v1
+kind: Secret
+metadata: {name: message-queue, namespace: shop}
+stringData: {password: an-example-not-a-password}
+"""
+
+_LEFT_BY_REFLECTOR = """
+apiVersion: v1
+kind: Secret
+metadata: {name: registry-login, namespace: shop}
+stringData: {password: an-example-not-a-password}
+"""
+
 _LEFT_BY_ACCURATE = f"""
 echo '{{apiVersion: v1, kind: Namespace, metadata: {{name: acme-shop, labels: {{accurate.cybozu.com/parent: acme, \
 app.kubernetes.io/created-by: accurate}}}}}}' | {APPLY}
@@ -180,8 +194,10 @@ BEFORE = {
         ("cert-manager", "platform", "samara", "shop"), _CERTIFICATE, "samara run -n samara"
     ),
     "docs/guides/from-accurate.md": Before(("accurate",), _ACCURATE, _LEFT_BY_ACCURATE),
+    "docs/guides/from-config-syncer.md": Before(("shop",), _LEFT_BY_CONFIG_SYNCER),
     "docs/guides/from-fishykeys.md": Before(("fishykeys", "target-namespace"), _FISHY),
     "docs/guides/from-openkruise.md": Before(("shop",), _DISTRIBUTION, "samara run"),
+    "docs/guides/from-reflector.md": Before(("shop",), _LEFT_BY_REFLECTOR),
     "docs/guides/inspect.md": Before(("shop",), _BLOCKED, "samara run\nkubectl get secret db -n shop"),
     "docs/guides/install.md": Before(commands=BARE),
     "docs/guides/kind.md": Before(commands="samara run"),

@@ -14,7 +14,7 @@ from tests.support.samples import HOME, Clock, a_key
 from samara.core.model import Key
 from samara.core.queries import ReadError, SecretPath, SecretReading
 from samara.core.vocabulary import PathLimit
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -100,7 +100,6 @@ class Stage:
         self.poller = SecretPoller(
             Readings(self.clock, limit), frozenset({"fetch"}), times, post=self.post, count_call=self.count
         )
-        self.poller.begin(self.group)
 
     def post(self, message: SecretValues) -> None:
         self.planned += [key.source.name for key in message.changed]
@@ -132,7 +131,7 @@ class Stage:
         quiet = 0
         while quiet < 3:
             before = self._progress()
-            self.poller.pump()
+            self.poller.start_due(self.group)
             for _ in range(3):
                 await asyncio.sleep(0)
             quiet = quiet + 1 if before == self._progress() else 0
@@ -258,7 +257,7 @@ def test_jitter_spreads_only_the_first_refresh() -> None:
 
 
 def test_jitter_shortens_a_wait_by_at_most_a_tenth() -> None:
-    jitters = [PollTimings(Clock(), utc_now).jitter() for _ in range(2000)]
+    jitters = [PollTimings(Clock(), utc_timestamp).jitter() for _ in range(2000)]
     assert 0.9 <= min(jitters) < 0.91
     assert 0.99 < max(jitters) <= 1.0
 
@@ -318,7 +317,7 @@ def test_a_namespace_waits_for_one_read_of_each_other_namespace_and_not_for_all_
         assert reads.index("mine") <= MAX_CONCURRENT_READS
         stage.manager.gate = asyncio.Event()
         stage.clock.now += 1.0
-        stage.poller.pump()
+        stage.poller.start_due(stage.group)
         stage.manager.gate.set()
         await stage.ask("new", "fresh", namespace="quiet")
         assert stage.manager.reads.index("fresh") - 5001 <= 2 * MAX_CONCURRENT_READS
@@ -467,7 +466,7 @@ def test_five_thousand_subscribers_of_two_hundred_documents_do_not_block_the_loo
         stage.clock.now += EVERY
         for _ in range(200):
             began = time.thread_time()
-            stage.poller.pump()
+            stage.poller.start_due(stage.group)
             await asyncio.sleep(0)
             longest = max(longest, time.thread_time() - began)
         assert len(stage.manager.reads) == 400
@@ -1180,7 +1179,7 @@ def test_the_poller_runs_until_it_is_cancelled() -> None:
         poller = SecretPoller(
             Readings(time.monotonic, None),
             frozenset({"fetch"}),
-            PollTimings(time.monotonic, utc_now, jitter=lambda: 1.0),
+            PollTimings(time.monotonic, utc_timestamp, jitter=lambda: 1.0),
             post=lambda message: read.set(),
             count_call=lambda store, result: None,
         )

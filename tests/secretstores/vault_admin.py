@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from aiohttp import ClientSession
+from aiohttp import ClientSession, TCPConnector
 
 from samara.secretstores.vault import Vault, open_vault
 
@@ -76,7 +76,8 @@ class Admin:
 
 @asynccontextmanager
 async def administering(base: str, token: str) -> AsyncIterator[Admin]:
-    async with ClientSession() as session:
+    # A new connection for each request: RustyVault closes idle ones, and a POST on such a connection fails.
+    async with ClientSession(connector=TCPConnector(force_close=True)) as session:
         admin = Admin(base, token, session)
         try:
             yield admin

@@ -188,7 +188,9 @@ def test_the_former_name_of_vocabularies_is_refused_and_the_new_one_named(text: 
 
 @pytest.mark.parametrize(("text", "found"), [("vocabularies:", "null"), ("vocabularies: {}", "an empty mapping")])
 def test_serving_no_vocabulary_at_all_is_refused(text: str, found: str) -> None:
-    expected = "a mapping that names at least one vocabulary (leave it out for all but replicator)"
+    expected = (
+        "a mapping that names at least one vocabulary (leave it out for all but replicator, reflector, config-syncer)"
+    )
     assert faults(text) == [f"vocabularies: found {found}, expected {expected}"]
 
 

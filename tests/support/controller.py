@@ -12,12 +12,14 @@ from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
 from samara.core.writes import Write, WriteStatus
 from samara.engine.controller import Controller
+from samara.engine.deletions import DeletionGate
 from samara.engine.event_sink import EventSink
 from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
 from samara.engine.hold_records import Answer
 from samara.engine.hold_store import HoldStore
 from samara.engine.limiter import ConcurrencyLimiter
+from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Fetched, HoldAnswered, Inbox, Message
 from samara.engine.metrics import Metrics
@@ -26,6 +28,9 @@ from samara.engine.planner import Planner
 from samara.engine.process import FaultPoints
 from samara.engine.results import ResultHandler
 from samara.engine.retry import RetryBackoff
+from samara.engine.status import StatusReporter
+from samara.engine.workqueue import WorkQueue
+from samara.engine.write_gate import WriteGate
 from samara.engine.writer import Applier, Ending, Result, WriteDone, Writer
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Change
@@ -65,40 +70,51 @@ class ControllerHarness:
         self.retry, self.holds = RetryBackoff(900.0, clock), holds or MassDeleteGuard(None, 0.0, clock)
         self.sink = EventSink(client, clock)
         self.events = EventRecorder(self.sink, self.cache, clock)
+        self.counts: dict[Key, CopyCounts] = {}
+        self.queue, self.drift, self.flaps = WorkQueue(clock), DriftLimiter(clock), FlapDamper(clock)
         self.hold_store = HoldStore(client, "samara", self.holds, self.inbox.post)
+        self.deletions = DeletionGate(self.cache, registry, self.holds, self.flaps, clock, gone_after)
+        self.statuses = StatusReporter(self.cache, registry, self.counts, clock)
+        self.gate = WriteGate(self.outbox, self.retry, self.drift, self.events, clock, observe=observing)
         self.applier = Applier(client, self.codec, self.cache, registry, FaultPoints())
         self.writer = Writer(self.outbox, self.limiter, self.cache, self.applier, lambda: True, self.inbox.post, clock)
         self.fetcher = Fetcher(client, self.codec, self.cache, "operator", self.inbox.post)
-        self.planner = planner = Planner(
+        self.planner = Planner(
             self.cache,
             registry,
             ClusterPolicy(),
+            self.counts,
+            queue=self.queue,
             outbox=self.outbox,
-            fetcher=self.fetcher,
-            retry=self.retry,
-            guard=self.holds,
+            gate=self.gate,
+            deletions=self.deletions,
             hold_store=self.hold_store,
+            fetcher=self.fetcher,
             secrets=self.secrets,
+            status=self.statuses,
             events=self.events,
             metrics=self.metrics,
             clock=clock,
-            gone_after=gone_after,
-            observe=observing,
         )
-        self.counts, self.queue = planner.counts, planner.queue
-        self.drift, self.flaps = planner.drift, planner.flaps
         self.controller = Controller(
             self.inbox,
             self.cache,
             registry,
-            planner=planner,
+            self.counts,
+            queue=self.queue,
+            planner=self.planner,
+            outbox=self.outbox,
             writer=self.writer,
+            fetcher=self.fetcher,
             results=ResultHandler(
                 self.cache, registry, self.counts, self.retry, self.drift, self.flaps, self.events, self.metrics
             ),
-            fetcher=self.fetcher,
             retry=self.retry,
+            drift=self.drift,
+            deletions=self.deletions,
             guard=self.holds,
+            status=self.statuses,
+            events=self.events,
             clock=clock,
         )
         self.inbox.open()
@@ -184,11 +200,11 @@ class ControllerHarness:
 
     def is_chunked(self, key: Key) -> bool:
         """True while a large plan of this key is under way."""
-        return key in self.planner.chunked
+        return key in self.planner._chunked
 
     def fail_next_chunk(self, key: Key) -> None:
         """The next step of a large plan raises an unexpected error."""
-        self.planner.chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
+        self.planner._chunked[key].steps = (1 / 0 for _ in range(1))  # type: ignore[misc]
 
     # results
 
@@ -209,7 +225,7 @@ class ControllerHarness:
 
     def offer(self, write: Write, tally: CopyCounts) -> None:
         """Sends a write that no plan contains, unless it has to wait for its backoff."""
-        self.planner._offer(write, tally, urgent=False)
+        self.gate.offer(write, tally, urgent=False)
 
     def requeued(self) -> list[Key]:
         """The keys that are to be planned now, taken out of the queue."""
@@ -217,14 +233,14 @@ class ControllerHarness:
 
     def status(self, key: Key) -> WriteStatus | None:
         """The status write of a source; None if its status is up to date."""
-        return self.planner.status.take_report(key)
+        return self.statuses.take_report(key)
 
     def stale_statuses(self) -> set[Key]:
         """The sources whose status is written next."""
-        return set(self.planner.status.stale)
+        return set(self.statuses.stale)
 
     def forget_statuses(self) -> None:
-        self.planner.status.stale.clear()
+        self.statuses.stale.clear()
 
     @property
     def pending_reads(self) -> int:
@@ -240,10 +256,14 @@ class ControllerHarness:
     def obstacle(self) -> str | None:
         return self.controller.obstacle
 
+    def appeared_from(self, namespace: str) -> int:
+        """How many copies that we did not create name a source in this namespace."""
+        return self.deletions._appeared.number_from(namespace)
+
     @property
     def grace_periods(self) -> set[Key]:
         """Keys whose source vanished and whose copies wait for it to come back."""
-        return set(self.planner.deletions._gone_since)
+        return set(self.deletions._gone_since)
 
 
 def _secret_poller(names: Iterable[str], harness: ControllerHarness) -> SecretPoller | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support import toys
 from tests.support.world import World
 
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Template
@@ -12,6 +13,7 @@ from samara.core.source_type import Protected, SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, SetFinalizer, Update, Write, WriteStatus
 from samara.vocabularies import fishysecret
 from samara.vocabularies.accurate import labels as trees
+from samara.vocabularies.replicator import PULL
 
 GITOPS = (
     "argocd.argoproj.io/",
@@ -145,6 +147,8 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
     if world.registry[key.source_type].ownership.source_of(live, world) == key.source:
         return True
     owner = world.registry.owner(live, world)
+    if is_pulling(world, live):
+        return False
     referred = owner is not None and owns_by_reference(world.registry[owner.source_type])
     made = live.known_copy or is_recorded(world, key, live) or (owner is not None and is_recorded(world, owner, live))
     if owner is None and belongs_to_its_namespace(world, key, live):
@@ -152,11 +156,20 @@ def is_ours(world: World, key: Key, live: Object) -> bool:
     return made and not referred and not is_orphaned(world, live) and RELEASED not in live.annotations
 
 
+def is_pulling(world: World, live: Object) -> bool:
+    """True for an object that requests its own content, unless Samara made it as a copy of the source that it names."""
+    owner = world.registry.owner(live, world)
+    return not {PULL, toys.PULL}.isdisjoint(live.annotations) and (
+        owner is None or RELEASED in live.annotations or not is_recorded(world, owner, live)
+    )
+
+
 def belongs_to_its_namespace(world: World, key: Key, live: Object) -> bool:
-    """For other vocabularies, a copy created once belongs to its namespace if the tree no longer wants it."""
-    created = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
+    """For other vocabularies, a copy created once belongs to its namespace if its own vocabulary no longer wants it."""
+    propagated = trees.FROM in live.annotations and live.annotations.get(trees.PROPAGATE) != trees.UPDATE
     claiming = {key.source_type, *(claim.source_type for claim in world.claimants(live.ref))}
-    return created and trees.NAME not in claiming
+    seeded = toys.SEEDED in live.annotations
+    return (propagated and trees.NAME not in claiming) or (seeded and toys.SEEDS.name not in claiming)
 
 
 def owns_by_reference(source_type: SourceType) -> bool:
@@ -176,7 +189,8 @@ def is_orphaned(world: World, live: Object) -> bool:
 
 def is_recorded(world: World, key: Key, live: Object) -> bool:
     source_type = world.registry[key.source_type]
-    return any(proof(live, mark, source_type.ownership.managers) for mark in source_type.ownership.marks)
+    proofs = source_type.ownership.proofs or source_type.ownership.marks
+    return any(proof(live, mark, source_type.ownership.managers) for mark in proofs)
 
 
 def may_replace(world: World, key: Key, live: Object) -> bool:
@@ -227,6 +241,8 @@ def may_take(world: World, key: Key, copy: Copy, live: Object) -> bool:
 
     A source is never taken over, except by one further up its own tree with `overwrite`.
     """
+    if is_pulling(world, live):
+        return False
     if world.registry.owner(live, world) is None and not all(
         copy.template.adopt is Adopt.ANY and are_of_one_hierarchy(world, source_key, key)
         for source_key in world.registry.sources(live, world)

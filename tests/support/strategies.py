@@ -31,10 +31,9 @@ from samara.core.model import (
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import SecretReading
 from samara.core.registry import Registry
-from samara.vocabularies import fishysecret, resource_distribution, sync_to
+from samara.vocabularies import fishysecret, replicator, resource_distribution, sync_to
 from samara.vocabularies.accurate import labels as trees
-from samara.vocabularies.fishysecret import FISHY_SECRET
-from samara.vocabularies.fishysecret.fields import annotations_of, labels_of
+from samara.vocabularies.fishysecret import FISHY_SECRET, annotations_of, labels_of
 from samara.vocabularies.resource_distribution import RESOURCE_DISTRIBUTION
 from samara.vocabularies.secret_copy import FROM, ORIGIN, TARGETS
 
@@ -62,6 +61,7 @@ SYNC_ASKS: tuple[dict[str, str], ...] = (
     {sync_to.SYNC_TO_NAMESPACES: "a"},
 )
 DISTRIBUTIONS = ("d1", "d2")
+POSTER = Ref(toys.POSTER, "", NAMES[0])
 REQUESTS = requests()
 MODES = (trees.CREATE, trees.UPDATE, trees.UPDATE, "sometimes")
 RELATIONS: tuple[dict[str, str], ...] = (
@@ -194,6 +194,7 @@ def mixed(draw: st.DrawFn) -> World:
         _fishy(draw, world, namespace)
     for name in DISTRIBUTIONS[: draw(st.integers(0, 2))]:
         _distribution(draw, world, name)
+    _poster(draw, world)
     for name in NAMES[: draw(st.sampled_from((1, 1, 2)))]:
         _home(draw, world, name)
         for namespace in OTHERS:
@@ -202,7 +203,7 @@ def mixed(draw: st.DrawFn) -> World:
     for namespace in (HOME, *OTHERS):
         _place(draw, world, at(namespace, NAMES[0], CONFIG_MAP))
     _bystanders(draw, world)
-    withdrawn = (toys.FETCH,), (RESOURCE_DISTRIBUTION,), (FISHY_SECRET,)
+    withdrawn = (toys.FETCH,), (toys.POSTER,), (RESOURCE_DISTRIBUTION,), (FISHY_SECRET,)
     world.revoked = set(draw(st.sampled_from(((), (), (), *withdrawn))))
     return world
 
@@ -250,9 +251,11 @@ def _place(draw: st.DrawFn, world: World, ref: Ref) -> None:
     """A source of a random vocabulary, or another object at this address."""
     if namespace_ref(ref.namespace) not in world.objects:
         return
-    what = draw(st.sampled_from(("chain", "sync", "tree", "example", "occupant", "occupant", "")))
+    what = draw(st.sampled_from(("chain", "seed", "sync", "tree", "example", "occupant", "occupant", "", "", "")))
     if what == "chain" and ref.namespace == "a" and ref.kind == SECRET:
         _chain(draw, world, ref)
+    elif what == "seed":
+        _seed(draw, world, ref)
     elif what == "sync":
         _sync(draw, world, ref)
     elif what == "tree":
@@ -324,6 +327,17 @@ def _distribution(draw: st.DrawFn, world: World, name: str) -> None:
     world.put(ref, spec, annotations=_set({PAUSED: draw(rarely())}), created=created, generation=1)
     if draw(rarely()):
         world.edit(ref, finalizers=("foregroundDeletion",), deleting=True)
+
+
+def _poster(draw: st.DrawFn, world: World) -> None:
+    excluded = draw(st.sampled_from((None, None, "", "a", "b,c", "zz,admin")))
+    if excluded is None:
+        return
+    created = draw(st.sampled_from(("2025", "2026")))
+    annotations = _set({toys.NOT_IN: excluded, PAUSED: draw(rarely())})
+    world.put(POSTER, draw(contents(CONFIG_MAP)), annotations=annotations, created=created)
+    if draw(rarely()):
+        world.edit(POSTER, finalizers=("foregroundDeletion",), deleting=True)
 
 
 def specs() -> st.SearchStrategy[Content]:
@@ -414,12 +428,20 @@ def _chain(draw: st.DrawFn, world: World, ref: Ref) -> None:
         world.put(ref, draw(contents()), annotations={toys.CHAIN: "yes"}, labels={"tier": "1"}, created=created)
 
 
+def _seed(draw: st.DrawFn, world: World, ref: Ref) -> None:
+    frozen = content(immutable=True) if draw(rarely()) else Content()
+    annotations = {toys.SEED: draw(st.sampled_from(LISTS)), "note": CANARY, **_set({PAUSED: draw(rarely())})}
+    created = draw(st.sampled_from(("2025", "2026")))
+    world.put(ref, _joined(draw(contents(ref.kind)), frozen), annotations=annotations, created=created)
+
+
 def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """The labels and annotations that mark an object at this address as a copy of a source."""
     marks_by_holder = {"": ({}, {}), "secret-copy": ({FROM: f"{HOME}-{ref.name}"}, {ORIGIN: f"{HOME}/{ref.name}"})}
     for namespace in OTHERS[:2]:
         marks_by_holder[f"chain {namespace}"] = ({toys.LINK: f"{namespace}-{ref.name}"}, {toys.CHAINED: namespace})
         marks_by_holder[f"fetch {namespace}"] = ({}, {toys.FETCHED: namespace})
+        marks_by_holder[f"seed {namespace}"] = ({}, {toys.SEEDED: f"{namespace}/{ref.name}"})
         tokens = f"{namespace}-{ref.name}", f"{namespace}/{ref.name}"
         for name in FISHY:
             owner = Ref(FISHY_SECRET, namespace, name)
@@ -435,17 +457,19 @@ def marks_of(ref: Ref) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
             marks_by_holder[f"example {request.vocabulary} {number}"] = label_marks, annotation_marks
     for name in DISTRIBUTIONS:
         marks_by_holder[name] = ({}, {resource_distribution.FROM: name, resource_distribution.HASHCODE: "0"})
+    marks_by_holder["poster"] = ({}, {toys.POSTED: POSTER.name})
     return marks_by_holder | {"impossible": ({}, {ORIGIN: f"{HOME}/someone"})}
 
 
 def owner_of(world: World, name: str, stale: bool) -> tuple[OwnerReference, ...]:
-    """A controller reference to a distribution with its present or a former uid. Any user can write one."""
-    kind = RESOURCE_DISTRIBUTION
-    source = world.objects.get(Ref(kind, "", name))
-    if name not in DISTRIBUTIONS:
+    """A controller reference to a distribution or a Poster with its uid, or a former one. Any user can write it."""
+    ref = POSTER if name == "poster" else Ref(RESOURCE_DISTRIBUTION, "", name)
+    if ref != POSTER and name not in DISTRIBUTIONS:
         return ()
+    source = world.objects.get(ref)
     uid = "u-old" if stale or source is None else source.uid
-    return (OwnerReference(kind.api_version, kind.name, name, uid, controller=True, block_owner_deletion=True),)
+    kind = ref.kind
+    return (OwnerReference(kind.api_version, kind.name, ref.name, uid, controller=True, block_owner_deletion=True),)
 
 
 def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
@@ -465,7 +489,8 @@ def _occupant(draw: st.DrawFn, world: World, ref: Ref) -> None:
             (FIELD_MANAGER, FIELD_MANAGER, "", *((trees.ACCURATE_MANAGER,) if first.startswith("tree") else ()))
         )
     )
-    theirs = {"note": CANARY, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
+    pulling = _set({draw(st.sampled_from((replicator.PULL, toys.PULL))): draw(rarely("b/x"))})
+    theirs = {"note": CANARY, **pulling, **({toys.CHAIN: "yes"} if not by and draw(st.booleans()) else {})}
     owners = owner_of(world, first, stale=bool(draw(rarely())))
     world.put(ref, existing, by, labels=labels, annotations=annotations | extra, owner_references=owners)
     world.edit(ref, labels=labels | foreign, annotations=annotations | extra | theirs)
@@ -543,6 +568,8 @@ class UserAction:
         free = obj.content.get("immutable") is None
         if value is not None and free and obj.content.get("type") == value.get("type"):
             world.edit(obj.ref, content=value)
+        elif obj.ref == POSTER:
+            world.edit(obj.ref, content=self.value[CONFIG_MAP])
         elif obj.ref.kind == RESOURCE_DISTRIBUTION:
             world.edit(obj.ref, content=self.spec, generation=obj.generation + 1)
         elif obj.ref.kind == FISHY_SECRET:
@@ -587,6 +614,8 @@ class UserAction:
     def request(self, world: World, obj: Object) -> None:
         if obj.ref.kind == toys.FETCH:
             ask = {toys.INTO: self.choice}
+        elif obj.ref == POSTER:
+            ask = {toys.NOT_IN: self.choice}
         elif obj.ref.kind in (SECRET, CONFIG_MAP):
             ask = {TARGETS: self.choice} if obj.ref.namespace == HOME else self.ask
         else:

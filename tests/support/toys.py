@@ -1,4 +1,8 @@
-"""Three toy vocabularies that show how small one can be: a chain of copies, an overlay, and a custom resource."""
+"""Five toy vocabularies that show how small one can be, and that use what only one real vocabulary needs.
+
+A chain of copies, an overlay, a custom resource with a finalizer, one whose copies it owns by reference, and annotated
+objects that are copied once.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from typing import Any, ClassVar
 from msgspec.structs import replace as replaced
 
 from samara.assembly import WELL_KNOWN, Kinds, copyable_metadata, registry_of
+from samara.core.annotated import AnnotatedObjects, CopyRequest
 from samara.core.copy_counts import CopyCounts
-from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Overlay, Template
+from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Mode, Overlay, Template, mismatch
 from samara.core.model import (
+    CONFIG_MAP,
     LABELS,
     NAMESPACE,
     SECRET,
@@ -19,13 +25,15 @@ from samara.core.model import (
     Kind,
     KindName,
     Object,
+    OwnerReference,
     Ref,
     namespace_ref,
 )
-from samara.core.names import parse_csv_names, to_label_value
-from samara.core.ownership import ByMark
+from samara.core.names import NamespaceNames, parse_csv_names, to_label_value
+from samara.core.ownership import ByMark, ByOwnerReference
 from samara.core.queries import SecretPath
 from samara.core.registry import Registry
+from samara.core.selectors import NamespaceSelector
 from samara.core.source_type import (
     Addresses,
     Annotated,
@@ -42,7 +50,7 @@ from samara.core.view import View
 from samara.core.vocabulary import Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, Struct, Takeover
 from samara.settings import Settings
-from samara.vocabularies import VOCABULARIES, resource_distribution, secret_copy, sync_to
+from samara.vocabularies import VOCABULARIES, accurate, fishysecret, resource_distribution, secret_copy, sync_to
 from samara.vocabularies.accurate import config as accurate_config
 from samara.vocabularies.accurate import propagate
 from samara.vocabularies.fishysecret import Options, PathRule
@@ -50,6 +58,7 @@ from samara.vocabularies.fishysecret import Options, PathRule
 PARENT, TEAM = "toys.dev/parent", "team"
 CHAIN, CHAINED, LINK = "toys.dev/chain", "toys.dev/chained-from", "toys.dev/link"
 FETCH = Kind("toys.dev", "v1", "Fetch", "fetches")
+POSTER = Kind("toys.dev", "v1", "Poster", "posters", namespaced=False)
 WIDGET = Kind("toys.dev", "v1", "Widget", "widgets")
 """A kind without rules: a dry run shows its stored form."""
 TREE_KEYS = {
@@ -63,6 +72,8 @@ TREE_KEYS = {
 FORBIDDEN = "/forbidden"
 """A path of the secret manager that no FishySecret may read."""
 PATH, INTO, FETCHED, GUARD = "toys.dev/path", "toys.dev/into", "toys.dev/fetched-by", "toys.dev/guard"
+POSTED, NOT_IN = "toys.dev/posted-by", "toys.dev/not-in"
+SEED, SEEDED, PULL = "toys.dev/seed-into", "toys.dev/seeded-from", "toys.dev/pull"
 
 
 def parent_of(namespace: str, view: View) -> str:
@@ -134,6 +145,61 @@ def fetch() -> SourceType:
     return replace(made, policy=Policy(Protected.BY_NAME, needs_consent=True), status=Status(counted))
 
 
+def poster() -> SourceType:
+    def chosen(obj: Object) -> NamespaceSelector:
+        excluded = frozenset(parse_csv_names(obj.annotations.get(NOT_IN, "")).members)
+        return NamespaceSelector(everywhere=True, excluded=excluded, terminating=True)
+
+    def desired(source: Ref, view: View) -> Desired:
+        live = view.get(source)
+        if live is None or live.deleting:  # the garbage collector deletes the copies while the Poster is there
+            return Desired(prune=live is None)
+        owner = OwnerReference(POSTER.api_version, POSTER.name, source.name, live.uid, True, True)
+        template = Template(live.content, {}, {POSTED: source.name}, adopt=Adopt.NEVER, owner=owner)
+        refs = [Ref(CONFIG_MAP, name, source.name) for name, _ in chosen(live).namespaces(view)]
+        return Desired(tuple(Copy(ref, template) for ref in refs), prune_last=True)
+
+    def affected_by(obj: Object, view: View) -> Iterable[Ref]:
+        return view.sources("poster") if obj.ref.kind == NAMESPACE else ()
+
+    custom = CustomResource(POSTER, explicit_deletion=True, metadata_keys=frozenset({NOT_IN}))
+    owned = ByOwnerReference(POSTER, frozenset({CONFIG_MAP}), frozenset({POSTED}))
+    policy, kinds = Policy(Protected.ALLOW, any_kind=True), (CONFIG_MAP, POSTER)
+    made = SourceType("poster", kinds, custom, owned, desired, affected_by, policy=policy, per_namespace=False)
+    return replace(made, addresses=lambda source, view: Addresses(CONFIG_MAP, source.name))
+
+
+def seed() -> SourceType:
+    def source_of(obj: Object) -> Ref | None:
+        namespace, _, name = obj.annotations.get(SEEDED, "").partition("/")
+        return Ref(SECRET, namespace, name) if (obj.ref.kind, obj.ref.name) == (SECRET, name) else None
+
+    def template(obj: Object) -> Template:
+        content, marks = obj.content.pick("type", "data"), {SEEDED: obj.ref.path}
+        return Template(content, {}, marks, Mode.CREATE_ONLY, unmanaged=frozenset({"immutable"}))
+
+    def request(obj: Object) -> CopyRequest:
+        names = parse_csv_names(obj.annotations[SEED])
+        faults = tuple(mismatch(SEED, "a namespace name", name) for name in names.illegal)
+        return CopyRequest(NamespaceSelector(names), faults)
+
+    def request_in(obj: Object, namespace: str) -> CopyRequest:
+        targets, faults = request(obj)
+        return CopyRequest(NamespaceSelector(NamespaceNames.of({namespace} & targets.names.members)), faults)
+
+    requests, marks, excluded = frozenset({SEED}), frozenset({SEEDED}), ("kube-*",)
+    made = AnnotatedObjects(
+        "seed", (SECRET,), requests, marks, has_seed, source_of, request, template, request_in, excluded=excluded
+    )
+    pushed = replace(made, pull_keys=frozenset({PULL})).source_type()
+    kept = ByMark(marks, lambda obj, view: source_of(obj), disowned=lambda obj: True)
+    return replace(pushed, ownership=kept, desired=lambda *of: replace(pushed.desired(*of), prune=False))
+
+
+def has_seed(obj: Object) -> bool:
+    return SEED in obj.annotations
+
+
 def same_name(source: Ref, view: View) -> Addresses:
     return Addresses(NAMESPACE if source.kind == NAMESPACE else SECRET, source.name)
 
@@ -173,7 +239,16 @@ CHAINS = Vocabulary(
     "chain", ToySettings, lambda own, context: (chain(context.copyable),), frozenset({CHAIN, CHAINED, LINK})
 )
 TEAMS = Vocabulary("inherit", ToySettings, lambda own, context: (inherit(),), frozenset())
-TOYS_AFTER = {resource_distribution.NAME: (FETCHES,), sync_to.NAME: (CHAINS, TEAMS)}
+POSTERS = Vocabulary(
+    "poster", ToySettings, lambda own, context: (poster(),), frozenset({POSTED, NOT_IN}), custom_resources=(POSTER,)
+)
+SEEDS = Vocabulary("seed", ToySettings, lambda own, context: (seed(),), frozenset({SEED, SEEDED}))
+TOYS_AFTER = {
+    resource_distribution.NAME: (FETCHES,),
+    accurate.NAME: (POSTERS,),
+    fishysecret.NAME: (SEEDS,),
+    sync_to.NAME: (CHAINS, TEAMS),
+}
 """By real vocabulary: the toys that stand behind it, so that each toy comes before some and after others."""
 EVERY: tuple[Vocabulary[Any], ...] = tuple(
     vocabulary for real in VOCABULARIES for vocabulary in (real, *TOYS_AFTER.get(real.name, ()))
@@ -184,7 +259,7 @@ WATCHES = [{"version": "v1", "kind": "Secret"}, {"version": "v1", "kind": "Confi
 
 
 def registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL) -> Registry:
-    """Secret copy and the three toys, in order of rank."""
+    """Secret copy and three of the toys, in order of rank."""
     copied = secret_copy.source_type("admin", on_source_gone, adopt)
     return Registry((copied, fetch(), chain(COPYABLE.of_source), inherit()))
 
@@ -204,7 +279,7 @@ def a_sync_to(kinds: tuple[Kind, ...] = (SECRET,), copyable: Copyable = COPYABLE
 
 
 def full_registry(on_source_gone: str = "keep", adopt: Adopt = Adopt.IDENTICAL, consent: bool = False) -> Registry:
-    """All real vocabularies and the three toys, in order of rank: several can want any address.
+    """All real vocabularies and the toys, in order of rank: several can want any address.
 
     What is set here makes collisions likely. A vocabulary that is not named here has its default settings.
     """

@@ -40,7 +40,7 @@ from samara.core.queries import (
 from samara.core.registry import Registry
 from samara.core.source_limits import excess, size_of
 from samara.core.source_type import Addresses
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 
 Words = Mapping[str, str]
 EMPTYING = "emptying"
@@ -156,8 +156,8 @@ class World:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self.registry.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self.registry.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, [namespace.ref for namespace in self.objects_of(NAMESPACE)])
@@ -192,6 +192,21 @@ class World:
             for key in self.possible_source_keys()
             if self.registry[key.source_type].addresses(key.source, self) in claims
         ]
+
+    def readers(self, ref: Ref) -> list[Key]:
+        """The sources that read this address, and those that read one of these sources in turn."""
+        found: dict[Key, None] = {}
+        waiting, seen = [ref], {ref}
+        while waiting:
+            read = waiting.pop()
+            direct = [key for key in self.possible_source_keys() if read in self.inputs_of(key)]
+            found.update(dict.fromkeys(direct))
+            waiting += [key.source for key in direct if key.source not in seen]
+            seen.update(key.source for key in direct)
+        return list(found)
+
+    def inputs_of(self, key: Key) -> tuple[Ref, ...]:
+        return tuple(self.registry.inputs(key, self.objects[key.source]))
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)

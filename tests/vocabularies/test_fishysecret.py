@@ -317,6 +317,12 @@ def a_foreign_secret_and_no_values(world: World) -> None:
     no_values(world)
 
 
+def an_unproven_copy_and_no_values(world: World) -> None:
+    """With our labels, it counts as the copy of this FishySecret. Nobody knows whether it holds the right values."""
+    world.put(at("other", "moved"), secret("pasted"), labels=OWNED)
+    no_values(world)
+
+
 def no_namespace(world: World) -> None:
     world.delete(namespace_ref("other"))
 
@@ -326,7 +332,15 @@ def a_pause(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "obstacle", [a_foreign_secret, no_values, a_foreign_secret_and_no_values, no_namespace, a_pause]
+    "obstacle",
+    [
+        a_foreign_secret,
+        no_values,
+        a_foreign_secret_and_no_values,
+        an_unproven_copy_and_no_values,
+        no_namespace,
+        a_pause,
+    ],
 )
 def test_while_the_new_target_is_blocked_the_old_secret_stays(obstacle: Any) -> None:
     world = a_world()

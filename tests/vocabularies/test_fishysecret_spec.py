@@ -9,7 +9,8 @@ import pytest
 
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
-from samara.vocabularies.fishysecret.spec import MAX_ITEMS, MAX_PATH_LENGTH, Item, Spec, read
+from samara.core.source_limits import LIMIT_EXCEEDED
+from samara.vocabularies.fishysecret.spec import MAX_ITEMS, MAX_PATH_LENGTH, MAX_PATHS, Item, Spec, read
 
 Json = dict[str, Any]
 ITEM: Json = {"secretPath": "/app/db", "secretKeyName": "KEY"}
@@ -108,6 +109,17 @@ def test_defect_13_a_fault_is_invalid_and_names_its_field_and_the_expected_value
     assert fault.reason == "Invalid"
     assert fault.message.startswith(f"{where}: ")
     assert len(fault.message) < 300
+
+
+def test_more_paths_than_one_fishysecret_may_read_exceed_the_limit_and_many_keys_of_a_few_paths_do_not() -> None:
+    def keys(paths: int, keys: int) -> Json:
+        return spec(data=[{"secretPath": f"/p{n % paths}", "secretKeyName": f"k{n}"} for n in range(keys)])
+
+    assert messages(keys(MAX_PATHS, MAX_ITEMS)) == []
+    (fault,) = parsed(keys(MAX_PATHS + 1, MAX_PATHS + 1)).faults
+    assert (fault.reason, fault.field) == (LIMIT_EXCEEDED, "spec.data")
+    assert fault.message == "spec.data: a list with at most 100 different paths was expected, found 101"
+    assert [mistake.field for mistake in fault.mistakes] == ["spec.data"]
 
 
 def test_all_faults_are_reported_at_once() -> None:

@@ -29,7 +29,8 @@ from samara.core.model import Key, Object, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.queries import ReadError
 from samara.core.registry import Registry
-from samara.core.source_limits import SourceLimits, limited
+from samara.core.restrictions import limited
+from samara.core.source_limits import SourceLimits
 from samara.core.status import status_to_write
 from samara.vocabularies.fishysecret import FINALIZER, NAME, Options
 

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.server import CREATED
 from tests.support.settle import plan_of, settle
 from tests.support.world import World, at, config_map, content, secret
 
 from samara.assembly import registry_of
+from samara.core.admission import Request
 from samara.core.metadata_keys import ADOPTED
 from samara.core.model import CONFIG_MAP, FIELD_MANAGER, Key, KindName, Object, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.vocabulary import SettingError
 from samara.core.writes import Blocked
+from samara.regular_expressions import Regexp, compile_regexp
 from samara.settings import Settings
 from samara.settings.model import CopiedMetadata
 from samara.vocabularies import replicator
-from samara.vocabularies.replicator import FROM, KEYS, MATCHING, NAME, PULL, STRIP_LABELS, TO, ReplicatorSettings, parse
+from samara.vocabularies.replicator import (
+    AT,
+    FROM,
+    KEYS,
+    MATCHING,
+    NAME,
+    PULL,
+    STRIP_LABELS,
+    TO,
+    VERSION,
+    ReplicatorSettings,
+    parse,
+    request_in,
+)
 
 SOURCE = at("team", "db")
 KEY = Key(NAME, SOURCE)
 RULES = ClusterPolicy(protected=("kube-*",))
 NAMESPACES = {"team": "1", "shop": "1", "shop-test": "2", "billing": "3", "kube-system": "9"}
-AT, VERSION = f"{replicator.PREFIX}replicated-at", f"{replicator.PREFIX}replicated-from-version"
 SHOP = {TO: "shop"}
 
 
@@ -190,18 +208,114 @@ def test_settings_refuse_other_kinds(kind: KindName) -> None:
         replicator.check(ReplicatorSettings(kinds=(kind,)))
 
 
+# Regular expressions that cost too much
+
+
+def test_a_regular_expression_counts_like_a_hundred_names_and_is_not_compiled_before_it_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand expressions took 16 s of CPU and 2.2 GB, before the limit on the number of names was applied."""
+    compiled = list[str]()
+
+    def compile_counted(text: str, max_memory: int) -> Regexp:
+        compiled.append(text)
+        return compile_regexp(text, max_memory)
+
+    monkeypatch.setattr(replicator, "compile_regexp", compile_counted)
+    world = a_world({TO: "shop"})
+    source_type, most = world.registry[NAME], ",".join(f"counted-{number}-.*" for number in range(100))
+    limits, admission = source_type.policy.limits, source_type.admission
+    assert limits is not None
+    assert admission is not None
+    for to, is_allowed in (("one,*,.*", True), (most, True), (f"{most},one", False)):
+        live = world.edit(SOURCE, annotations={TO: to})
+        assert limits.allow_source(source_type.names.listed_by(live).total) is is_allowed
+    (message,) = admission.validate(Request("CREATE", live, None), world)
+    assert "a regular expression counts like 100" in message
+    settle(world, RULES)
+    assert copied_to(world) == {"shop"}, "the copies of a refused source stay"
+    assert [fault.reason for fault in plan_of(KEY, world, RULES).faults] == ["LimitExceeded"]
+    assert compiled == []
+
+
+def test_a_regular_expression_is_compiled_once_for_any_number_of_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = list[str]()
+
+    def compile_counted(text: str, max_memory: int) -> Regexp:
+        compiled.append(text)
+        return compile_regexp(text, max_memory)
+
+    monkeypatch.setattr(replicator, "compile_regexp", compile_counted)
+    world = a_world()
+    sources = [at("team", f"once-{number}") for number in range(20)]
+    for number, source in enumerate(sources):
+        world.put(source, secret(), annotations={TO: f"once{number}-.*,shop-[t]est-{number}"})
+    for name in ("once1-a", "once2-b", "once3-c"):
+        world.namespace(name)
+        settle(world, RULES)
+    assert len(compiled) == len(set(compiled)) == 2 * len(sources)
+    assert {ref.namespace for ref in world.objects if ref.name == "once-2"} == {"team", "once2-b"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [".{999}x", "((a|b){30}){30}", r"[\pL\pN]{200}", "a" * 1001, "(" + "x|" * 500 + "x)"],
+    ids=lambda item: item[:9],
+)
+def test_a_regular_expression_that_is_long_or_takes_much_memory_is_invalid_and_matches_nothing(item: str) -> None:
+    world = a_world({TO: f"billing, {item}, .{{3}}p"})
+    assert copied_to(world) == {"billing", "shop"}
+    (fault,) = plan_of(KEY, world, RULES).faults
+    assert fault.reason == "Invalid"
+
+
+def test_one_regular_expression_takes_less_than_a_millisecond_for_one_name() -> None:
+    """RE2 takes a time in proportion to the text and to the program of an expression, and both have limits."""
+    names = ["".join("ab"[number >> bit & 1] for bit in range(63)) for number in range(200)]
+    for count in range(10, 200, 10):
+        for item in (f"(?:(?:a?b?){{{count}}}c?){{10}}", f"(?:.?){{{count}}}", f"(?:.*a){{{count}}}"):
+            selector = parse(item, None).targets
+            started = time.process_time()
+            for name in names:
+                selector.selects(name, {})
+            assert time.process_time() - started < 0.002 * len(names)
+
+
+@given(st.lists(st.sampled_from(["shop", "a", "sho", "hop", "shop-", "sh.p", "(", "*", " ", "a b"]), max_size=5))
+def test_the_request_in_one_namespace_is_a_part_of_the_request(items: list[str]) -> None:
+    world = a_world()
+    source = world.put(SOURCE, secret(), annotations={TO: ",".join(items), MATCHING: "stage=test"})
+    whole = parse(source.annotations[TO], "stage=test")
+    for name in (*NAMESPACES, "a", "a-b", "sho", "hop"):
+        part = request_in(source, name)
+        for labels in ({}, {"stage": "test"}):
+            assert part.targets.selects(name, labels) == whole.targets.selects(name, labels)
+        assert part.targets.names_namespace(name) == whole.targets.names_namespace(name)
+        assert part.faults == whole.faults
+
+
 # What a copy holds
 
 
-def test_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
+def test_r4_a_copy_has_the_data_the_type_the_labels_and_the_marks_and_nothing_else() -> None:
     world = a_world()
     body = content(data={"b": "1", "a": "2"}, type="example.com/t", immutable=True)
     world.put(SOURCE, body, annotations={**SHOP, "note": "stays"}, labels={"app": "db", "helm.sh/chart": "x"})
     settle(world, RULES)
-    made = copy(world)
+    made, version = copy(world), str(world.objects[SOURCE].resource_version)
     assert made.content == body.without("immutable")
     assert dict(made.labels) == {"app": "db"}
-    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b"}
+    assert dict(made.annotations) == {FROM: "team/db", KEYS: "a,b", AT: CREATED, VERSION: version}
+
+
+def test_r4_a_change_that_leaves_the_copies_right_writes_nothing_and_the_next_write_has_its_version() -> None:
+    world = a_world(SHOP)
+    old = copy(world).annotations[VERSION]
+    world.edit(SOURCE, annotations={**SHOP, "note": "stays"})
+    assert settle(world, RULES) == []
+    new = world.edit(SOURCE, content=secret("two")).resource_version
+    settle(world, RULES)
+    assert old != copy(world).annotations[VERSION] == str(new)
 
 
 def test_a_config_map_has_its_binary_data_too() -> None:
@@ -297,7 +411,8 @@ def test_a_copy_of_the_original_is_ours_from_its_first_update(manager: str) -> N
     world.put(SOURCE, secret(), annotations=SHOP)
     settle(world, RULES)
     assert copy(world).content == secret()
-    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key"}
+    version = str(world.objects[SOURCE].resource_version)
+    assert dict(copy(world).annotations) == {FROM: "team/db", KEYS: "key", AT: CREATED, VERSION: version}
     ask(world, {})
     assert copied_to(world) == set()
 
@@ -308,6 +423,29 @@ def test_what_another_client_marked_as_the_original_does_stays_foreign() -> None
     world.put(SOURCE, secret(), annotations=SHOP)
     settle(world, RULES)
     assert (copy(world).content, blocked(world)) == (secret("old"), {"shop": "conflict"})
+
+
+@pytest.mark.parametrize("tenancy", ["open", "strict"])
+def test_a7_a_copy_of_the_original_stays_as_it_is_where_samara_may_not_write(tenancy: str) -> None:
+    world, place = a_world(tenancy=tenancy), "shop" if tenancy == "strict" else "kube-system"
+    marks = {AT: "2026", VERSION: "7", KEYS: "key"}
+    before = world.put(at(place, "db"), secret("old"), by="replicator", annotations=marks)
+    world.put(SOURCE, secret(), annotations={TO: ".*"})
+    settle(world, RULES)
+    world.delete(SOURCE)
+    settle(world, RULES)
+    assert world.objects[before.ref] is before
+
+
+def test_a6_a_label_of_the_original_that_does_not_travel_goes_with_the_first_write() -> None:
+    world = a_world()
+    labels, marks = {"app": "db", "helm.sh/chart": "x"}, {FROM: "team/db", AT: "2026", VERSION: "7", KEYS: "key"}
+    world.put(at("shop", "db"), secret(), by="replicator", annotations=marks, labels=labels)
+    world.put(SOURCE, secret(), annotations=SHOP, labels=labels)
+    assert settle(world, RULES) == []
+    world.edit(SOURCE, content=secret("two"))
+    settle(world, RULES)
+    assert dict(copy(world).labels) == {"app": "db"}
 
 
 @pytest.mark.parametrize("manager", ["", "replicator"])

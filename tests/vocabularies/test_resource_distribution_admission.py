@@ -20,7 +20,8 @@ from samara.core.admission import Operation, Request
 from samara.core.model import SECRET, Object, Ref
 from samara.core.queries import DryRunCreate, Rejected
 from samara.core.registry import Registry
-from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, convert, source_type
+from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, source_type
+from samara.vocabularies.resource_distribution.spec import convert
 
 Json = dict[str, Any]
 NOWHERE: Json = {}

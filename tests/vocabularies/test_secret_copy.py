@@ -173,6 +173,15 @@ def test_rule_5_a_copy_whose_namespace_left_the_list_is_deleted() -> None:
     assert filled(world) == {"b"}
 
 
+@pytest.mark.parametrize("gone", ["keep", "delete"])
+def test_rule_5_a_copy_whose_namespace_left_a_list_with_a_mistake_is_deleted_too(gone: str) -> None:
+    world = a_world("a,b", gone=gone)
+    settle(world, RULES)
+    annotate(world, "b,B_B")
+    assert [fault.reason for fault in planned(world).faults] == ["Invalid"]
+    assert filled(world) == {"b"}
+
+
 def test_rule_5_a_pasted_or_forged_copy_outside_the_list_stays() -> None:
     world = a_world("a")
     settle(world, RULES)
@@ -254,11 +263,12 @@ def test_rule_8_with_on_source_gone_delete_a_deletion_during_downtime_also_count
     assert filled(world) == set()
 
 
-def test_rule_8_a_terminating_source_counts_as_gone() -> None:
-    world = a_world("a", gone="delete")
+@pytest.mark.parametrize(("gone", "left"), [("delete", set()), ("keep", {"a"})])
+def test_rule_8_a_terminating_source_counts_as_gone(gone: str, left: set[str]) -> None:
+    world = a_world("a", gone=gone)
     settle(world, RULES)
     world.edit(SOURCE, finalizers=("somebody/else",), deleting=True)
-    assert filled(world) == set()
+    assert filled(world) == left
 
 
 @pytest.mark.parametrize("adopt", [Adopt.IDENTICAL, Adopt.ANY])

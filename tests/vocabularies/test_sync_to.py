@@ -34,7 +34,7 @@ from samara.core.model import (
 )
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
-from samara.core.source_type import disabled
+from samara.core.restrictions import disabled
 from samara.core.view import NamespaceView
 from samara.core.writes import Create, Delete, Plan, Recreate, Release, Update
 from samara.settings import CopiedMetadata, NeverCopied, Settings

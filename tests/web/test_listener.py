@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from samara.web.listener import Limits, listening
+from samara.web.listener import Limits, Routes, listening, send_in_pieces
 
 QUICK = Limits(connections=4, handshake=0.2, head=0.2, answer=0.4, idle=0.2, shutdown=0.2)
 PATIENT = replace(QUICK, head=30.0, answer=30.0, idle=30.0)
@@ -31,12 +31,18 @@ async def flood(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=b"x" * 2**25)
 
 
-ROUTES = {("GET", "/ok"): answer, ("POST", "/echo"): echo, ("GET", "/flood"): flood}
+async def pieces(request: web.BaseRequest) -> web.StreamResponse:
+    return await send_in_pieces(request, b"x" * 2**25, "text/plain", 0.4)
 
 
-def on_port(scenario: Scenario, limits: Limits = QUICK, context: ssl.SSLContext | None = None) -> None:
+ROUTES = {("GET", "/ok"): answer, ("POST", "/echo"): echo, ("GET", "/flood"): flood, ("GET", "/pieces"): pieces}
+
+
+def on_port(
+    scenario: Scenario, limits: Limits = QUICK, context: ssl.SSLContext | None = None, routes: Routes = ROUTES
+) -> None:
     async def run() -> None:
-        async with listening("127.0.0.1:0", "--address", ROUTES, limits, context) as port, asyncio.timeout(20):
+        async with listening("127.0.0.1:0", "--address", routes, limits, context) as port, asyncio.timeout(20):
             await scenario(port)
 
     asyncio.run(run())
@@ -96,14 +102,50 @@ def test_a_client_that_trickles_a_head_gets_no_more_time() -> None:
     on_port(scenario, replace(QUICK, idle=3600.0))
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
+@pytest.mark.parametrize(("path", "limits"), [("/flood", QUICK), ("/pieces", PATIENT)])
+def test_a_client_that_does_not_read_its_answer_is_cut(path: str, limits: Limits) -> None:
     async def scenario(port: int) -> None:
-        reader, writer = await sent(port, b"GET /flood HTTP/1.1\r\nHost: a\r\n\r\n")
+        reader, writer = await sent(port, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         await asyncio.sleep(1.0)  # longer than the limit; nothing is read meanwhile
         assert len(await until_cut(reader)) < 2**25
         writer.close()
 
-    on_port(scenario)
+    on_port(scenario, limits)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**16 - 1, 2**16, 2**16 + 1, 2**20])
+def test_an_answer_in_pieces_arrives_whole(size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + b"y" * (size % 256)
+
+    async def scenario(port: int) -> None:
+        reader, writer = await sent(port, b"GET /ok HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        head, _, received = (await until_cut(reader)).partition(b"\r\n\r\n")
+        assert received == body
+        assert f"content-length: {size}".encode() in head.lower()
+        writer.close()
+
+    on_port(scenario, routes={("GET", "/ok"): lambda request: send_in_pieces(request, body, "text/plain", 5.0)})
+
+
+def test_further_requests_wait_until_the_client_reads_the_answers_to_earlier_ones() -> None:
+    number, answered = 2000, 0
+
+    async def counted(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal answered
+        response = await send_in_pieces(request, b"x" * 60_000, "text/plain", 30.0)
+        answered += 1
+        return response
+
+    async def scenario(port: int) -> None:
+        _, writer = await sent(port, GET * number)
+        before = -1
+        while answered > before:
+            before = answered
+            await asyncio.sleep(0.3)
+        assert answered < number / 2
+        writer.close()
+
+    on_port(scenario, PATIENT, routes={("GET", "/ok"): counted})
 
 
 def test_an_idle_connection_stays_until_the_idle_limit() -> None:

@@ -107,7 +107,7 @@ class Stage:
             for kind in (NAMESPACE, SECRET)
         )
         for reflector in self.reflectors:
-            reflector.not_ready_reason, reflector.last_heard = None, asyncio.get_running_loop().time()
+            reflector.not_ready_reason, reflector.last_received = None, asyncio.get_running_loop().time()
 
     def health(self) -> Health:
         return Health(self.reflectors, self.controller, self.leader, None, dict, frozenset())
@@ -179,7 +179,7 @@ def test_a_healthy_process_is_live_ready_and_synced() -> None:
 
 def test_a_watch_without_progress_is_named() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.reflectors[1].last_heard -= 21.0
+        stage.reflectors[1].last_received -= 21.0
         ((status, _, text), (ready, _, _)) = await responses(stage, "/healthz", "/readyz")
         assert (status, ready) == (503, 200)
         assert json.loads(text) == {"ok": False, "faults": ["the watch of v1/Secret has been quiet for 21 s"]}
@@ -190,7 +190,7 @@ def test_a_watch_without_progress_is_named() -> None:
 def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
     async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "not listed yet"
-        stage.reflectors[1].last_heard -= 21.0
+        stage.reflectors[1].last_received -= 21.0
         assert stage.health().live()[1]["faults"] == ["the watch of v1/Secret has been quiet for 21 s"]
 
     on_stage(scenario)
@@ -198,7 +198,7 @@ def test_a_watch_that_was_never_listed_must_make_progress_too() -> None:
 
 def test_a_watch_may_be_quiet_for_twice_its_silence() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.reflectors[1].last_heard -= 19.0
+        stage.reflectors[1].last_received -= 19.0
         assert stage.health().live() == (True, {"ok": True, "faults": []})
 
     on_stage(scenario)
@@ -235,7 +235,7 @@ def test_a_kind_that_is_not_served_is_named_and_does_not_prevent_readiness() -> 
     async def scenario(stage: Stage) -> None:
         stage.reflectors[1].not_ready_reason = "the API server answered 403"
         stage.program.cache.set_served(SECRET, False)
-        stage.reflectors[1].last_heard -= 1000.0
+        stage.reflectors[1].last_received -= 1000.0
         answers = await responses(stage, "/healthz", "/readyz", "/syncz")
         assert [status for status, _, _ in answers] == [200, 200, 200]
         assert json.loads(answers[1][2]) == {"ok": True, "waiting": {"v1/Secret": "the API server answered 403"}}

@@ -37,7 +37,7 @@ Everything else about a vocabulary is in files/vocabularies.yaml, which `make ch
 {{- with $.kinds.denied -}}
 {{- if or (has $group .groups) (has (list $group $kind.kind | compact | join "/") .kinds) -}}
 {{- $found := list $group $kind.version $kind.kind | compact | join "/" -}}
-{{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: kinds that grant rights, hold state of the cluster or request copies are never copied" $.name $.kinds.key $found) -}}
+{{- fail (printf "settings.vocabularies.%s.%s: expected kinds that may be copied, found %s: %s" $.name $.kinds.key $found .why) -}}
 {{- end -}}
 {{- end -}}
 {{- $singular := lower $kind.kind -}}

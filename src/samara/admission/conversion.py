@@ -7,7 +7,7 @@ than its bytes, and other tasks run in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
@@ -15,9 +15,12 @@ import msgspec
 
 from samara.admission.review import MAX_OBJECT_BYTES, MAX_VALUES, MalformedError, is_too_large
 from samara.core.admission import ConversionError
+from samara.core.vocabulary import Converter
 from samara.kube.codec import MALFORMED, decode, encode
 
 API_VERSION, KIND = "apiextensions.k8s.io/v1", "ConversionReview"
+MAX_CONVERSION_BYTES = 16 * 2**20
+"""Of the request, and of the converted objects together: a converter may write a value with more characters."""
 MAX_OBJECTS = 10_000
 MAX_COMMAS = 1_000_000
 """Upper bound of the objects in a review, counted as commas. Counting bytes is quick, and splitting a list of a million
@@ -25,8 +28,6 @@ MAX_COMMAS = 1_000_000
 _SLICE = 0.01
 """Seconds after which other tasks run."""
 Json = dict[str, Any]
-Converter = Callable[[Json, str], Json]
-"""Takes an object and the wanted apiVersion, and returns the object in that version. May raise ConversionError."""
 Converters = Mapping[str, Converter]
 """By `group/Kind`."""
 
@@ -50,6 +51,22 @@ class _Object(msgspec.Struct):
 
 class _CannotConvertError(Exception):
     """The message quotes no value of the object."""
+
+
+class Conversions:
+    """Answers ConversionReviews one after the other.
+
+    So only one at a time takes memory for its objects, and other tasks run in between however many arrive together.
+    """
+
+    def __init__(self, converters: Converters) -> None:
+        self._converters = converters
+        self._turn = asyncio.Lock()
+
+    async def answer(self, body: bytes) -> bytes:
+        async with self._turn:
+            await asyncio.sleep(0)
+            return encode(await convert_review(body, self._converters))
 
 
 _review = msgspec.json.Decoder(_Review).decode
@@ -81,9 +98,12 @@ async def _converted(request: _Request, converters: Converters) -> list[msgspec.
     if len(request.objects) > MAX_OBJECTS:
         raise _CannotConvertError(f"at most {MAX_OBJECTS} objects can be converted at once")
     converted: list[msgspec.Raw] = []
-    resumed = monotonic()
+    size, resumed = 0, monotonic()
     for raw in request.objects:
         converted.append(_convert(raw, request.desiredAPIVersion, converters))
+        size += len(bytes(converted[-1]))
+        if size > MAX_CONVERSION_BYTES:
+            raise _CannotConvertError(f"the converted objects have more than {MAX_CONVERSION_BYTES} bytes")
         if monotonic() - resumed > _SLICE:
             await asyncio.sleep(0)
             resumed = monotonic()

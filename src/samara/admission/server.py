@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 from aiohttp import web
 
 from samara import log
+from samara.admission.bytes_in_flight import BytesInFlight, NoRoomError, RequestBytes
 from samara.admission.certificates import Certificates
-from samara.admission.conversion import Converters, convert_review
+from samara.admission.conversion import MAX_CONVERSION_BYTES, Conversions, Converters
 from samara.admission.live_recheck import Validator
 from samara.admission.review import GuardedKinds, MalformedError, Review, check_names, patch, read_review, verdict
 from samara.admission.webhooks import ADMIT, CONVERT, MUTATE
+from samara.core.admission import PatchOperation
 from samara.core.model import NAMESPACE, Kind
 from samara.engine.metrics import Metrics
 from samara.kube.auth.tls import pem_file
 from samara.kube.codec import encode
 from samara.kube.errors import ConfigError, SamaraError
-from samara.web.listener import Handler, Limits, listening
+from samara.web.listener import Handler, Limits, listening, send_in_pieces
 
 MAX_REVIEW_BYTES = 8 * 2**20
-MAX_CONVERSION_BYTES = 16 * 2**20
-"""Larger, because a ConversionReview may hold many objects."""
 MAX_BYTES_IN_FLIGHT = 16 * 2**20
-"""Most bytes of all requests together. The first `UNCOUNTED_BYTES` of each do not count, so that large requests never
-displace ordinary ones, which are smaller than that."""
-UNCOUNTED_BYTES = 2**16
+"""Most bytes of all requests together, or of their answers once these are computed. The first `UNCOUNTED_BYTES` of each
+do not count."""
 ANSWER_SECONDS = 4.0
 """The time limit of an answer. It is shorter than the API server waits, so that the API server gets the reason."""
 _BODY_SECONDS = 10.0
 """The time limit for the body of a request."""
+_SEND_SECONDS = 5.0
+"""The time limit for sending an answer. Until it is sent it takes memory, and a client may never read it."""
 # The API server waits up to 30 s for a conversion. It must close idle connections first, or it would now and then write
 # to one that is being closed.
 _LIMITS = Limits(connections=256, answer=30.0, idle=180.0)
@@ -65,11 +64,11 @@ class WebhookServer:
         self._guarded = guarded
         self._validator = validator
         self._is_listed = is_listed
-        self._converters = converters
+        self._conversions = Conversions(converters)
         self._metrics = metrics
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._has_certificate = asyncio.Event()
-        self._bytes_left = MAX_BYTES_IN_FLIGHT
+        self._in_flight = BytesInFlight(MAX_BYTES_IN_FLIGHT)
         self.not_ready_reason: str | None = "not listening yet"
 
     def load(self, certificates: Certificates) -> None:
@@ -98,58 +97,57 @@ class WebhookServer:
             self.not_ready_reason = "not listening any more"
 
     async def _admit(self, request: web.BaseRequest) -> web.StreamResponse:
+        with self._in_flight.request(_client(request)) as held:
+            return await self._send(request, held, await self._judged(request, held))
+
+    async def _judged(self, request: web.BaseRequest, held: RequestBytes) -> bytes:
         started, labels = monotonic(), RequestLabels()
         try:
-            async with self._body(request, MAX_REVIEW_BYTES) as body:
-                review = await self._review(body)
-                if review.guarded is not None:
-                    labels.kind = str(review.guarded.kind)
-                faults = await self._faults(review)
-                labels.result = "refused" if faults else "allowed"
-                return _json(verdict(review.uid, faults))
+            review = await self._review(await self._body(request, held, MAX_REVIEW_BYTES))
+            if review.guarded is not None:
+                labels.kind = str(review.guarded.kind)
+            faults = await self._faults(review)
+            labels.result = "refused" if faults else "allowed"
+            return encode(verdict(review.uid, faults))
         finally:
             self._metrics.count_admission(labels.kind, labels.result, monotonic() - started)
 
     async def _mutate(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers even before the caches are filled, because defaults depend only on the object."""
-        async with self._body(request, MAX_REVIEW_BYTES) as body:
-            review = await self._review(body)
-        if review.guarded is None or review.request is None:
-            return _json(patch(review.uid, ()))
-        defaults = [admission.default for admission in review.guarded.admissions if admission.default is not None]
-        return _json(patch(review.uid, [edit for default in defaults for edit in default(review.request)]))
+        with self._in_flight.request(_client(request)) as held:
+            review = await self._review(await self._body(request, held, MAX_REVIEW_BYTES))
+            edits: list[PatchOperation] = []
+            if review.guarded is not None and review.request is not None:
+                defaults = [admission.default for admission in review.guarded.admissions]
+                edits = [edit for default in defaults if default is not None for edit in default(review.request)]
+            return await self._send(request, held, encode(patch(review.uid, edits)))
 
     async def _convert(self, request: web.BaseRequest) -> web.StreamResponse:
-        async with self._body(request, MAX_CONVERSION_BYTES) as body:
-            return _json(await convert_review(body, self._converters))
+        with self._in_flight.request(_client(request)) as held:
+            answer = await self._conversions.answer(await self._body(request, held, MAX_CONVERSION_BYTES))
+            return await self._send(request, held, answer)
 
-    @asynccontextmanager
-    async def _body(self, request: web.BaseRequest, most: int) -> AsyncIterator[bytes]:
-        """The body of a request. Until the end of the context it counts as in flight."""
+    async def _body(self, request: web.BaseRequest, held: RequestBytes, most: int) -> bytes:
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise web.HTTPUnsupportedMediaType(text="expected a body without Content-Encoding")
         if (request.content_length or 0) > most:
             raise web.HTTPRequestEntityTooLarge(most, request.content_length or 0)
-        received, counted = bytearray(), 0
+        received = bytearray()
         try:
-            try:
-                async with asyncio.timeout(_BODY_SECONDS):
-                    while chunk := await request.content.readany():
-                        received += chunk
-                        if len(received) > most:
-                            raise web.HTTPRequestEntityTooLarge(most, len(received))
-                        more = max(0, len(received) - UNCOUNTED_BYTES - counted)
-                        if more > self._bytes_left:
-                            raise web.HTTPServiceUnavailable(text="too many large requests at once; try again")
-                        self._bytes_left -= more
-                        counted += more
-            except TimeoutError:
-                raise web.HTTPRequestTimeout from None
-            body = bytes(received)
-            received.clear()
-            yield body
-        finally:
-            self._bytes_left += counted
+            async with asyncio.timeout(_BODY_SECONDS):
+                while chunk := await request.content.readany():
+                    received += chunk
+                    if len(received) > most:
+                        raise web.HTTPRequestEntityTooLarge(most, len(received))
+                    await self._in_flight.hold(held, len(received))
+        except TimeoutError:
+            raise web.HTTPRequestTimeout from None
+        return bytes(received)
+
+    async def _send(self, request: web.BaseRequest, held: RequestBytes, answer: bytes) -> web.StreamResponse:
+        """Sends an answer, which from now on counts in place of its request."""
+        await self._in_flight.hold(held, len(answer))
+        return await send_in_pieces(request, answer, "application/json", _SEND_SECONDS)
 
     async def _review(self, body: bytes) -> Review:
         return await self._validator.in_turn(lambda: read_review(body, self._guarded, self._validator.codec))
@@ -181,6 +179,8 @@ def _guarding_values(handler: Handler) -> Handler:
             return await handler(request)
         except web.HTTPException:
             raise
+        except NoRoomError:
+            return web.Response(status=503, text="too many large requests at once; try again")
         except MalformedError as fault:
             return web.Response(status=400, text=str(fault))
         except Exception as fault:  # noqa: BLE001 - the message of a vocabulary's bug may hold values
@@ -191,5 +191,6 @@ def _guarding_values(handler: Handler) -> Handler:
     return guarded
 
 
-def _json(answer: dict[str, Any]) -> web.Response:
-    return web.Response(body=encode(answer), content_type="application/json")
+def _client(request: web.BaseRequest) -> str:
+    """The client's address."""
+    return request.remote or ""

@@ -9,8 +9,9 @@ from typing import TypeVar
 import click
 
 from samara.cli.options import Cluster
+from samara.core.label_selectors import Selector
 from samara.core.model import NAMESPACE, NO_METADATA, Ref
-from samara.core.selectors import Selector, parse_selector
+from samara.core.selectors import parse_selector
 from samara.vocabularies import VOCABULARIES
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from samara.core.admission import Request
-from samara.core.desired import BlockedTarget, Copy, Desired, Fault, Template
+from samara.core.desired import Copy, Desired, Fault, Template
 from samara.core.model import FIELD_MANAGER, NAMESPACE, Kind, Object, Ref
 from samara.core.names import matches_any_glob
 from samara.core.ownership import ByMark
-from samara.core.selectors import NamespaceSelector
-from samara.core.source_type import NOWHERE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
+from samara.core.selectors import NamespaceSelection
+from samara.core.source_type import LISTS_NONE, Admission, Annotated, Lint, ListedNames, Names, Policy, SourceType
 from samara.core.view import View
 
 
 class CopyRequest(NamedTuple):
     """The namespaces that the annotations of a source request, and the faults of the annotations."""
 
-    targets: NamespaceSelector
+    targets: NamespaceSelection
     faults: tuple[Fault, ...] = ()
 
 
@@ -33,6 +33,8 @@ class AnnotatedObjects:
     """The annotations that request copies."""
     marks: frozenset[str]
     """The labels and annotations that name the source of a copy."""
+    proofs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """Those of the marks whose field manager proves who made a copy. Empty: all of them."""
     is_source: Callable[[Object], bool]
     source_of: Callable[[Object], Ref | None]
     """The source that a copy names."""
@@ -42,22 +44,18 @@ class AnnotatedObjects:
     """What the copies of a source hold, marks included."""
     request_in: Callable[[Object, str], CopyRequest] | None = None
     """The same as `request` for one namespace only. It may leave out the other names, which is cheaper."""
+    counted: Callable[[Object], ListedNames] | None = None
+    """What a source lists, if that must be known before `request` parses it. None: what `request` says."""
     excluded: tuple[str, ...] = ()
     """Globs of namespaces that get no copy, whatever a source requests."""
-    left_alone: Callable[[Object], str] | None = None
-    """Why an object stays as it is although a source wants a copy at its address, or an empty text. None: none does."""
+    pull_keys: frozenset[str] = frozenset()
+    """The annotations by which an object requests its own content from another one."""
     managers: frozenset[str] = frozenset()
     policy: Policy = field(default_factory=Policy)
-    keep_when_gone: bool = False
-    """True: the copies stay when the source is gone or no longer requests copies."""
-    keep_on_fault: bool = True
-    """True: a source with a mistake in its annotations deletes nothing."""
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists by name."""
-    validated: bool = True
-    """True: the admission webhook refuses mistakes."""
     ineffective: Lint = lambda obj: ()
-    """Why an object of a served kind with one of the annotations is no source."""
+    """Why an object of a served kind with one of the annotations is not a source."""
     lint: Lint = lambda obj: ()
     """The mistakes that are not faults of `request`: keys without effect on a source, and each name that a fault only
     counts."""
@@ -70,14 +68,20 @@ class AnnotatedObjects:
                 self.annotations,
                 lambda obj, view: self._requests_copies(obj),
                 kinds=dict.fromkeys(self.annotations, self.kinds),
+                pull_keys=self.pull_keys,
                 ineffective=self.ineffective,
                 lint=self.lint,
             ),
-            ownership=ByMark(self.marks, lambda obj, view: self.source_of(obj), self.managers | {FIELD_MANAGER}),
+            ownership=ByMark(
+                self.marks,
+                lambda obj, view: self.source_of(obj),
+                self.managers | {FIELD_MANAGER},
+                proofs=self.proofs,
+            ),
             desired=self.desired,
             affected_by=self.affected_by,
             policy=self.policy,
-            admission=Admission(self.kinds, self.validate) if self.validated else None,
+            admission=Admission(self.kinds, self.validate),
             names=Names(self.listed, self.is_discreet, self._names),
         )
 
@@ -85,12 +89,13 @@ class AnnotatedObjects:
         return obj.ref.kind in self.kinds and self.is_source(obj)
 
     def desired(self, source: Ref, view: View) -> Desired:
+        """A source with a mistake in its annotations deletes nothing. The end of a source deletes its copies."""
         obj = view.get(source)
         if obj is None or obj.deleting or not self._requests_copies(obj):
-            return Desired(prune=not self.keep_when_gone)
+            return Desired()
         targets, faults = self._request(obj, view.only_namespace)
         template = self.template(obj)
-        wanted = tuple(
+        copies = tuple(
             Copy(
                 Ref(source.kind, namespace, source.name),
                 template,
@@ -100,26 +105,18 @@ class AnnotatedObjects:
             for namespace, by_name in targets.namespaces(view)
             if self._may_be_in(namespace, source)
         )
-        blocked = self._blocked(wanted, view)
-        occupied = {target.ref for target in blocked}
-        copies = tuple(copy for copy in wanted if copy.ref not in occupied) if occupied else wanted
-        return Desired(copies, prune=not (faults and self.keep_on_fault), faults=faults, blocked=blocked)
+        return Desired(copies, prune=not faults, faults=faults)
 
     def _may_be_in(self, namespace: str, source: Ref) -> bool:
         is_excluded = bool(self.excluded) and matches_any_glob(self.excluded, namespace)
         return namespace != source.namespace and not is_excluded
 
-    def _blocked(self, copies: Iterable[Copy], view: View) -> tuple[BlockedTarget, ...]:
-        why = self.left_alone
-        if why is None:
-            return ()
-        there = ((copy.ref, view.get(copy.ref)) for copy in copies)
-        return tuple(BlockedTarget(ref, "conflict", why(live)) for ref, live in there if live is not None and why(live))
-
     def listed(self, obj: Object) -> ListedNames:
         """The names in the annotations of a source. So many that they matter are in the longest annotation."""
         if not self._requests_copies(obj):
-            return NOWHERE
+            return LISTS_NONE
+        if self.counted is not None:
+            return self.counted(obj)
         targets, keys = self._request(obj).targets, self._keys(obj)
         field = max(sorted(keys), key=lambda key: len(keys[key]), default="")
         names = targets.names

@@ -81,7 +81,10 @@ class CopyCounts:
     """Copies whose namespace does not exist, which are in neither of the two above: their namespaces by kind, name and
     problem.
 
-    A list may name ten thousand namespaces that do not exist. So each of them must not cost an object."""
+    A list may name ten thousand namespaces that do not exist, so none of them may cost an object. They are packed,
+    except while a large plan counts."""
+    _is_large: bool = False
+    """True while a large plan counts."""
     removals: dict[Ref, NotInSync] = field(default_factory=dict)
     """Copies that should be deleted and are not: held, paused, or refused by the API server."""
     complete_for: tuple[str, int] = ("", 0)
@@ -95,8 +98,10 @@ class CopyCounts:
     def of(cls, plan: Plan) -> CopyCounts:
         """The counts of a plan of which nothing has been written yet."""
         counts = cls()
+        counts.begin_chunked_plan()
         for step in plan.steps:
             counts.count(step)
+        counts._pack()
         return counts
 
     @property
@@ -144,6 +149,7 @@ class CopyCounts:
             self.not_in_sync.clear()
             self.absent.clear()
             self.removals.clear()
+            self._is_large = False
             return
         self.names.pop(namespace, None)
         self.not_in_sync.pop(namespace, None)
@@ -153,8 +159,11 @@ class CopyCounts:
             del self.removals[ref]
 
     def begin_chunked_plan(self) -> None:
-        """Forgets the paused removals: the steps of the plan count them again."""
+        """Forgets the paused removals: the steps of the plan count them again. Prepares for many missing namespaces."""
         self.removals = {ref: state for ref, state in self.removals.items() if not _is_paused(state)}
+        self._is_large = True
+        for namespaces in self.absent.values():
+            namespaces.unpack()
 
     def end_chunked_plan(self, wanted: Collection[Ref]) -> None:
         """Forgets the copies that are no longer desired, and all removals that are not paused.
@@ -174,6 +183,12 @@ class CopyCounts:
             self.mark_in_sync(ref)
             self._forget_absent(ref.namespace, ref.name)
         self.removals = {ref: state for ref, state in self.removals.items() if _is_paused(state)}
+        self._pack()
+
+    def _pack(self) -> None:
+        self._is_large = False
+        for namespaces in self.absent.values():
+            namespaces.pack()
 
     def count(self, step: Step) -> None:
         """Counts one step of a plan: a desired copy, or a copy that should be deleted and is blocked."""
@@ -200,7 +215,10 @@ class CopyCounts:
         if key not in self.absent or ref.namespace not in self.absent[key]:
             self._forget(ref)
             self._forget_absent(ref.namespace, ref.name)
-            self.absent.setdefault(key, PackedNames()).add(ref.namespace)
+            namespaces = self.absent.setdefault(key, PackedNames())
+            if self._is_large:
+                namespaces.unpack()
+            namespaces.add(ref.namespace)
 
     def _forget_absent(self, namespace: str, name: str | None = None) -> None:
         for key, namespaces in tuple(self.absent.items()):

@@ -143,7 +143,7 @@ def canonical_base64(text: str) -> str:
     """Base64 as the API server stores it: without line breaks. Raises ValueError for any other foreign character."""
     try:
         return base64.b64encode(base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)).decode()
-    except ValueError as fault:  # binascii.Error if it is no base64, ValueError if it is not ASCII
+    except ValueError as fault:  # binascii.Error if it is not base64, ValueError if it is not ASCII
         raise ValueError("expected base64") from fault
 
 

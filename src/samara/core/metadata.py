@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from samara.core.desired import UNAVAILABLE, Overlay, Template
+from samara.core.desired import NO_STAMPS, UNAVAILABLE, Overlay, Template
 from samara.core.metadata_keys import ADOPTED, CREATED_BY, RELEASED, is_unknown_control_key
-from samara.core.model import ANNOTATIONS, LABELS, Content, Object, OwnerReference
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, Content, Object, OwnerReference
 from samara.core.ownership import Ownership
 from samara.core.view import View
 
 Keys = dict[str, str]
 
 
-def is_in_sync(template: Template, live: Object, ownership: Ownership, view: View) -> bool:
-    """True if content, labels, annotations and owner references are as desired, and no stale key of ours is left."""
+def is_in_sync(
+    template: Template, live: Object, ownership: Ownership, view: View, source: Object | None = None
+) -> bool:
+    """True if content, labels, annotations and owner references are as desired, and no stale key of ours is left.
+
+    `source`: a key that the original controller copied from it, and that is not copied today, is not stale.
+    """
     return (
         template.content is not UNAVAILABLE
         and (template.matches(live.content) or view.is_stored_form_of(live.ref.kind, template.content, live.content))
         and template.labels.items() <= live.labels.items()
         and template.annotations.items() <= live.annotations.items()
+        and all(stamp.is_right(live.annotations.get(key)) for key, stamp in template.stamps.items())
         and owners_after(template, live) == live.owner_references
-        and not any(_is_stale(owned.where, owned.key, template, live, ownership) for owned in live.managed_keys)
+        and not any(
+            _is_stale(owned.where, owned.key, template, live, ownership)
+            and not _is_left_by_original(owned.where, owned.key, live, source)
+            for owned in live.managed_keys
+        )
     )
 
 
@@ -37,6 +47,25 @@ def with_unmanaged_fields(template: Template, live: Object) -> Template:
     return template._replace(content=Content(tuple(fields)))
 
 
+def stamped(template: Template, now: str) -> Template:
+    """The template for a write at this time: its stamps are annotations like the others."""
+    if not template.stamps:
+        return template
+    stamps = {key: stamp.at(now) for key, stamp in template.stamps.items()}
+    return template._replace(annotations={**template.annotations, **stamps}, stamps=NO_STAMPS)
+
+
+def with_stamps_of(template: Template, live: Object) -> Template:
+    """The template for a trial: the stamps of a live object stay, except those that are a reason to write."""
+    return template._replace(
+        stamps={key: stamp for key, stamp in template.stamps.items() if not stamp.is_right(live.annotations.get(key))},
+        annotations={
+            **template.annotations,
+            **{key: live.annotations[key] for key in template.stamps if key in live.annotations},
+        },
+    )
+
+
 def with_adopted_mark(template: Template) -> Template:
     """The template for an object that is adopted: its copy carries the annotation that says so."""
     return template._replace(annotations={**template.annotations, ADOPTED: "true"})
@@ -45,9 +74,19 @@ def with_adopted_mark(template: Template) -> Template:
 def _is_stale(where: str, key: str, template: Template, live: Object, ownership: Ownership) -> bool:
     """True if we set this label or annotation earlier, and the template no longer has it."""
     desired = template.labels if where == LABELS else template.annotations
-    if key in desired or (key == ADOPTED and where == ANNOTATIONS) or is_unknown_control_key(key):
+    if key in desired or is_unknown_control_key(key):
+        return False
+    if where == ANNOTATIONS and (key == ADOPTED or key in template.stamps):
         return False
     return live.manages(where, key, ownership.managers)
+
+
+def _is_left_by_original(where: str, key: str, live: Object, source: Object | None) -> bool:
+    """True if the original controller copied this key from the source, and the source has the same value now."""
+    if source is None or live.manages(where, key, (FIELD_MANAGER,)):
+        return False
+    copied, current = (source.labels, live.labels) if where == LABELS else (source.annotations, live.annotations)
+    return key in copied and copied[key] == current.get(key)
 
 
 def merged(where: str, template: Template, live: Object, ownership: Ownership) -> Keys:

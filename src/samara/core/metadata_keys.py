@@ -24,7 +24,14 @@ PAUSED = "samara.dev/paused"
 ACCEPT = "samara.dev/accept-from"
 CONTROL_KEYS = frozenset({ADOPTED, RELEASED, NAMED, IGNORE, PAUSED, ACCEPT})
 
-NEVER_COPIED = ("kubectl.kubernetes.io/*", "samara.dev/*")
+NEVER_COPIED = (
+    "kubectl.kubernetes.io/*",
+    "samara.dev/*",
+    "kubed.appscode.com/*",
+    "clustersecret.io",
+    "clustersecret.io/*",
+    "kopf.zalando.org/*",
+)
 """Never copied, whatever the settings say. The keys of every vocabulary are never copied either."""
 
 GITOPS = (

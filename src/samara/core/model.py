@@ -62,6 +62,7 @@ QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
 EVENT = Kind("", "v1", "Event", "events")
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs")
 
 
 class Ref(NamedTuple):
@@ -144,6 +145,11 @@ class Content:
     def without(self, *names: str) -> Content:
         return Content(tuple(entry for entry in self.fields if entry.name not in names))
 
+    @property
+    def has_bytes(self) -> bool:
+        """False if only digests are left of a field, so that nothing can be made of this content."""
+        return all(entry.raw is not None for entry in self.fields)
+
     def digests_only(self) -> Content:
         """The same content for comparison only: digests without bytes. The bytes of `true` and `false` stay."""
         return Content(
@@ -195,6 +201,8 @@ class Object:
     """Keys of our field manager, or of the controller that Samara replaced, in entries not older than the object."""
     applied_keys: frozenset[ManagedKey] = field(default=frozenset(), repr=False)
     """The `managed_keys` that were set by server-side apply."""
+    written: bool = False
+    """True if managedFields name our field manager: Samara itself has written the object, not only the original."""
     known_copy: bool = False
     """True if managedFields name our field manager, or if the cache last saw this uid as a copy of ours."""
     last_manager: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _MAX_SUBDOMAIN = 253
 _MAX_QUOTED = 80
-_FEW_CHANGES = 64
 
 
 def is_namespace_name(text: str) -> bool:
@@ -68,27 +67,35 @@ class NamespaceNames(NamedTuple):
 
 
 class PackedNames:
-    """A set of namespace names in one text, for lists that may be long: a name costs its characters and one more.
+    """A set of namespace names in one text, for lists that may be long: a name costs its length plus one byte.
 
-    The last changes are kept beside the text, and are packed when there are many of them.
+    A question or a change searches through the text. Before many of them, `unpack` turns the text into a dictionary,
+    and `pack` back.
     """
 
-    __slots__ = ("_added", "_count", "_removed", "_text")
+    __slots__ = ("_count", "_text", "_unpacked")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._added: dict[str, None] = {}
-        self._removed: set[str] = set()
-        self._pack(dict.fromkeys(names))
+        self._unpacked: dict[str, None] | None = dict.fromkeys(names)
+        self.pack()
+
+    def pack(self) -> None:
+        if self._unpacked is not None:
+            self._count, self._text = len(self._unpacked), "\n".join(("", *self._unpacked, ""))
+            self._unpacked = None
+
+    def unpack(self) -> None:
+        if self._unpacked is None:
+            self._count, self._text, self._unpacked = 0, "", dict.fromkeys(self._text.split())
 
     def __len__(self) -> int:
-        return self._count + len(self._added) - len(self._removed)
+        return self._count if self._unpacked is None else len(self._unpacked)
 
     def __iter__(self) -> Iterator[str]:
-        yield from (name for name in self._text.split() if name not in self._removed)
-        yield from self._added
+        return iter(self._text.split() if self._unpacked is None else tuple(self._unpacked))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._added or (name not in self._removed and f"\n{name}\n" in self._text)
+        return f"\n{name}\n" in self._text if self._unpacked is None else name in self._unpacked
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PackedNames) and set(self) == set(other)
@@ -96,27 +103,16 @@ class PackedNames:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, name: str) -> None:
-        if name in self._removed:
-            self._removed.discard(name)
+        if self._unpacked is not None:
+            self._unpacked[name] = None
         elif name not in self:
-            self._added[name] = None
-            self._pack_if_many()
+            self._count, self._text = self._count + 1, f"{self._text}{name}\n"
 
     def discard(self, name: str) -> None:
-        if name in self._added:
-            del self._added[name]
+        if self._unpacked is not None:
+            self._unpacked.pop(name, None)
         elif name in self:
-            self._removed.add(name)
-            self._pack_if_many()
-
-    def _pack_if_many(self) -> None:
-        if len(self._added) + len(self._removed) > max(_FEW_CHANGES, self._count // 8):
-            self._pack(list(self))
-
-    def _pack(self, names: Collection[str]) -> None:
-        self._count, self._text = len(names), "\n".join(("", *names, "")) if names else ""
-        self._added.clear()
-        self._removed.clear()
+            self._count, self._text = self._count - 1, self._text.replace(f"\n{name}\n", "\n", 1)
 
 
 NO_NAMES = NamespaceNames.of(())

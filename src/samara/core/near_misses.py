@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from samara.core.desired import Mistake
@@ -23,6 +24,10 @@ MOST_EDITS = 2
 """A key is a misspelt one of ours if at most so many characters are missing, superfluous or wrong."""
 NEVER_BY_HAND = frozenset({ADOPTED, NAMED})
 """The control keys that no person writes."""
+MOST_KEYS = 64
+"""Of the labels of an object, and of its annotations, so many are compared. Clients can write any number."""
+MOST_MISSES = 10
+"""Of one object. More are not kept."""
 _CACHED_KEYS = 4096
 
 
@@ -70,8 +75,6 @@ class NearMissRules:
         writable = sorted({key for key in labels | annotations if "/" in key} | (CONTROL_KEYS - NEVER_BY_HAND))
         known = registry.metadata_keys | CONTROL_KEYS | registry.keys_of_others
         self._requests = labels | annotations | CONTROL_KEYS
-        self.prefixes = frozenset(f"{key.partition('/')[0]}/" for key in writable)
-        """Every misspelt key begins with one of these, unless the mistake is in the prefix itself."""
         self.of_key = lru_cache(_CACHED_KEYS)(partial(_of_key, _Keys(labels, annotations, tuple(writable), known)))
         """Takes `LABELS` or `ANNOTATIONS`, and a key. The near miss that follows from these alone, or None."""
 
@@ -86,6 +89,8 @@ class NearMissRules:
         misses: dict[tuple[str, str], NearMiss] = {}
         for miss in self._all(obj, view):
             misses.setdefault((miss.where, miss.key), miss)
+            if len(misses) == MOST_MISSES:
+                break
         return tuple(misses.values())
 
     def wrong_kind(self, source: Annotated, key: str, kind: Kind) -> str:
@@ -103,28 +108,47 @@ class NearMissRules:
         expected = f"one of {names}" if kinds[1:] else f"the kind {names}"
         return f"{expected}: on any other kind this {'label' if key in source.labels else 'key'} does nothing"
 
+    def request_on_copy(
+        self, obj: Object, source_type: SourceType, source: Annotated, keys: AbstractSet[str], view: View
+    ) -> Mistake | None:
+        """The first request among these keys, if the object is a copy that cannot be a source of this type."""
+        requests = source.kinds.keys() & keys
+        if not requests or not self._registry.is_mere_copy(obj, source_type, view):
+            return None
+        return Mistake(min(requests), "its source: a copy requests no copies itself", "on a copy")
+
+    def control_mistake(self, obj: Object, where: str, key: str, value: str, view: View) -> Mistake | None:
+        """What is wrong with a control key. A copy cannot be paused, unless it is itself a source, as in a tree."""
+        is_namespace = obj.ref.kind == NAMESPACE
+        if key == PAUSED and value != "false" and not is_namespace and self._registry.is_only_a_copy(obj, view):
+            return Mistake(key, "its source or its Namespace: a copy cannot be paused", "on a copy")
+        return control_mistake(obj.ref.kind.name, is_namespace, where, key, value)
+
+    def may_miss(self, where: str, keys: Iterable[str]) -> bool:
+        """False for the labels or annotations of most objects: none is a key of ours that people write, or resembles
+        one."""
+        return any(key in self._requests or self.of_key(where, key) is not None for key in islice(keys, MOST_KEYS))
+
     def _may_miss(self, obj: Object) -> bool:
-        """False for most objects: they carry no key of ours that people write, and none that resembles one."""
-        return any(
-            key in self._requests or self.of_key(where, key) is not None
-            for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations))
-            for key in metadata
-        )
+        return self.may_miss(LABELS, obj.labels) or self.may_miss(ANNOTATIONS, obj.annotations)
 
     def _all(self, obj: Object, view: View) -> Iterator[NearMiss]:
-        is_namespace = obj.ref.kind == NAMESPACE
         for where, metadata in ((LABELS, obj.labels), (ANNOTATIONS, obj.annotations)):
-            for key, value in metadata.items():
+            for key, value in islice(metadata.items(), MOST_KEYS):
                 if (miss := self.of_key(where, key)) is not None:
                     yield miss
-                if key not in CONTROL_KEYS or (key == PAUSED and not is_namespace):
+                if key not in CONTROL_KEYS or (key == PAUSED and self._is_source(obj, view)):
                     continue  # the plan of a source reports its pause
-                if (mistake := control_mistake(obj.ref.kind.name, is_namespace, where, key, value)) is not None:
+                if (mistake := self.control_mistake(obj, where, key, value, view)) is not None:
                     yield NearMiss(where, key, mistake.found, mistake.expected)
         for source_type, source in self._served:
             keys = source.metadata_keys & obj.annotations.keys() - source.labels | source.labels & obj.labels.keys()
             if keys:
                 yield from self._without_effect(obj, source_type, source, keys, view)
+
+    def _is_source(self, obj: Object, view: View) -> bool:
+        """True for a source that can be paused. The pause of a Namespace has another meaning."""
+        return obj.ref.kind != NAMESPACE and next(self._registry.sources(obj, view), None) is not None
 
     def _without_effect(
         self, obj: Object, source_type: SourceType, source: Annotated, keys: AbstractSet[str], view: View
@@ -134,11 +158,8 @@ class NearMissRules:
             if expected := self.wrong_kind(source, key, obj.ref.kind):
                 yield NearMiss(_where(source, key), key, f"on a {obj.ref.kind.name}", expected)
                 return  # one is enough, however many keys are on this object
-        if source.kinds.keys() & keys and self._registry.is_mere_copy(obj, source_type, view):
-            key = min(source.kinds.keys() & keys)
-            yield NearMiss(_where(source, key), key, "on a copy", "its source: a copy requests no copies itself")
-            return
-        for mistake in source.ineffective(obj):
+        on_copy = self.request_on_copy(obj, source_type, source, keys, view)
+        for mistake in source.ineffective(obj) if on_copy is None else (on_copy,):
             yield _of_mistake(obj, source, mistake)
 
 
@@ -174,18 +195,20 @@ def nearest(key: str, candidates: Iterable[str]) -> str:
     return meant if distance <= MOST_EDITS else ""
 
 
-def edits(one: str, other: str) -> int:
+def edits(one: str, other: str, most: int = MOST_EDITS) -> int:
     """How many characters must be added, removed or replaced to turn one text into the other.
 
-    Texts that need more than `MOST_EDITS` are not compared to their end: for them it is some larger number.
+    More than `most` are not counted: then it is some larger number.
     """
-    if abs(len(one) - len(other)) > MOST_EDITS:
-        return MOST_EDITS + 1
-    row = list(range(len(other) + 1))
-    for number, char in enumerate(one, 1):
-        above, row = row, [number]
-        for column, wanted in enumerate(other, 1):
-            row.append(min(above[column] + 1, row[-1] + 1, above[column - 1] + (char != wanted)))
-        if min(row) > MOST_EDITS:
-            return MOST_EDITS + 1
-    return row[-1]
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    pairs = enumerate(zip(one, other, strict=False))
+    differs = next((position for position, (left, right) in pairs if left != right), None)
+    if differs is None:
+        return abs(len(one) - len(other))
+    if most == 0:
+        return 1
+    one, other = one[differs:], other[differs:]
+    return 1 + min(
+        edits(one[1:], other[1:], most - 1), edits(one[1:], other, most - 1), edits(one, other[1:], most - 1)
+    )

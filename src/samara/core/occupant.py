@@ -16,7 +16,7 @@ from samara.core.ownership import (
     is_recorded,
     is_released,
 )
-from samara.core.policy import Refusal, paused_at, refusal, revocation
+from samara.core.policy import Refusal, no_writes_at, refusal, revocation
 from samara.core.queries import Query, deletion_queries
 from samara.core.view import NamespaceView
 
@@ -35,6 +35,7 @@ class Occupant(Enum):
     PREDECESSOR = "a copy of an earlier source of the same name"
     REPLACEABLE = "a copy of a source that comes after this one, and that an update cannot hand over"
     OF_ANOTHER_SOURCE = "a copy of another source, and an update cannot hand it over"
+    PULLING = "an object that requests its own content from another one, such as a target of a pull mode"
     SOURCE = "an object that is itself a source"
     FOREIGN = "any other object, such as one that Samara did not make, or a copy that was released"
 
@@ -45,7 +46,19 @@ class Target:
     The holder, the winner and the occupant are computed on first use, because most copies do not need them.
     """
 
-    __slots__ = ("_holder", "_occupant", "_winner", "copy", "ctx", "live", "namespace", "ref", "refusal", "template")
+    __slots__ = (
+        "_fill",
+        "_holder",
+        "_occupant",
+        "_winner",
+        "copy",
+        "ctx",
+        "live",
+        "namespace",
+        "ref",
+        "refusal",
+        "template",
+    )
 
     def __init__(self, ctx: PlanContext, copy: Copy) -> None:
         self.ctx = ctx
@@ -57,6 +70,7 @@ class Target:
         self.refusal: Refusal | None = None
         if namespace is not None or not ref.kind.namespaced:
             self.refusal = refusal(copy, ctx.key.source, namespace, ctx.source_type.policy, ctx.cluster, ctx.view)
+        self._fill: Key | Unknown | None = UNKNOWN
         self._holder: Key | Unknown | None = UNKNOWN
         self._winner: Key | Unknown | None = UNKNOWN
         self._occupant: Occupant | None = None
@@ -68,7 +82,24 @@ class Target:
     @property
     def paused_here(self) -> str:
         """Why nothing may be written at this address, or an empty text."""
-        return paused_at(self.ref, self.ctx.view)
+        return no_writes_at(self.ref, self.ctx.view)
+
+    @property
+    def fill(self) -> Key | None:
+        """The key of the live object, if it asks to be filled and is not the source of this plan itself."""
+        if self._fill is UNKNOWN:
+            fill = None if self.live is None else self.ctx.registry.fill(self.live, self.ctx.view)
+            self._fill = None if fill == self.ctx.key else fill
+        return self._fill
+
+    @property
+    def is_filled_from_here(self) -> bool:
+        """True if the live object asks to be filled from this source, and the source lets it."""
+        ctx, live, fill = self.ctx, self.live, self.fill
+        if live is None or fill is None or ctx.key.source not in ctx.registry.inputs(fill, live):
+            return False
+        desired = ctx.registry[fill.source_type].desired(fill.source, ctx.full_view)
+        return any(copy.ref == live.ref for copy in desired.copies)
 
     @property
     def holder(self) -> Key | None:
@@ -80,6 +111,8 @@ class Target:
     @property
     def winner(self) -> Key | None:
         """Another source that comes before this one and wants this address, or keeps its copy here."""
+        if self._winner is UNKNOWN and self.ctx.source_type.is_fill:
+            self._winner = None  # no rank takes an object from the person who made it
         if self._winner is UNKNOWN:
             self._winner = self.holder if self._is_kept_by_holder() else self._first_rival()
         return self._winner
@@ -100,6 +133,11 @@ class Target:
         return self.shown(self.holder)
 
     @property
+    def pull_key(self) -> str:
+        """The annotation by which the live object requests its own content, or an empty text."""
+        return "" if self.live is None else self.ctx.registry.pull_key(self.live)
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """What must be true before the object is taken from a custom resource that is being deleted or is missing."""
         live, holder = self.live, self.holder
@@ -116,6 +154,14 @@ class Target:
             self._occupant = self._classify()
         return self._occupant
 
+    @property
+    def is_own_copy(self) -> bool:
+        """True for a copy that names this source, and for one that Samara made and that names no source any more.
+
+        `Occupant.OURS` is also a copy of another source that one update would take over.
+        """
+        return self.occupant is Occupant.OURS and (self.holder is None or self._names_this_source())
+
     def _first_rival(self) -> Key | None:
         ctx, live = self.ctx, self.live
         rivals = ctx.rivals(self.ref)
@@ -126,6 +172,8 @@ class Target:
         for rival in rivals:
             if ctx.precedence(rival) >= own:
                 break
+            if ctx.registry[rival.source_type].is_fill:
+                continue  # the live object itself, which `fill` names
             if ctx.is_paused(rival) and self.holder != rival:
                 continue
             copies = ctx.desired_by(rival, self.ref)
@@ -134,9 +182,13 @@ class Target:
         return None
 
     def _is_kept_by_holder(self) -> bool:
-        """True if an earlier source holds the copy and does not prune now, for example because its list has a typo."""
+        """True if a paused source holds the copy, or an earlier one that does not prune now, for example because its
+        list has a typo."""
         ctx, live, holder = self.ctx, self.live, self.holder
-        if live is None or holder is None or holder == ctx.key or ctx.is_before(holder):
+        if live is None or holder is None or holder == ctx.key:
+            return False
+        is_paused = ctx.is_paused(holder)
+        if ctx.is_before(holder) and not is_paused:
             return False
         source, source_type = ctx.view.get(holder.source), ctx.registry[holder.source_type]
         if source is None or holder not in ctx.registry.sources(source, ctx.view):
@@ -145,16 +197,18 @@ class Target:
             return False
         if revocation(live.ref, holder.source, self.namespace, source_type.policy, ctx.cluster, ctx.view):
             return False
-        return not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
+        return is_paused or not source_type.desired(holder.source, NamespaceView(ctx.view, live.ref.namespace)).prune
 
     def _classify(self) -> Occupant:
         """The first line that applies decides. docs/concepts/ownership.md shows this as a table."""
         ctx, live, holder = self.ctx, self.live, self.holder
         assert live is not None
-        if ctx.ownership.is_copy_of(live, ctx.key.source, ctx.source, ctx.view):
+        if self._names_this_source():
             return Occupant.OURS
         if holder == ctx.key:
             return Occupant.PREDECESSOR
+        if self.pull_key and (holder is None or not self._is_made_for(holder, live)):
+            return Occupant.PULLING
         if ctx.ownership.transferable and self._was_made_by_us(live) and self._is_free(live):
             return Occupant.OURS
         if holder is not None and not ctx.can_transfer(holder) and self._is_made_for(holder, live):
@@ -165,8 +219,12 @@ class Target:
             return Occupant.SOURCE
         return Occupant.FOREIGN
 
+    def _names_this_source(self) -> bool:
+        ctx = self.ctx
+        return self.live is not None and ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
+
     def _was_made_by_us(self, live: Object) -> bool:
-        """True if Samara made it for this source or for its holder. A released object is no copy any more."""
+        """True if Samara made it for this source or for its holder. A released object is not a copy any more."""
         holder = self.holder
         made = is_made_by_samara(live, self.ctx.ownership) or (holder is not None and self._is_made_for(holder, live))
         return made and not is_released(live) and not is_operators_own(live)

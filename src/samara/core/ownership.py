@@ -23,6 +23,10 @@ class Ownership(Protocol):
         """The label and annotation keys that mark a copy."""
 
     @property
+    def proofs(self) -> frozenset[str]:
+        """Those of the marks whose field manager proves who made a copy. Empty: all of them."""
+
+    @property
     def managers(self) -> frozenset[str]:
         """The field managers that count as Samara: its own, and those of the controller that it replaces."""
 
@@ -53,12 +57,19 @@ class Ownership(Protocol):
 
 def is_recorded(obj: Object, ownership: Ownership) -> bool:
     """True if managedFields say that one of our managers set a mark on this object."""
-    return any(owned.key in ownership.marks and owned.manager in ownership.managers for owned in obj.managed_keys)
+    proofs = ownership.proofs or ownership.marks
+    return any(owned.key in proofs and owned.manager in ownership.managers for owned in obj.managed_keys)
 
 
 def is_marked_by_samara(obj: Object, ownership: Ownership) -> bool:
     """True if managedFields say that Samara itself, and not the original controller, set a mark on this object."""
-    return any(owned.key in ownership.marks and owned.manager == FIELD_MANAGER for owned in obj.managed_keys)
+    proofs = ownership.proofs or ownership.marks
+    return any(owned.key in proofs and owned.manager == FIELD_MANAGER for owned in obj.managed_keys)
+
+
+def is_written_by_samara(obj: Object, ownership: Ownership) -> bool:
+    """True if Samara itself has written this object, whichever client made it."""
+    return obj.written or is_marked_by_samara(obj, ownership)
 
 
 def is_made_by_samara(obj: Object, ownership: Ownership) -> bool:
@@ -76,6 +87,7 @@ class ByMark:
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
     trusted: bool = False
     """True if the mark counts whichever client set it, because only administrators can set it."""
+    proofs: frozenset[str] = frozenset()
     disowned: Callable[[Object], bool] = lambda obj: False
     """True if a marked object belongs to its namespace as soon as its source is gone."""
     copies_may_be_sources: bool = False
@@ -105,6 +117,7 @@ class ByOwnerReference:
     copied: frozenset[Kind]
     marks: frozenset[str]
     managers: frozenset[str] = frozenset({FIELD_MANAGER})
+    proofs: frozenset[str] = frozenset()
     copies_may_be_sources: bool = False
     transferable: bool = False
 
@@ -125,6 +138,34 @@ class ByOwnerReference:
 
     def is_remembered(self, obj: Object) -> bool:
         return obj.known_copy
+
+    def is_disowned(self, obj: Object) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ByItself:
+    """The source is its own and only copy: it asks to be filled from another object. It belongs to the person who made
+    it, so it is never created, deleted or recreated, and no key on it is ours to remove."""
+
+    marks: frozenset[str]
+    """The annotations that a write adds."""
+    managers: frozenset[str] = frozenset()
+    proofs: frozenset[str] = frozenset()
+    copies_may_be_sources: bool = True
+    transferable: bool = True
+
+    def source_of(self, obj: Object, view: View) -> Ref | None:
+        return None
+
+    def is_copy_of(self, obj: Object, ref: Ref, source: Object | None, view: View) -> bool:
+        return obj.ref == ref
+
+    def is_proven(self, obj: Object) -> bool:
+        return False
+
+    def is_remembered(self, obj: Object) -> bool:
+        return False
 
     def is_disowned(self, obj: Object) -> bool:
         return False

@@ -16,10 +16,11 @@ from samara.core.queries import UNREAD, Query, deletion_queries
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_overlay, decide_unwanted
 from samara.core.view import NamespaceView, View, has_copies
-from samara.core.writes import Blocked, Plan, SetFinalizer, Step
+from samara.core.writes import Blocked, Plan, ReadFirst, SetFinalizer, Step
 
-BLOCKED, FINALIZER = "blocked", "finalizer"
-"""What steps show in place of a rule, if the source type blocks a target, or if they add or remove a finalizer."""
+BLOCKED, FINALIZER, INPUT = "blocked", "finalizer", "input"
+"""What steps show in place of a rule, if the source type blocks a target, if they add or remove a finalizer, or if an
+object from which the desired state is made must be read first."""
 
 
 def plan(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) -> Plan:
@@ -40,6 +41,8 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
         return Plan(ready=False)
     visible = view if key.namespace is None else NamespaceView(view, key.namespace)
     source = view.get(key.source)
+    if unread := _unread_inputs(key, source, registry, view):
+        return Plan(tuple(Step(ref, ReadFirst(ref), INPUT, desired=False) for ref in unread), ready=False)
     ctx = PlanContext(key.all_namespaces, source_type, source, visible, view, registry, cluster)
     desired = source_type.desired(key.source, visible)
     if source is not None and source.ref.kind != NAMESPACE and (faults := pause_faults(source)):
@@ -48,7 +51,7 @@ def prepare(key: Key, view: View, registry: Registry, cluster: ClusterPolicy) ->
         return Plan(ready=False, reads=desired.reads)
     if source is not None and source_type.is_source(source, view):
         if ctx.key not in registry.sources(source, view):
-            return ctx, Desired(prune=False)  # a copy of another vocabulary is no source, and its marks delete nothing
+            return ctx, Desired(prune=False)  # a copy of another vocabulary is not a source
         faults = tuple(map(_false_claim, registry.false_claims(source, view)))
         desired = replace(desired, faults=(*desired.faults, *faults)) if faults else desired
     return _confirm_deletion(ctx, desired)
@@ -60,12 +63,20 @@ def _false_claim(owner: Key) -> Fault:
     return Fault("Invalid", message)
 
 
+def _unread_inputs(key: Key, source: Object | None, registry: Registry, view: View) -> list[Ref]:
+    if source is None or not registry[key.source_type].is_source(source, view):
+        return []
+    return [ref for ref in registry.inputs(key, source) if view.exists_unread(ref)]
+
+
 def _kinds_read(key: Key, registry: Registry, view: View) -> tuple[Kind, ...]:
     """The kinds that must be synced. A kind that cannot be listed stops only the sources that use it."""
+    source = view.get(key.source)
+    inputs = () if source is None else (ref.kind for ref in registry.inputs(key, source))
     addresses = registry[key.source_type].addresses(key.source, view)
     if addresses is None:
         return (NAMESPACE, *registry[key.source_type].kinds)
-    return NAMESPACE, key.source.kind, addresses.kind
+    return NAMESPACE, key.source.kind, addresses.kind, *inputs
 
 
 def _are_answered(reads: Iterable[Query], view: View) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from samara.core import kinds
-from samara.core.admission import Request
-from samara.core.desired import UNAVAILABLE, Copy, Desired, Fault, Mistake, Reason, Template
+from samara.core.desired import UNAVAILABLE, Copy, Fault, Mistake, Reason, Template
 from samara.core.metadata_keys import ACCEPT, IGNORE, PAUSED
 from samara.core.model import ANNOTATIONS, NAMESPACE, Object, ObjectName, Ref, namespace_ref
 from samara.core.names import is_namespace_name, matches_any_glob, quoted, sample
@@ -73,6 +72,19 @@ def revocation(
     return refused if refused is not None and refused.revokes else None
 
 
+def is_closed(
+    ref: Ref, source: Ref, namespace: Object | None, policy: Policy, cluster: ClusterPolicy, view: View
+) -> bool:
+    """True if Samara may write nothing for this source into a namespace: it is protected, or does not accept it.
+
+    What the original controller left there stays as it is, also when the source wants it no more.
+    """
+    if namespace is None:
+        return False
+    copy = Copy(ref, _NO_CONTENT)
+    return bool(_protected(copy, policy, cluster) or _consent(copy, source, namespace, policy, view))
+
+
 def paused_by(source: Object, source_type: SourceType, view: View) -> str:
     """Why nothing is written for a source, or an empty text.
 
@@ -83,14 +95,14 @@ def paused_by(source: Object, source_type: SourceType, view: View) -> str:
     resource = source_type.resource
     if resource is None or source.ref.kind != resource or not resource.namespaced:
         return ""
-    paused = paused_at(source.ref, view)
+    paused = no_writes_at(source.ref, view)
     return f"namespace {source.ref.namespace} of the source is paused ({PAUSED})" if paused else ""
 
 
-def paused_at(ref: Ref, view: View) -> str:
+def no_writes_at(ref: Ref, view: View) -> str:
     """Why nothing may be written at an address, or an empty text: its namespace is paused, or the Namespace itself.
 
-    Copies, deletions, overlays, finalizers, statuses and Events all ask this function.
+    Copies, deletions, overlays, finalizers, statuses and Events all ask this function. `refusal` is about copies only.
     """
     container = view.get(namespace_ref(ref.namespace) if ref.kind.namespaced else ref)
     if container is None or not is_paused(container):
@@ -99,7 +111,7 @@ def paused_at(ref: Ref, view: View) -> str:
 
 
 def is_paused(obj: Object) -> bool:
-    """True if people have paused this object. `paused_by` and `paused_at` say what follows from it.
+    """True if people have paused this object. `paused_by` and `no_writes_at` say what follows from it.
 
     Any value but `false` pauses: a misspelt value must not fail to stop us.
     """
@@ -193,40 +205,6 @@ def kept_by_cluster_message(ref: Ref) -> str:
     return f"the {ref.kind.name} {ref.name} is kept in every namespace by the cluster itself, so it is never copied"
 
 
-def without_cluster_objects(source_type: SourceType, kept: tuple[ObjectName, ...]) -> SourceType:
-    """The same source type, of which no object that is the same in every namespace is a source.
-
-    Its author is told so, and copies from before stay: this is a setting, and no change of settings deletes anything.
-    """
-
-    def fault_of(obj: Object | None, view: View) -> Fault | None:
-        if obj is None or obj.deleting or not kinds.is_kept_by_cluster(obj.ref.kind, obj.ref.name, kept):
-            return None
-        if not source_type.is_source(obj, view):
-            return None
-        keys = sorted(source_type.source.metadata_keys & {*obj.labels, *obj.annotations})[:1]
-        message = kept_by_cluster_message(obj.ref)
-        return Fault("Refused", message, mistakes=tuple(Mistake(key, f"no {key} on it", message) for key in keys))
-
-    def desired(source: Ref, view: View) -> Desired:
-        fault = fault_of(view.get(source), view)
-        return source_type.desired(source, view) if fault is None else Desired(prune=False, faults=(fault,))
-
-    def validate(request: Request, view: View) -> tuple[str, ...]:
-        """Only a change that makes the object a source is refused, so that the cluster can still update it."""
-        fault = None if fault_of(request.old, view) else fault_of(request.new, view)
-        if fault is not None:
-            return (fault.message,)
-        return () if admission is None else admission.validate(request, view)
-
-    admission = source_type.admission
-    return replace(
-        source_type,
-        desired=desired,
-        admission=None if admission is None else replace(admission, validate=validate),
-    )
-
-
 def _operators_own(copy: Copy, policy: Policy, cluster: ClusterPolicy) -> Refusal | None:
     if policy.protected is not Protected.REFUSE or copy.ref not in cluster.operators_own:
         return None
@@ -241,17 +219,19 @@ def _content(copy: Copy) -> Refusal | None:
 
 
 def _chosen_labels(copy: Copy, namespace: Object, view: View) -> Refusal | None:
-    """Refuses a namespace that is selected only by labels that its tenants chose. A label that keeps it from being
-    selected counts, even if a tenant chose it."""
+    """Refuses a namespace that is selected only by labels that its tenants chose, or only because they chose another
+    value than the inherited one. A label that keeps it from being selected counts, even if a tenant chose it."""
     if not copy.selectors:
         return None
-    chosen = view.chosen_labels(namespace)
-    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen}
-    if not chosen or any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+    chosen = view.chosen_labels(namespace, frozenset().union(*(selector.keys for selector in copy.selectors)))
+    if not chosen:
         return None
-    used = {key: chosen[key] for selector in copy.selectors for key in selector.keys & chosen.keys()}
-    settings = ", ".join(sorted(set(used.values())))
-    why = f"only labels that tenants chose select the namespace ({sample(used)})"
+    inherited = {key: label.trusted for key, label in chosen.items() if label.trusted is not None}
+    trusted = {key: value for key, value in namespace.labels.items() if key not in chosen} | inherited
+    if any(one.matches(namespace.labels) and one.matches(trusted) for one in copy.selectors):
+        return None
+    settings = ", ".join(sorted({label.setting for label in chosen.values()}))
+    why = f"only labels that tenants chose select the namespace ({sample(chosen)})"
     return Refusal(
         "refused", f"{why}; an administrator can allow these keys by writing them in full (setting {settings})"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Literal, NamedTuple
@@ -40,7 +41,7 @@ class Rejected(NamedTuple):
 class CrdExists(NamedTuple):
     """Does the CRD of this kind exist, and is it not being deleted? The answer is true or false.
 
-    When a CRD is deleted, the API server deletes all its objects. That is no request to delete their copies.
+    When a CRD is deleted, the API server deletes all its objects. That is not a request to delete their copies.
     """
 
     kind: Kind
@@ -70,6 +71,10 @@ class OwnerAnnotation(NamedTuple):
     annotation: str
 
 
+FIELD_SEPARATOR = "#"
+"""In a path of a secret manager: separates the path of a document from a field in it."""
+_FORBIDDEN = "%?\\"
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _MIN_ABSENCE = 0.8
 """In refresh intervals: a secret counts as absent if all reads over this time found nothing."""
 
@@ -81,7 +86,7 @@ class SecretPath(NamedTuple):
     every: float
     """Seconds between two reads. If several sources ask for one path, the shortest interval counts."""
     optional: bool = False
-    """True if an absent secret is no failure."""
+    """True if an absent secret is not a failure."""
 
 
 class ReadError(NamedTuple):
@@ -122,3 +127,36 @@ def deletion_queries(ref: Ref, resource: Object | None) -> tuple[Query, ...]:
     if resource is None:
         return CrdExists(ref.kind), IsGone(ref)
     return (CrdExists(ref.kind),) if resource.deleting else ()
+
+
+def path_fault(path: str) -> str | None:
+    """Why a path of a secret manager is refused, as a phrase that follows the path in a message. None for a legal path.
+
+    A path with `..` or with encoded characters could mean another path to the manager than to the rule that allowed it.
+    A control character could break a line of a request or of a log.
+    """
+    return _characters(path) or _separators(path) or _segments(path)
+
+
+def _characters(path: str) -> str | None:
+    if any(unicodedata.category(char) in _CONTROL_CATEGORIES for char in path):
+        return "has a control character"
+    forbidden = next((char for char in path if char in _FORBIDDEN), None)
+    return None if forbidden is None else f"has a {forbidden}, and paths are not encoded or escaped"
+
+
+def _separators(path: str) -> str | None:
+    if path.count(FIELD_SEPARATOR) > 1:
+        return f"has more than one {FIELD_SEPARATOR}"
+    return f"ends in {FIELD_SEPARATOR}, which a field must follow" if path.endswith(FIELD_SEPARATOR) else None
+
+
+def _segments(path: str) -> str | None:
+    document, _, field = path.partition(FIELD_SEPARATOR)
+    if document in ("", "/"):
+        return "names nothing"
+    segments = [*document.removeprefix("/").split("/"), *(field.split("/") if field else ())]
+    if "" in segments:
+        return "has an empty segment: no slash may follow another one or end the path"
+    dots = next((segment for segment in segments if segment in (".", "..")), None)
+    return None if dots is None else f"has the segment {dots}"

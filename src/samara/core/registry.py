@@ -10,8 +10,8 @@ from samara.core.metadata_keys import ACCEPT
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref, namespace_ref
 from samara.core.ownership import is_adopted, is_recorded
 from samara.core.policy import consented_names
-from samara.core.source_type import CustomResource, SourceType
-from samara.core.trust import ChosenLabels, Trust
+from samara.core.source_type import Annotated, ChosenLabels, CustomResource, SourceType
+from samara.core.trust import ChosenLabel, Trust
 from samara.core.view import NamespaceView, View
 
 
@@ -21,7 +21,7 @@ class Registry:
 
     source_types: tuple[SourceType, ...]
     keys_of_others: frozenset[str] = frozenset()
-    """Keys that only other controllers read. They are no misspelt ones of ours."""
+    """Keys that only other controllers read. They are not reported as misspelt."""
 
     @cached_property
     def _by_name(self) -> Mapping[str, SourceType]:
@@ -137,8 +137,13 @@ class Registry:
             and self.is_believed(obj, owner, view)
         )
 
+    def is_only_a_copy(self, obj: Object, view: View) -> bool:
+        """True for a copy that requests no copies itself, or may not do so."""
+        owner = self.owner(obj, view)
+        return owner is not None and self.is_believed(obj, owner, view) and next(self.sources(obj, view), None) is None
+
     def false_claims(self, obj: Object, view: View) -> tuple[Key, ...]:
-        """The sources that the marks of an object name although it is no copy of theirs, but a source itself."""
+        """The sources that the marks of an object name although it is not their copy but itself a source."""
         owners = dict.fromkeys(owner for _, owner in self._requests(obj, view) if owner is not None)
         return tuple(owner for owner in owners if not self.is_believed(obj, owner, view))
 
@@ -189,6 +194,31 @@ class Registry:
             return source_type.hierarchy is not None
         return self[owner].vocabulary == source_type.vocabulary
 
+    def fill(self, obj: Object, view: View) -> Key | None:
+        """The key of an object that asks to be filled. Such an object is no copy of any source."""
+        for source_type in self._fills:
+            key = Key(source_type.name, obj.ref)
+            if source_type.is_source(obj, view) and key in self.sources(obj, view):
+                return key
+        return None
+
+    @cached_property
+    def _fills(self) -> tuple[SourceType, ...]:
+        return tuple(source_type for source_type in self.source_types if source_type.is_fill)
+
+    def keeper(self, obj: Object, view: View) -> Key | None:
+        """The source that restores this object if another client edits it: the one that it names, or itself."""
+        return self.owner(obj, view) or self.fill(obj, view)
+
+    def pull_key(self, obj: Object) -> str:
+        """The annotation by which an object requests its own content, or an empty text."""
+        return min(self._pull_keys.intersection(obj.annotations), default="")
+
+    @cached_property
+    def _pull_keys(self) -> frozenset[str]:
+        sources = (source_type.source for source_type in self.source_types)
+        return frozenset().union(*(source.pull_keys for source in sources if isinstance(source, Annotated)))
+
     def keys_to_reconcile(self, obj: Object, view: View) -> Iterator[Key]:
         """Every key to reconcile when this object changes."""
         yield from self.possible_sources(obj, view)
@@ -198,11 +228,18 @@ class Registry:
         for claim in view.claimants(obj.ref):
             if claim.source != obj.ref:
                 yield self.part(claim, obj.ref.namespace)
+        yield from view.readers(obj.ref)
         yield from self._affected(obj, view)
+
+    def inputs(self, key: Key, source: Object) -> Iterator[Ref]:
+        """The addresses of the objects from which a source's desired state is made, besides the source itself."""
+        source_type = self[key.source_type]
+        yield from (ref for ref in source_type.source.inputs(source) if ref != source.ref)
 
     def next_hop(self, obj: Object, view: View) -> Iterator[Key]:
         """The keys to reconcile after Samara wrote this object: the next hop of a chain."""
         yield from self.sources(obj, view)
+        yield from view.readers(obj.ref)
         yield from self._affected(obj, view)
 
     def _affected(self, obj: Object, view: View) -> Iterator[Key]:
@@ -252,9 +289,14 @@ class Registry:
         hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
         return tuple(hierarchy.chosen_labels for hierarchy in hierarchies if hierarchy.chosen_labels is not None)
 
-    def chosen_labels_on(self, namespace: Object, view: View) -> dict[str, str]:
-        """The keys of the labels of a Namespace that tenants chose, each with the setting that let them."""
-        return {key: chosen.setting for chosen in self.chosen_labels for key in chosen.on(namespace, view)}
+    def chosen_labels_on(self, namespace: Object, keys: Iterable[str], view: View) -> dict[str, ChosenLabel]:
+        """Those of these keys that are labels of a Namespace which tenants chose."""
+        keys = tuple(keys)
+        return {
+            key: ChosenLabel(chosen.setting, trusted)
+            for chosen in self.chosen_labels
+            for key, trusted in chosen.on(namespace, keys, view).items()
+        }
 
     @cached_property
     def kinds_that_name(self) -> tuple[Kind, ...]:
@@ -263,7 +305,8 @@ class Registry:
         return tuple(dict.fromkeys((NAMESPACE, *(kind for source_type in naming for kind in source_type.kinds))))
 
     def trust_in(self, name: str, view: View, accepting: Iterable[Ref]) -> Iterator[Trust]:
-        """What gives something to a namespace of this name because of the name, whether or not there is one.
+        """What gives something to a namespace of this name because of the name, whether or not there is one, or takes
+        something from it.
 
         `accepting`: the Namespaces whose consent may name it. A disabled source type has no sources, but its settings
         count: its vocabulary may be waiting for the original controller.
@@ -272,10 +315,18 @@ class Registry:
             trusted = source_type.policy.trusted
             if trusted is not None and (item := trusted.naming(name)):
                 yield Trust(trusted.setting, "names it", item)
-        for trusts in (_consents(name, accepting), self._lists(name, view)):
+        for trusts in (_consents(name, accepting), self._heirs(name, view), self._lists(name, view)):
             for trust in trusts:
                 if isinstance(trust.by, Ref) and trust.holds(view.get(trust.by)):
                     yield trust
+
+    def _heirs(self, name: str, view: View) -> Iterator[Trust]:
+        """The Namespaces that would inherit from a namespace of this name, or use it as a template, if it existed."""
+        hierarchies = (source_type.hierarchy for source_type in self.source_types if source_type.hierarchy is not None)
+        for label in sorted(frozenset().union(*(hierarchy.labels for hierarchy in hierarchies))):
+            holds = partial(_inherits_from, label, name)
+            for namespace in view.namespaces_with_label(label, name):
+                yield Trust(namespace.ref, f"inherits from it ({label})", holds=holds)
 
     def _lists(self, name: str, view: View) -> Iterator[Trust]:
         """The sources that may list a name."""
@@ -292,6 +343,10 @@ def _consents(name: str, accepting: Iterable[Ref]) -> Iterator[Trust]:
 
 def _accepts_from(name: str, namespace: Object | None) -> bool:
     return namespace is not None and name in consented_names(namespace.annotations.get(ACCEPT, ""))
+
+
+def _inherits_from(label: str, name: str, namespace: Object | None) -> bool:
+    return namespace is not None and not namespace.deleting and namespace.labels.get(label) == name
 
 
 def _names(names: Callable[[Object, str], bool], name: str, source: Object | None) -> bool:

@@ -13,12 +13,12 @@ from samara.core import kinds
 from samara.core.context import PlanContext
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Mode, Overlay, Reason
 from samara.core.metadata import is_applied, is_in_sync, with_adopted_mark, with_unmanaged_fields
-from samara.core.metadata_keys import GITOPS, PAUSED
+from samara.core.metadata_keys import GITOPS
 from samara.core.model import Object
 from samara.core.names import matches_any_glob
 from samara.core.occupant import Occupant, Target
-from samara.core.ownership import is_adopted, is_made_by_samara, is_released
-from samara.core.policy import Refusal, paused_at, revocation
+from samara.core.ownership import is_adopted, is_made_by_samara, is_released, is_written_by_samara
+from samara.core.policy import Refusal, is_closed, no_writes_at, revocation
 from samara.core.queries import UNREAD
 from samara.core.writes import Apply, AskFirst, Blocked, Create, Delete, Outcome, ReadFirst, Recreate, Release, Update
 
@@ -82,6 +82,19 @@ def refused(target: Target) -> bool:
     return target.refusal is not None
 
 
+def filled_from_here(target: Target) -> bool:
+    """the object there requests its content from this very source, which allows it"""
+    return target.is_filled_from_here
+
+
+def immutable_fill(target: Target) -> bool:
+    """the object requests its content, and the API server lets no client change it"""
+    live, content = target.live, target.template.content
+    if not target.ctx.source_type.is_fill or live is None or content is UNAVAILABLE:
+        return False
+    return kinds.must_recreate(target.ref.kind, live.content, content)
+
+
 def outranked(target: Target) -> bool:
     """another source comes first, or keeps the copy that it has here"""
     return target.winner is not None
@@ -116,7 +129,7 @@ def in_sync(target: Target) -> bool:
     """a copy of ours that is as desired"""
     if target.live is None or target.occupant is not Occupant.OURS:
         return False
-    return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view)
+    return is_in_sync(target.template, target.live, target.ctx.ownership, target.ctx.view, target.ctx.source)
 
 
 def holder_unconfirmed(target: Target) -> bool:
@@ -125,7 +138,7 @@ def holder_unconfirmed(target: Target) -> bool:
     return any(target.ctx.view.answer(query) is UNREAD for query in target.queries)
 
 
-def deleted_with_definition(target: Target) -> bool:
+def deleted_with_crd(target: Target) -> bool:
     """a copy of a custom resource that is deleted together with its CRD, or that only a list has missed"""
     return not all(map(target.ctx.view.answer, target.queries))
 
@@ -142,6 +155,7 @@ is_ours = occupied_by(Occupant.OURS)
 is_predecessors = occupied_by(Occupant.PREDECESSOR)
 is_replaceable = occupied_by(Occupant.REPLACEABLE)
 is_of_another_source = occupied_by(Occupant.OF_ANOTHER_SOURCE)
+is_pulling = occupied_by(Occupant.PULLING)
 is_source = occupied_by(Occupant.SOURCE)
 
 
@@ -194,10 +208,9 @@ def ask_first(target: Target) -> Outcome:
 
 
 def keep_live_copy(target: Target) -> Outcome:
-    """an existing copy stays as it is, and no new one is created"""
+    """a copy of this source stays as it is, any other object is a `conflict`, and no copy is created"""
     if target.live is not None:
-        is_conflict = not target.ctx.ownership.transferable and target.occupant is not Occupant.OURS
-        return block_foreign(target) if is_conflict else None
+        return None if target.is_own_copy else block_foreign(target)
     if target.template.waiting_for:
         return Blocked(target.ctx.key, target.ref, "conflict", target.template.waiting_for)
     message = "the content is not known yet, or the API server refuses it"
@@ -259,6 +272,7 @@ RULES: tuple[Rule[Target], ...] = (
     Rule("terminating", namespace_terminating, block("no-namespace", "namespace {t.ref.namespace} is being deleted")),
     Rule("namespace-paused", namespace_paused, block("held", "{t.paused_here}")),
     Rule("refused", refused, refuse_or_revoke),
+    Rule("filled-from-here", filled_from_here, leave),
     Rule("outranked", outranked, block("conflict", "{t.winner_shown} has this address")),
     # Is the live object known, and may it be changed now?
     Rule("not-read-yet", not_read_yet, read_first),
@@ -268,18 +282,25 @@ RULES: tuple[Rule[Target], ...] = (
     # Nothing is there, or a copy of ours.
     Rule("missing", missing, create),
     Rule("in-sync", in_sync, leave),
-    # The deletion of a definition changes no copy.
+    # The deletion of a CRD changes no copy.
     Rule("holder-unconfirmed", holder_unconfirmed, ask_first),
     Rule(
-        "definition-deleted",
-        deleted_with_definition,
-        block("conflict", "the object there was made for {t.holder}, whose CRD is being deleted"),
+        "crd-deleted",
+        deleted_with_crd,
+        block("conflict", "the object there was made for {t.holder_shown}, whose CRD is being deleted"),
+    ),
+    Rule(
+        "immutable-fill",
+        immutable_fill,
+        block("refused", "the object is immutable, and it is not deleted, because it is not a copy"),
     ),
     Rule("drifted", is_ours, correct),
     # A copy that Samara made for another source.
     Rule("predecessor", is_predecessors, delete_predecessor),
     Rule("replaceable", is_replaceable, replace_copy),
     Rule("other-source", is_of_another_source, block("conflict", "the object there was made for {t.holder_shown}")),
+    # An object that is not a copy. Samara would fight with the controller that fills it.
+    Rule("pulls", is_pulling, block("conflict", "the object there has {t.pull_key}: it requests its own content")),
     # Any other object. `identical` and `overwrite` meet only Occupant.FOREIGN, because the rules above them take every
     # other occupant.
     Rule("is-a-source", is_source, block("conflict", "the object of this name there is itself a source")),
@@ -320,6 +341,11 @@ class Unwanted:
         ctx = self.ctx
         return ctx.source is not None and not ctx.ownership.is_copy_of(self.live, ctx.key.source, ctx.source, ctx.view)
 
+    @property
+    def held(self) -> str:
+        """Why it is not removed now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.live.ref, self.ctx.view)
+
 
 def kept(copy: Unwanted) -> bool:
     """the source does not prune now, and the namespace did not withdraw its consent"""
@@ -342,6 +368,14 @@ def unproven(copy: Unwanted) -> bool:
     return not copy.ctx.ownership.is_proven(copy.live)
 
 
+def left_by_original(copy: Unwanted) -> bool:
+    """only the original controller wrote it, and its namespace is protected or has not accepted the source"""
+    ctx, live = copy.ctx, copy.live
+    if is_written_by_samara(live, ctx.ownership):
+        return False
+    return is_closed(live.ref, ctx.key.source, copy.namespace, ctx.source_type.policy, ctx.cluster, ctx.view)
+
+
 def newer_than_source(copy: Unwanted) -> bool:
     """its owner reference has another uid, but it is newer than the source: our cache is stale"""
     source = copy.ctx.source
@@ -350,12 +384,12 @@ def newer_than_source(copy: Unwanted) -> bool:
 
 def removal_paused(copy: Unwanted) -> bool:
     """the source, the namespace or the Namespace that would be deleted is paused"""
-    return bool(copy.ctx.paused or paused_at(copy.live.ref, copy.ctx.view))
+    return bool(copy.held)
 
 
 def hold_removal(copy: Unwanted) -> Outcome:
     """it stays: `held`"""
-    return Blocked(copy.ctx.key, copy.live.ref, "held", f"its source or its namespace is paused ({PAUSED})")
+    return Blocked(copy.ctx.key, copy.live.ref, "held", copy.held)
 
 
 def adopted(copy: Unwanted) -> bool:
@@ -391,6 +425,7 @@ UNWANTED_RULES: tuple[Rule[Unwanted], ...] = (
     Rule("disappearing", disappearing, leave),
     Rule("released", released, leave),
     Rule("unproven", unproven, leave),
+    Rule("left-by-original", left_by_original, leave),
     Rule("newer-than-source", newer_than_source, leave),
     Rule("paused", removal_paused, hold_removal),
     Rule("adopted", adopted, release),
@@ -420,6 +455,11 @@ class OverlayTarget:
         self.overlay = overlay
         self.live = ctx.view.get(overlay.ref)
 
+    @property
+    def held(self) -> str:
+        """Why nothing is applied now, or an empty text."""
+        return self.ctx.paused or no_writes_at(self.overlay.ref, self.ctx.view)
+
 
 def nothing_to_label(target: OverlayTarget) -> bool:
     """there is no object"""
@@ -438,12 +478,12 @@ def has_overlay(target: OverlayTarget) -> bool:
 
 def overlay_paused(target: OverlayTarget) -> bool:
     """the source, the object or its namespace is paused"""
-    return bool(target.ctx.paused or paused_at(target.overlay.ref, target.ctx.view))
+    return bool(target.held)
 
 
 def hold_overlay(target: OverlayTarget) -> Outcome:
     """nothing is written: `held`"""
-    return Blocked(target.ctx.key, target.overlay.ref, "held", f"it, its source or its namespace is paused ({PAUSED})")
+    return Blocked(target.ctx.key, target.overlay.ref, "held", target.held)
 
 
 def apply_overlay(target: OverlayTarget) -> Outcome:

@@ -8,55 +8,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from samara.core.desired import Fault, Mistake, mismatch
+from samara.core.label_selectors import GREATER, INTEGER, LESS, Requirement, Selector
 from samara.core.model import NAMESPACE, NO_METADATA
 from samara.core.names import NAMESPACE_NAME_FORM, NO_NAMES, NamespaceNames, is_label_key, is_label_value, quoted
 from samara.core.view import View
 
-LABELS, EXPRESSIONS = "matchLabels", "matchExpressions"
+MATCH_LABELS, MATCH_EXPRESSIONS = "matchLabels", "matchExpressions"
 WITH_VALUES = ("In", "NotIn")
 WITHOUT_VALUES = ("Exists", "DoesNotExist")
 OPERATORS = (*WITH_VALUES, *WITHOUT_VALUES)
-GREATER, LESS = "Gt", "Lt"
-"""Only in a selector that is a text: `matchExpressions` does not have them."""
-_INTEGER = re.compile("[0-9]{1,18}")
-
-
-class Requirement(NamedTuple):
-    """One condition on the labels of an object."""
-
-    key: str
-    operator: str
-    values: frozenset[str] = frozenset()
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """`NotIn` also holds if the key is absent, and a label that is no integer is neither greater nor less."""
-        match self.operator:
-            case "In":
-                return labels.get(self.key) in self.values
-            case "NotIn":
-                return labels.get(self.key) not in self.values
-            case "Exists":
-                return self.key in labels
-            case "Gt" | "Lt":
-                value, (bound,) = labels.get(self.key, ""), self.values
-                if not _INTEGER.fullmatch(value):
-                    return False
-                return int(value) > int(bound) if self.operator == GREATER else int(value) < int(bound)
-            case _:
-                return self.key not in labels
-
-
-class Selector(NamedTuple):
-    """Matches if all requirements hold. A selector without requirements matches everything."""
-
-    requirements: tuple[Requirement, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(requirement.holds(labels) for requirement in self.requirements)
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset(requirement.key for requirement in self.requirements)
 
 
 class ParsedSelector(NamedTuple):
@@ -73,8 +33,8 @@ def parse_selector_json(selector: object) -> ParsedSelector:
     if not isinstance(selector, Mapping):
         return ParsedSelector(Selector(), (mismatch("", "a mapping", _type(selector)),))
     requirements: list[Requirement] = []
-    faults = [_unknown(key) for key in selector if key not in (LABELS, EXPRESSIONS)]
-    for parsed in (*_labels(selector.get(LABELS)), *_expressions(selector.get(EXPRESSIONS))):
+    faults = [_unknown(key) for key in selector if key not in (MATCH_LABELS, MATCH_EXPRESSIONS)]
+    for parsed in (*_labels(selector.get(MATCH_LABELS)), *_expressions(selector.get(MATCH_EXPRESSIONS))):
         if isinstance(parsed, Requirement):
             requirements.append(parsed)
         else:
@@ -84,26 +44,26 @@ def parse_selector_json(selector: object) -> ParsedSelector:
 
 def _unknown(key: str) -> Fault:
     unknown = "not a part of a selector"
-    expected = f"a part of a selector: {LABELS} or {EXPRESSIONS}"
+    expected = f"a part of a selector: {MATCH_LABELS} or {MATCH_EXPRESSIONS}"
     return Fault("Invalid", f"{key}: {unknown}", key, (Mistake(key, expected, unknown),))
 
 
 def _labels(labels: object) -> Iterator[Requirement | Fault]:
     if not isinstance(labels, Mapping | None):
-        yield mismatch(LABELS, "a mapping", _type(labels))
+        yield mismatch(MATCH_LABELS, "a mapping", _type(labels))
         return
     for key, value in (labels or {}).items():
-        field = f"{LABELS}[{key}]"
+        field = f"{MATCH_LABELS}[{key}]"
         faults = (*_key_faults(key, field), *_value_faults(value, field))
         yield from faults or (Requirement(key, "In", frozenset({value})),)
 
 
 def _expressions(expressions: object) -> Iterator[Requirement | Fault]:
     if not isinstance(expressions, list | None):
-        yield mismatch(EXPRESSIONS, "a list", _type(expressions))
+        yield mismatch(MATCH_EXPRESSIONS, "a list", _type(expressions))
         return
     for number, expression in enumerate(expressions or ()):
-        field = f"{EXPRESSIONS}[{number}]"
+        field = f"{MATCH_EXPRESSIONS}[{number}]"
         if isinstance(expression, Mapping):
             yield from _expression(expression, field)
         else:
@@ -167,6 +127,33 @@ def _type(value: object) -> str:
 
 class Pattern(Protocol):
     def fullmatch(self, text: str, /) -> object: ...
+
+
+class NamespaceSelection(Protocol):
+    """What `AnnotatedObjects` asks of the namespaces that a source requests."""
+
+    @property
+    def names(self) -> NamespaceNames:
+        """Those that are listed by name."""
+
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        """Those of labels."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if it may select namespaces that are not listed by name."""
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool: ...
+
+    def names_namespace(self, name: str) -> bool:
+        """True if a namespace is selected because of its name."""
+
+    def deciding_selectors(self, name: str, by_name: bool) -> tuple[Selector, ...]:
+        """The label selectors, if nothing else selects a namespace of this name."""
+
+    def namespaces(self, view: View) -> Iterator[tuple[str, bool]]:
+        """The selected namespaces in view, each with whether it is listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +241,14 @@ def parse_selector(text: str) -> ParsedSelector:
     Its faults name no field: `Fault.below` puts the annotation in front.
     """
     requirements: list[Requirement] = []
-    faults: list[Fault] = []
-    for requirement in (_requirement(item.strip()) for item in _ITEM.findall(text) if item.strip()):
+    items = [item.strip() for item in _ITEM.findall(text)]
+    is_whole = not text.strip() or (all(items) and len(items) == len(_ITEM.sub("", text)) + 1)
+    faults = [] if is_whole else [mismatch("", "a condition before and after every comma", quoted(text))]
+    for requirement in map(_requirement, filter(None, items)):
         key, operator, values = requirement
         wrong = [*_key_faults(key, ""), *(fault for value in values for fault in _value_faults(value, ""))]
         if operator in (GREATER, LESS) and not wrong:
-            wrong = [mismatch("", "an integer", quoted(value)) for value in values if not _INTEGER.fullmatch(value)]
+            wrong = [mismatch("", "an integer", quoted(value)) for value in values if not INTEGER.fullmatch(value)]
         faults += wrong
         requirements += () if wrong else (requirement,)
     return ParsedSelector(Selector(tuple(requirements)), tuple(faults))

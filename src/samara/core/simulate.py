@@ -10,7 +10,14 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 from samara.core.desired import UNAVAILABLE, Overlay, Template
-from samara.core.metadata import merged, metadata_after_apply, owners_after, released, split_foreign_metadata
+from samara.core.metadata import (
+    merged,
+    metadata_after_apply,
+    owners_after,
+    released,
+    split_foreign_metadata,
+    stamped,
+)
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, NAMESPACE, Field, ManagedKey, Object, Ref
 from samara.core.ownership import Ownership
@@ -39,15 +46,15 @@ def simulate_write(write: Write, source_type: SourceType, now: str) -> Object | 
     """The object after a write. None if it is gone.
 
     This assumes that the write succeeds and that admission changes nothing. `now` becomes the creation time of a new
-    object. A new object has an invented uid, and its generation is 0.
+    object, and the time in stamps. A new object has an invented uid, and its generation is 0.
     """
     match write:
         case Create():
-            return _created(write.ref, write.copy.template, 1, now)
+            return _created(write.ref, stamped(write.copy.template, now), 1, now)
         case Recreate(live=live):
             return _recreated(write, live, source_type.ownership, now)
         case Update(live=live):
-            return _updated(write.copy.template, live, source_type.ownership)
+            return _updated(stamped(write.copy.template, now), live, source_type.ownership)
         case Delete(live=live):  # a Namespace is not gone before it is empty
             stays = live.finalizers or live.ref.kind == NAMESPACE
             return _next_version(live, deleting=True) if stays else None
@@ -87,6 +94,7 @@ def _created(ref: Ref, template: Template, version: int, now: str) -> Object:
         created=now,
         owner_references=() if template.owner is None else (template.owner,),
         managed_keys=_ours(tuple(template.labels), tuple(template.annotations)),
+        written=True,
         known_copy=True,
     )
 
@@ -99,7 +107,7 @@ def _ours(labels: tuple[str, ...], annotations: tuple[str, ...]) -> frozenset[Ma
 
 
 def _recreated(write: Recreate, live: Object, ownership: Ownership, now: str) -> Object:
-    template, foreign = split_foreign_metadata(write.copy.template, live, ownership)
+    template, foreign = split_foreign_metadata(stamped(write.copy.template, now), live, ownership)
     new = _created(write.ref, template, live.resource_version + 1, now)
     return _with_metadata(new, {**new.labels, **foreign[LABELS]}, {**new.annotations, **foreign[ANNOTATIONS]})
 
@@ -110,6 +118,7 @@ def _updated(template: Template, live: Object, ownership: Ownership) -> Object:
         _with_our_metadata(live, labels, annotations),
         content=live.content if template.content is UNAVAILABLE else template.content,
         owner_references=owners_after(template, live),
+        written=True,
         known_copy=True,
     )
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from samara.core.admission import Operation, PatchOperation, Request
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import Desired, Mistake
 from samara.core.model import NO_METADATA, Kind, Object, Ref, vocabulary_of
-from samara.core.ownership import Ownership
-from samara.core.trust import ChosenLabels, TrustedNamespaces
+from samara.core.names import matches_any_glob
+from samara.core.ownership import ByItself, Ownership
+from samara.core.source_limits import SourceLimits
+from samara.core.trust import root_in
 from samara.core.view import View
-
-if TYPE_CHECKING:
-    from samara.core.source_limits import SourceLimits
 
 Copyable = Callable[[str, Mapping[str, str]], dict[str, str]]
 """Which of a source's labels or annotations may be copied: a method of `CopyableMetadata`."""
@@ -52,15 +51,17 @@ class ListedNames(NamedTuple):
     """True if the source may want copies in namespaces that it does not list, too."""
     field: str = ""
     """The label, annotation or field that lists them."""
+    note: str = ""
+    """How they are counted, for a message."""
 
 
-NOWHERE, ANYWHERE = ListedNames(), ListedNames(elsewhere=True)
+LISTS_NONE, UNLISTED = ListedNames(), ListedNames(elsewhere=True)
 
 
 class Names(NamedTuple):
     """The names of namespaces that sources list, and who may read others."""
 
-    listed_by: Callable[[Object], ListedNames] = lambda obj: ANYWHERE
+    listed_by: Callable[[Object], ListedNames] = lambda obj: UNLISTED
     """The namespaces that a source concerns, and what counts against the limits."""
     is_discreet: bool = False
     """True: messages to the author of a source name only namespaces that the source lists."""
@@ -75,6 +76,34 @@ class Protected(Enum):
     ALLOW = "allow"
     BY_NAME = "by-name"
     REFUSE = "refuse"
+
+
+class TrustedNamespaces(NamedTuple):
+    """The namespaces to which a setting gives something."""
+
+    setting: str
+    """The path of the setting."""
+    items: tuple[str, ...] = ()
+    """Names, globs and trees."""
+
+    @property
+    def trees(self) -> frozenset[str]:
+        return frozenset(filter(None, map(root_in, self.items)))
+
+    def includes(self, namespace: str, view: View) -> bool:
+        if matches_any_glob(self.items, namespace):  # a tree is a glob that matches no name
+            return True
+        trees = self.trees
+        return bool(trees) and not trees.isdisjoint(view.trees_of(namespace))
+
+    def naming(self, name: str) -> str:
+        """The first item that means a namespace because of this name, or an empty text.
+
+        A glob without a letter, such as `*`, means every namespace, so a tenant gains nothing by choosing a name.
+        """
+        return next(
+            (item for item in self.items if item.strip("*?") and matches_any_glob((item, root_in(item)), name)), ""
+        )
 
 
 class Policy(NamedTuple):
@@ -104,6 +133,17 @@ They depend on the manifest alone, and not on what is in the cluster.
 """
 
 
+Inputs = Callable[[Object], Iterable[Ref]]
+"""The addresses of the objects besides a source from which its desired state is made, of the kinds of its source type.
+
+The cache holds these objects in full, and a change of one queues the sources that read it.
+"""
+
+
+def no_inputs(source: Object) -> Iterable[Ref]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Annotated:
     """The sources are objects that carry one of these labels or annotations."""
@@ -115,11 +155,15 @@ class Annotated:
     kinds: Mapping[str, tuple[Kind, ...]] = field(default_factory=dict)
     """By key: the kinds on which it has an effect, or an empty tuple if the settings name none. A key without an entry
     has an effect on every kind."""
+    pull_keys: frozenset[str] = frozenset()
+    """The annotations by which an object requests its own content from another one. It is not a copy of any source of
+    any type, even while this type is disabled."""
     ineffective: Lint = lambda obj: ()
     """Why keys on an object of a right kind have no effect: its namespace, a value, a key that is missing beside them.
     Called for objects that carry one of the keys; `Mistake.field` is one of them."""
     lint: Lint = lambda obj: ()
     """Called for objects that carry one of the keys, whether or not they are sources."""
+    inputs: Inputs = no_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +179,7 @@ class CustomResource:
     say."""
     metadata_keys: frozenset[str] = frozenset()
     lint: Lint = lambda obj: ()
+    inputs: Inputs = no_inputs
 
     def matches(self, obj: Object, view: View) -> bool:
         return obj.ref.kind == self.kind
@@ -164,6 +209,19 @@ class Admission:
     labels: frozenset[str] = frozenset()
     """Validate only objects with one of these labels. Empty: objects with one of the source's keys."""
     fail_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenLabels:
+    """The labels of Namespaces that tenants choose because an administrator allowed only a pattern."""
+
+    setting: str
+    """The path of the setting that has the patterns."""
+    patterns: tuple[str, ...]
+    admits: Callable[[str], bool]
+    """True for a key that only a pattern lets tenants set."""
+    on: Callable[[Object, Iterable[str], View], Mapping[str, str | None]]
+    """Which of these keys are such labels on a Namespace, each with its `ChosenLabel.trusted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +273,11 @@ class SourceType:
         return vocabulary_of(self.name)
 
     @property
+    def is_fill(self) -> bool:
+        """True if its sources are filled themselves, and have no copies elsewhere."""
+        return isinstance(self.ownership, ByItself)
+
+    @property
     def resource(self) -> Kind | None:
         """The custom resource whose objects are the sources, if there is one and it is watched."""
         kind = self.source.kind if isinstance(self.source, CustomResource) else None
@@ -236,7 +299,7 @@ def is_explicit_deletion(source_type: SourceType, source: Object | None) -> bool
 
 
 def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
-    """The tree that a source belongs to. Empty if its copies are no Namespaces."""
+    """The tree that a source belongs to. Empty if its copies are not Namespaces."""
     tree = None if source_type.hierarchy is None else source_type.hierarchy.tree
     return "" if tree is None else tree(source, view)
 
@@ -244,16 +307,3 @@ def tree_of(source_type: SourceType, source: Ref, view: View) -> str:
 def has_parents(source_type: SourceType) -> bool:
     """True for a source type whose copies go down a tree of namespaces: a copy is the source of the next ones."""
     return source_type.hierarchy is not None and source_type.hierarchy.parent is not None
-
-
-def disabled(source_type: SourceType, watched: Collection[Kind]) -> SourceType:
-    """The same source type, which recognises its copies and wants none. So a change of settings deletes no copy."""
-    return replace(
-        source_type,
-        kinds=tuple(kind for kind in source_type.kinds if kind in watched),
-        desired=lambda source, view: Desired(prune=False),
-        affected_by=lambda obj, view: (),
-        status=None,
-        admission=None,
-        enabled=False,
-    )

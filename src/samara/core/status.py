@@ -33,7 +33,7 @@ def with_transition_times(
 
 
 def status_of(source: Object) -> Mapping[str, Any]:
-    """The stored status. One that is no mapping counts as empty."""
+    """The stored status. One that is not a mapping counts as empty."""
     raw = source.status.raw if source.status is not None else None
     status = json.loads(raw) if raw is not None else {}
     return status if isinstance(status, dict) else {}

@@ -8,7 +8,7 @@ from typing import Protocol
 from samara.core.model import NAMESPACE, Content, Key, Kind, Object, Ref, namespace_ref
 from samara.core.names import NamespaceNames
 from samara.core.queries import Query
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 
 
 class View(Protocol):
@@ -22,7 +22,8 @@ class View(Protocol):
         """The object at this address. None if there is none, or if the cache holds only its address."""
 
     def exists_unread(self, ref: Ref) -> bool:
-        """True if an object is at this address that the cache does not hold. It must be read before a decision."""
+        """True if an object is at this address that the cache does not hold, or not in full although a source reads it.
+        It must be read before a decision."""
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         """Every object of a kind that the cache holds."""
@@ -48,8 +49,8 @@ class View(Protocol):
     def trees_of(self, namespace: str) -> Iterable[str]:
         """The trees that a namespace is in: its own name, and the names of all namespaces above it."""
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        """The keys of the labels of a Namespace that tenants chose, each with the setting whose pattern let them."""
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        """Those of these keys that are labels of a Namespace which tenants chose."""
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         """What gives something to a namespace of this name because of the name: settings, consents, sources."""
@@ -68,6 +69,10 @@ class View(Protocol):
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         """The sources that may want a copy at this address."""
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        """The sources whose desired state is made from the object at this address, directly or through other sources
+        that read it and are read themselves."""
 
     def owner(self, obj: Object) -> Key | None:
         """The source that an object names as its own, of any vocabulary."""
@@ -132,8 +137,8 @@ class ViewWrapper:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self._view.trees_of(namespace)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self._view.chosen_labels(namespace)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self._view.chosen_labels(namespace, keys)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self._view.trust_in(name)
@@ -149,6 +154,9 @@ class ViewWrapper:
 
     def claimants(self, ref: Ref) -> Iterable[Key]:
         return self._view.claimants(ref)
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return self._view.readers(ref)
 
     def owner(self, obj: Object) -> Key | None:
         return self._view.owner(obj)

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from samara.core.desired import Adopt
 from samara.core.kinds import is_refused
-from samara.core.model import Kind, KindName, Ref
+from samara.core.model import DEPLOYMENT, Kind, KindName, Ref
 from samara.core.source_limits import LIMIT_EXCEEDED
 from samara.core.source_type import Copyable, SourceType
 
@@ -40,7 +40,8 @@ class VocabularySettings(Protocol):
 
 S = TypeVar("S", bound=VocabularySettings)
 Converter = Callable[[dict[str, Any], str], dict[str, Any]]
-"""Takes a custom resource in any version and the wanted apiVersion, and returns the resource in that version."""
+"""Takes a custom resource in any version and the wanted apiVersion, and returns the resource in that version. May raise
+ConversionError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class PathLimit(NamedTuple):
 
     most: int
     message: str
-    """What the author of a source is told that exceeds it."""
+    """The message for a source that exceeds the limit."""
 
 
 class SecretStore(NamedTuple):
@@ -153,6 +154,14 @@ class SecretStore(NamedTuple):
     path_limit: PathLimit
     token_audience: str
     """The audience of the pod's token that a manager may get."""
+
+
+class OriginalWorkload(NamedTuple):
+    """How to find an original controller that holds no Lease with a name of its own: by the image that it runs."""
+
+    images: frozenset[str]
+    """The last part of the path of its image. The registry, the tag and the digest do not matter."""
+    kinds: tuple[Kind, ...] = (DEPLOYMENT,)
 
 
 class OriginalConfig(NamedTuple):
@@ -186,6 +195,8 @@ class Vocabulary(Generic[S]):
     """Converts its custom resources between versions."""
     original_lease: str = ""
     """The Lease of the original controller. While another process holds it, the vocabulary waits."""
+    original_workload: OriginalWorkload | None = None
+    """The workload of the original controller. While one runs, the vocabulary waits."""
     original_config: OriginalConfig | None = None
     """Where the original controller says which kinds it copies, for commands that run beside it. Its settings take the
     keys of that configuration, too."""

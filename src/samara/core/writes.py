@@ -169,7 +169,7 @@ class Plan:
 
     steps: tuple[Step, ...] = ()
     ready: bool = True
-    """False if a kind is not synced yet or a query has no answer: then nothing is planned."""
+    """False if a kind is not synced, an input is not read or a query has no answer yet: then nothing is planned."""
     reads: tuple[Query, ...] = ()
     """If not ready: the queries that the plan depends on. Some may have an answer already."""
     faults: tuple[Fault, ...] = ()

@@ -10,28 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
 from samara import log
-from samara.core.model import NAMESPACE, QUOTA, Ref
+from samara.core.copy_counts import CopyCounts
+from samara.core.model import NAMESPACE, QUOTA, Key, Ref
 from samara.core.queries import CrdExists
 from samara.core.registry import Registry
-from samara.core.writes import (
-    Delete,
-    Write,
-    WriteStatus,
-)
+from samara.core.writes import Delete, Write, WriteStatus
+from samara.engine.deletions import DeletionGate
+from samara.engine.events import EventRecorder
 from samara.engine.fetcher import Fetcher
+from samara.engine.limits import DriftLimiter
 from samara.engine.mass_delete import MassDeleteGuard
 from samara.engine.messages import Fetched, HoldAnswered, HoldsStored, Inbox, Message
+from samara.engine.outbox import Outbox
 from samara.engine.planner import Planner
 from samara.engine.process import RETRY_AFTER_BUG, contain
 from samara.engine.results import ResultHandler, slice_of
 from samara.engine.retry import RetryBackoff
+from samara.engine.status import StatusReporter
 from samara.engine.triggers import Triggers, next_hops, triggers
+from samara.engine.workqueue import WorkQueue
 from samara.engine.writer import Ending, WriteDone, WriteDropped, Writer
 from samara.kube.cache import Cache, Change
 from samara.kube.reflector import Listed, Observed, QuotaChanged
@@ -54,13 +57,20 @@ class Controller:
         inbox: Inbox,
         cache: Cache,
         registry: Registry,
+        all_counts: Mapping[Key, CopyCounts],
         *,
+        queue: WorkQueue,
         planner: Planner,
+        outbox: Outbox,
         writer: Writer,
-        results: ResultHandler,
         fetcher: Fetcher,
+        results: ResultHandler,
         retry: RetryBackoff,
+        drift: DriftLimiter,
+        deletions: DeletionGate,
         guard: MassDeleteGuard,
+        status: StatusReporter,
+        events: EventRecorder,
         clock: Callable[[], float],
         resync_every: float = 0.0,
     ) -> None:
@@ -70,12 +80,19 @@ class Controller:
         self._inbox = inbox
         self._cache = cache
         self._registry = registry
+        self._all_counts = all_counts
+        self._queue = queue
         self._planner = planner
+        self._outbox = outbox
         self._writer = writer
-        self._results = results
         self._fetcher = fetcher
+        self._results = results
         self._retry = retry
+        self._drift = drift
+        self._deletions = deletions
         self._guard = guard
+        self._status = status
+        self._events = events
         self._clock = clock
         self._resync_every = resync_every
         """Seconds between plans of everything; 0: never."""
@@ -89,16 +106,15 @@ class Controller:
     async def run(self) -> None:
         """Leads: plans and writes until cancelled.
 
-        Each round does one turn of work, which puts writes into the outbox, and then lets the writer start requests for
-        them. Requests and reads are tasks of their own, and post their results to the inbox.
+        Each round does one turn of work, which asks for reads and puts writes into the outbox, and then starts them.
+        Requests and reads are tasks of their own, and post their results to the inbox.
         """
         self.lead()
         async with asyncio.TaskGroup() as group:
-            self._writer.start(group)
-            self._fetcher.start(group)
             while True:
                 is_busy = self.work()
-                self._writer.send_waiting()
+                self._fetcher.start_waiting(group)
+                self._writer.send_waiting(group)
                 if is_busy:
                     await asyncio.sleep(0)  # the tasks go on meanwhile
                 else:
@@ -139,8 +155,8 @@ class Controller:
 
     def _next_due(self) -> float | None:
         """Seconds for which nothing is due; None if only a message can change that."""
-        due = [self._planner.queue.next_due(), self._guard.next_due(), self._planner.status.next_due()]
-        if len(self._writer.outbox):
+        due = [self._queue.next_due(), self._guard.next_due(), self._status.next_due()]
+        if len(self._outbox):
             due.append(self._writer.pause or RECHECK_OUTBOX)
         if self._resync_at is not None:
             due.append(max(0.0, self._resync_at - self._clock()))
@@ -183,14 +199,14 @@ class Controller:
                         self._fetched(change, delay)
                 self._planner.requeue_all(keys, delay)
             case Listed(kind):
-                self._planner.deletions.restart_grace_periods(kind)
+                self._deletions.restart_grace_periods(kind)
                 self._planner.resync()
             case QuotaChanged(ref):
                 self._retry_namespace(ref.namespace)
             case SecretValues(changed, refreshed):
                 self._planner.requeue_all(changed)
                 for key in refreshed:
-                    self._planner.status.mark_stale(key)
+                    self._status.mark_stale(key)
             case HoldAnswered(key, answer):
                 log.info("brake.answered", key=key, word=answer)
                 self._guard.release(key, discard=answer == "discard")
@@ -203,7 +219,7 @@ class Controller:
 
     def _observed(self, change: Change, delay: float = 0.0, *, is_known: bool = False) -> None:
         """`is_known`: the object is older than our watch, so that it is not known which client made it."""
-        own = self._writer.in_flight(change.ref)  # if set, the change is most likely the echo of this write
+        own = self._outbox.in_flight(change.ref)  # if set, the change is most likely the echo of this write
         triggered = triggers(change, self._registry, self._cache)
         if own is None:
             self._note_edit(change, triggered, is_known=is_known)
@@ -212,24 +228,24 @@ class Controller:
         if triggered.status_of:  # nothing that a plan depends on has changed
             return
         self._end_backoffs(change, triggered.edited)
-        self._planner.events.note_change(change)
+        self._events.note_change(change)
         if triggered.deleted_kind is not None:
             self._cache.answers.forget(CrdExists(triggered.deleted_kind))
         for key in triggered.keys:
             if isinstance(own, Delete) and change.new is None and key.source == change.ref:
-                self._planner.deletions.note_intended(key.source)  # the echo arrived before the answer
+                self._deletions.note_intended(key.source)  # the echo arrived before the answer
             if own is None or key.all_namespaces != own.key:  # the key of our own write waits for its result
                 self._planner.enqueue(key, delay)
 
     def _note_edit(self, change: Change, triggered: Triggers, *, is_known: bool) -> None:
         """Records that another client changed an object: a copy, or the status that we write to a source."""
         if not is_known:
-            self._planner.deletions.appeared.note_change(change)
+            self._deletions.note_foreign_change(change)
         if triggered.status_of:
             for key in triggered.status_of:
-                self._planner.status.note_foreign_write(key)
+                self._status.note_foreign_write(key)
         else:
-            self._planner.drift.observe_edit(change, self._registry.owner, self._cache)
+            self._drift.observe_edit(change, self._registry.keeper, self._cache)
 
     def _end_backoffs(self, change: Change, edited: Collection[Ref]) -> None:
         """Ends the backoffs of writes that may be accepted after this change, or that are no longer needed."""
@@ -247,25 +263,25 @@ class Controller:
     def _fetched(self, change: Change, delay: float) -> None:
         self._observed(change, delay)
         if change.new is None:
-            self._planner.drift.reset(change.ref)  # most likely our own delete, of which the answer was lost
+            self._drift.reset(change.ref)  # most likely our own delete, of which the answer was lost
 
     def _write_done(self, done: WriteDone) -> None:
         write, result = done.write, done.result
         is_echoed = write.ref in self._echoed
         self._echoed.discard(write.ref)
         for change in result.changes:
-            self._planner.deletions.appeared.note_write(change)
-            self._planner.events.note_change(change)
+            self._deletions.note_own_change(change)
+            self._events.note_change(change)
             self._continue_chain(change)
         follow_up = self._results.handle(done)
         for key, delay in follow_up.requeue:
             self._planner.requeue(key, delay)
-        for ref, key, delay in follow_up.refetch:
-            self._fetcher.fetch(ref, key, delay)
+        if follow_up.refetch is not None:
+            self._fetcher.fetch(*follow_up.refetch)
         if is_echoed and result.ending is Ending.DONE and self._version_at(write.ref) != result.version:
             self._planner.requeue(slice_of(write))  # the supposed echo was a change by another client
         if not isinstance(write, WriteStatus):
-            self._planner.status.mark_stale(write.key)
+            self._status.mark_stale(write.key)
 
     def _version_at(self, ref: Ref) -> int | None:
         obj = self._cache.get(ref)
@@ -277,25 +293,25 @@ class Controller:
             if key.source == change.ref:
                 self._retry.end_for_source(key.source)
                 if change.new is None:
-                    self._planner.deletions.note_intended(key.source)
+                    self._deletions.note_intended(key.source)
             self._planner.requeue(key)
 
     def _unlock(self, write: Write) -> None:
         """Unlocks the address of a write, and queues the keys that wanted to write there meanwhile."""
         self._unlocked.set()
-        for key in self._writer.outbox.done(write):
+        for key in self._outbox.done(write):
             self._planner.requeue(key.in_namespace(write.ref.namespace) if write.ref.namespace else key)
 
     # ------------------------------------------------------------------ state for health and metrics
 
     def oldest_pending(self) -> float:
         """Seconds for which the oldest key or write has waited."""
-        return max(self._planner.queue.oldest(), self._writer.outbox.oldest())
+        return max(self._queue.oldest(), self._outbox.oldest())
 
     @property
     def in_flight(self) -> int:
         """How many writes were sent whose results have not been handled."""
-        return self._writer.outbox.in_flight_count
+        return self._outbox.in_flight_count
 
     @property
     def obstacle(self) -> str | None:
@@ -306,12 +322,12 @@ class Controller:
         """Sets `synced` once nothing is left to do."""
         if self.synced or not all(map(self._cache.is_settled, self._registry.kinds)):
             return
-        if not (self._planner.is_idle and self._writer.is_idle) or self._retry.is_retrying:
+        if not (self._planner.is_idle and self._outbox.is_idle) or self._retry.is_retrying:
             return
         self.synced = True
         self._writer.stop_verifying()
-        self._guard.settle({*self._planner.counts, *self._planner.keys()}, self._is_planned)
-        log.info("synced", sources=len(self._planner.counts))
+        self._guard.settle({*self._all_counts, *self._planner.keys()}, self._is_planned)
+        log.info("synced", sources=len(self._all_counts))
 
     def _is_planned(self, vocabulary: str) -> bool:
         """True if all sources of a vocabulary are planned: it is served, and its kinds are listed."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from samara.core.context import PlanContext
 from samara.core.desired import Desired
 from samara.core.model import NAMESPACE, Key, Kind, Object, Ref
+from samara.core.ownership import is_recorded
 from samara.core.registry import Registry
 from samara.core.rules import decide, decide_unwanted
 from samara.core.source_type import CustomResource, is_explicit_deletion, tree_of
-from samara.core.writes import Delete, KeepAsOrphan, Release, Removal, SetFinalizer
-from samara.engine.appeared import AppearedCopies
+from samara.core.writes import Blocked, Delete, KeepAsOrphan, Release, Removal, SetFinalizer, Step
 from samara.engine.limits import FlapDamper
-from samara.engine.mass_delete import MassDeleteGuard
-from samara.kube.cache import Cache
+from samara.engine.mass_delete import HeldSet, MassDeleteGuard
+from samara.kube.cache import Cache, Change
 
 KEPT = "the deletion of its namespace was discarded; the namespace stays"
+_NO_REFS: frozenset[Ref] = frozenset()
 
 
 class Verdict(NamedTuple):
@@ -27,6 +30,8 @@ class Verdict(NamedTuple):
     """May be sent now."""
     requeue: list[tuple[Key, float]]
     """Keys to plan again, and after how many seconds."""
+    held: HeldSet | None
+    """The deletions of the source that the mass-delete limit holds, also those of other plans."""
     must_record: bool = False
     """True if deletions of Namespaces wait until the ConfigMap records them."""
 
@@ -58,7 +63,7 @@ class DeletionGate:
         """When copies of an earlier source of the same name were first seen."""
         self._intended: set[Ref] = set()
         """Sources that we deleted ourselves, as copies of another one: their copies need no grace period."""
-        self.appeared = AppearedCopies(cache)
+        self._appeared = AppearedCopies(cache)
 
     def judge(
         self,
@@ -76,7 +81,7 @@ class DeletionGate:
         has_grace = is_gone and bool(removals) and key.source not in self._intended
         self._note_source(key, is_gone, has_grace)
         if has_grace and (remaining := self._remaining_grace(key, self._gone_since)) > 0:
-            return Verdict([], [(key.all_namespaces, remaining)])
+            return Verdict([], [(key.all_namespaces, remaining)], self._guard.held.get(key.all_namespaces))
         leftovers = [removal for removal in removals if _is_delayed(removal)]
         others = [removal for removal in removals if not _is_delayed(removal)]
         self._note_leftovers(key, leftovers)
@@ -90,8 +95,25 @@ class DeletionGate:
         return Verdict(
             [_without_namespace(removal, source, finalizer) for removal in allowed],
             requeue,
+            self._guard.held.get(key.all_namespaces),
             self._guard.must_record(key.all_namespaces),
         )
+
+    def note_step(self, key: Key, step: Step) -> None:
+        """Notes a step of a plan: a copy that its source wants is one of ours, whichever client made it."""
+        self._appeared.note_step(key, step)
+
+    def note_settled(self, ref: Ref) -> None:
+        """A plan has nothing to write at this address: ends the wait for the deletion of a copy there."""
+        self._flaps.reset(ref)
+
+    def note_foreign_change(self, change: Change) -> None:
+        """Another client made, changed or removed an object."""
+        self._appeared.note_change(change)
+
+    def note_own_change(self, change: Change) -> None:
+        """We wrote or deleted an object."""
+        self._appeared.note_write(change)
 
     def note_intended(self, source: Ref) -> None:
         """Records that we deleted this source ourselves."""
@@ -167,13 +189,13 @@ class DeletionGate:
         # The empty plan of a disabled type must not end a hold.
         if not source_type.enabled or is_explicit_deletion(source_type, source):
             return list(removals)
-        appeared = self.appeared.of(key)
+        appeared = self._appeared.of(key)
         deletes = [removal for removal in removals if isinstance(removal, Delete) and removal.ref not in appeared]
         others = [removal for removal in removals if not isinstance(removal, Delete) or removal.ref in appeared]
         copies, copies_of_all, namespace = 0, 0, key.source.namespace
         if deletes:
             copies = self._cache.count(key.all_namespaces) - len(appeared)
-            copies_of_all = self._cache.count_in_namespace(namespace) - self.appeared.number_from(namespace)
+            copies_of_all = self._cache.count_in_namespace(namespace) - self._appeared.number_from(namespace)
         tree = tree_of(source_type, key.source, self._cache)
         allowed = self._guard.check(key, deletes, copies, copies_of_all, paused, tree=tree)
         return [*map(self._unless_discarded, allowed), *others]
@@ -183,6 +205,71 @@ class DeletionGate:
         if self._guard.is_discarded(delete.ref):
             return KeepAsOrphan(delete.key, delete.ref, delete.live)
         return delete
+
+
+class AppearedCopies:
+    """Owns the addresses of copies that we neither wrote nor wanted when we saw them first.
+
+    Any client can name `samara` as its field manager in its own namespace. The mass-delete limit does not count such
+    copies, so that they neither hold the deletions of another tenant's source nor let them pass. A Namespace is never
+    one of them, because only administrators may write its marks.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._refs: dict[Key, set[Ref]] = {}
+        self._from: Counter[str] = Counter()
+        """How many there are of all sources of a namespace."""
+
+    def note_change(self, change: Change) -> None:
+        """Another client made, changed or removed an object."""
+        if change.ref.kind == NAMESPACE:
+            return
+        before, after = (None if obj is None else self._source_of(obj) for obj in (change.old, change.new))
+        if before == after:
+            return
+        if before is not None:
+            self._discard(before, change.ref)
+        if after is not None and change.ref not in self._refs.setdefault(after, set()):
+            self._refs[after].add(change.ref)
+            self._from[after.source.namespace] += 1
+
+    def note_write(self, change: Change) -> None:
+        """We wrote or deleted an object."""
+        if self._refs:
+            for obj in (change.old, change.new):
+                key = None if obj is None else self._source_of(obj)
+                if key is not None:
+                    self._discard(key, change.ref)
+
+    def note_step(self, key: Key, step: Step) -> None:
+        """A copy that its source wants is one of ours, whichever client made it."""
+        if self._refs and step.desired and not isinstance(step.outcome, Blocked | Delete):
+            self._discard(key.all_namespaces, step.ref)
+
+    def of(self, key: Key) -> AbstractSet[Ref]:
+        return self._refs.get(key.all_namespaces, _NO_REFS)
+
+    def number_from(self, namespace: str) -> int:
+        """How many name a source in this namespace."""
+        return self._from[namespace]
+
+    def _source_of(self, obj: Object) -> Key | None:
+        """The source of a copy, if the cache counts it."""
+        registry = self._cache.registry
+        key = registry.owner(obj, self._cache)
+        return key if key is not None and is_recorded(obj, registry[key.source_type].ownership) else None
+
+    def _discard(self, key: Key, ref: Ref) -> None:
+        refs = self._refs.get(key)
+        if refs is None or ref not in refs:
+            return
+        refs.discard(ref)
+        self._from[key.source.namespace] -= 1
+        if not refs:
+            del self._refs[key]
+        if not self._from[key.source.namespace]:
+            del self._from[key.source.namespace]
 
 
 def still_due(ctx: PlanContext, desired: Desired, removals: Sequence[Removal]) -> list[Removal]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,10 +13,10 @@ from samara import log
 from samara.core.copy_counts import CopyCounts, NotInSync
 from samara.core.desired import REASONS, Desired, Fault, in_camel_case
 from samara.core.model import NAMESPACE, NO_METADATA, Key, Object, Ref, namespace_ref
-from samara.core.policy import is_paused, paused_at
+from samara.core.names import PackedNames
+from samara.core.policy import is_paused, no_writes_at
 from samara.core.source_type import SourceType
 from samara.core.writes import Apply, Create, Delete, Recreate, Release, Update, Write
-from samara.engine.absent import AbsentNamespaces
 from samara.engine.event_sink import NOWHERE, REVERTED, EventSink, Namespaces
 from samara.engine.mass_delete import HeldSet
 from samara.kube.cache import Cache, Change, NearMissed
@@ -30,6 +31,10 @@ _NEAR_MISSES_AT_ONCE = 50
 """Objects of which the near misses are reported with one flush, so that the Events of sources need not wait."""
 _MOST_NEAR_MISSES = 1000
 """Objects that have an Event at the same time for near misses alone. One mistake may be rolled out to thousands."""
+ABSENT_AFTER = 60.0
+"""Seconds after which a namespace counts as absent. People often create a source shortly before its namespaces, which
+is not a mistake."""
+_NO_NAMES = PackedNames()
 _ABSENT = "no such namespace exists: create it, or take its name off the source"
 _NO_NAMESPACE = in_camel_case("no-namespace")
 """The reason of faults by which a source type itself reports that a namespace does not exist."""
@@ -106,7 +111,7 @@ class EventRecorder:
         without a namespace are in namespace `default`.
         """
         ref = about.ref if isinstance(about, Object) else about
-        if not ref.namespace or not paused_at(ref, self._cache):
+        if not ref.namespace or not no_writes_at(ref, self._cache):
             self._sink.add(about, reason, keys, where, message, advice)
 
     def _where(self, key: Key, namespaces: AbstractSet[str]) -> Namespaces:
@@ -309,6 +314,57 @@ class EventRecorder:
         if obj is not None or not source.namespace or self._cache.exists_unread(source):
             return obj or source
         return self._cache.get(namespace_ref(source.namespace)) or source
+
+
+@dataclass(frozen=True, slots=True)
+class _AbsenceCheck:
+    """Which of the namespaces that one source lists did not exist at a check."""
+
+    at: float
+    absent: PackedNames
+    lasting: PackedNames
+    """Those that did not exist at the check before it either."""
+    is_settled: bool
+    """True if these are all that do not exist now, so that no further check is needed."""
+
+
+class AbsentNamespaces:
+    """The namespaces that sources list and that have not existed for a minute.
+
+    It compares two checks that are `ABSENT_AFTER` apart. So no name needs a time of its own: a list may be long.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._checks: dict[Key, _AbsenceCheck] = {}
+
+    def note(self, key: Key, absent: frozenset[str]) -> None:
+        """Records which namespaces a source lists that do not exist now."""
+        last, now = self._checks.get(key), self._clock()
+        if not absent:
+            self._checks.pop(key, None)
+        elif last is None:
+            self._checks[key] = _AbsenceCheck(now, PackedNames(absent), _NO_NAMES, is_settled=False)
+        elif now - last.at < ABSENT_AFTER:
+            lasting = absent.intersection(last.lasting)
+            still = PackedNames(absent.intersection(last.absent))
+            self._checks[key] = _AbsenceCheck(last.at, still, PackedNames(lasting), lasting == absent)
+        else:
+            lasting = absent.intersection(last.absent)
+            self._checks[key] = _AbsenceCheck(now, PackedNames(absent), PackedNames(lasting), lasting == absent)
+
+    def due(self) -> list[Key]:
+        """The sources whose absent namespaces are to be noted again now."""
+        now = self._clock()
+        return [key for key, check in self._checks.items() if not check.is_settled and now - check.at >= ABSENT_AFTER]
+
+    def is_noted(self, key: Key) -> bool:
+        """True if a source lists a namespace that does not exist."""
+        return key in self._checks
+
+    def lasting(self, key: Key) -> frozenset[str]:
+        """The namespaces that have not existed for `ABSENT_AFTER` seconds at least."""
+        return frozenset(self._checks[key].lasting) if key in self._checks else frozenset()
 
 
 def _by_reason(faults: tuple[Fault, ...]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 
 from samara import log
 from samara.core.model import Key, Ref
@@ -39,7 +40,8 @@ _VALID_FOR = 2.0
 class Fetcher:
     """Owns the reads under way. It stores each result in the cache, then posts `Fetched` for the keys that waited.
 
-    Controller and planner start the reads; it plans nothing itself.
+    Controller and planner ask for the reads, and the controller calls `start_waiting` after each turn. It plans nothing
+    itself.
     """
 
     def __init__(
@@ -53,34 +55,42 @@ class Fetcher:
         self._post = post
         self._objects: dict[Ref, set[Key]] = {}
         self._queries: dict[Query, set[Key]] = {}
+        self._waiting: list[Callable[[], Coroutine[None, None, None]]] = []
+        """Reads that were asked for and are not started yet."""
         self._slots = asyncio.Semaphore(_PARALLEL)
-        self._group: asyncio.TaskGroup | None = None
 
-    def start(self, group: asyncio.TaskGroup) -> None:
-        """Reads run as tasks of this group."""
-        self._group = group
+    def start_waiting(self, group: asyncio.TaskGroup) -> None:
+        """Starts the reads that were asked for, as tasks of this group."""
+        waiting, self._waiting = self._waiting, []
+        for read in waiting:
+            group.create_task(read())
 
     @property
     def pending(self) -> int:
-        """How many reads are under way. Delayed ones do not count."""
+        """How many reads wait or are under way. Delayed ones do not count."""
         return len(self._objects) + len(self._queries)
 
     # single objects
 
     def fetch(self, ref: Ref, key: Key, delay: float = 0.0) -> None:
-        """Reads an object whose content the cache lacks, or whose state is unknown after a write."""
-        assert self._group is not None
+        """Reads an object whose content the cache lacks, or whose state is unknown after a write. Its key is planned
+        afterwards."""
         if delay:
-            self._group.create_task(self._fetch_later(ref, key, delay))
-            return
-        if ref not in self._objects:
-            self._group.create_task(self._fetch(ref))
-        self._objects.setdefault(ref, set()).add(key.in_namespace(ref.namespace) if ref.namespace else key)
+            self._waiting.append(partial(self._fetch_later, ref, key, delay))
+        elif self._join(ref, key):
+            self._waiting.append(partial(self._fetch, ref))
+
+    def _join(self, ref: Ref, key: Key) -> bool:
+        """Adds a key to those that wait for an object. True if it is the first, so that the object must be read."""
+        is_first = ref not in self._objects
+        self._objects.setdefault(ref, set()).add(key)
+        return is_first
 
     async def _fetch_later(self, ref: Ref, key: Key, delay: float) -> None:
         """One task for each key: another key that needs the same object must not wait for the backoff of this one."""
         await asyncio.sleep(delay)
-        self.fetch(ref, key)
+        if self._join(ref, key):
+            await self._fetch(ref)
 
     async def _fetch(self, ref: Ref) -> None:
         change, delay = None, 0.0
@@ -115,8 +125,7 @@ class Fetcher:
             if isinstance(query, SecretPath):
                 continue
             if query not in self._queries:
-                assert self._group is not None
-                self._group.create_task(self._ask(query))
+                self._waiting.append(partial(self._ask, query))
             self._queries.setdefault(query, set()).add(key)
 
     async def _ask(self, query: Query) -> None:

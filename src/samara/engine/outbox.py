@@ -52,6 +52,11 @@ class Outbox:
         return self._clock() - min(self._since.values()) if self._since else 0.0
 
     @property
+    def is_idle(self) -> bool:
+        """True if no write waits or is in flight."""
+        return not self._size and not self._in_flight
+
+    @property
     def in_flight_count(self) -> int:
         """How many addresses are locked."""
         return len(self._in_flight)

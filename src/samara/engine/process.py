@@ -137,7 +137,7 @@ def contain(about: object, retry: Callable[[], None] | None) -> Iterator[None]:
             retry()
 
 
-def utc_now() -> str:
+def utc_timestamp() -> str:
     """The time of day, in the form that conditions use."""
     return _formatted(int(time.time()))
 

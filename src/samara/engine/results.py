@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from samara import log
 from samara.core.copy_counts import CopyCounts
@@ -13,20 +14,19 @@ from samara.core.writes import Apply, Create, Recreate, Removal, SetFinalizer, U
 from samara.engine.events import EventRecorder
 from samara.engine.limits import DriftLimiter, FlapDamper
 from samara.engine.metrics import Metrics
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.engine.retry import REPORT_AFTER, RetryBackoff, RetryState
 from samara.engine.writer import Ending, Result, WriteDone
 from samara.kube.cache import Cache
 
 
-@dataclass(slots=True)
-class FollowUp:
+class FollowUp(NamedTuple):
     """What the controller does after a result."""
 
-    requeue: list[tuple[Key, float]] = field(default_factory=list)
+    requeue: Sequence[tuple[Key, float]] = ()
     """Keys to plan again, and after how many seconds."""
-    refetch: list[tuple[Ref, Key, float]] = field(default_factory=list)
-    """Objects in an unknown state. Each is read after so many seconds, and then its key is planned again."""
+    refetch: tuple[Ref, Key, float] | None = None
+    """An object in an unknown state. It is read after this many seconds, and then its key is planned again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +43,24 @@ class ResultHandler:
     metrics: Metrics
 
     def handle(self, done: WriteDone) -> FollowUp:
-        write, result, follow_up = done.write, done.result, FollowUp()
+        write, result = done.write, done.result
         if result.already_right:
-            self._found_right(write, follow_up)
-            return follow_up
+            return _plan_now(self._found_right(write))
         vocabulary = self.registry[write.key.source_type].vocabulary
         self.metrics.count_write(vocabulary, verb(write), result.ending.value, done.seconds)
         if result.ending is Ending.DONE:
-            self._succeeded(write, follow_up)
-        else:
-            self._failed(write, result, follow_up)
-        return follow_up
+            return _plan_now(self._succeeded(write))
+        return self._failed(write, result)
 
-    def _succeeded(self, write: Write, follow_up: FollowUp) -> None:
+    def _succeeded(self, write: Write) -> list[Key]:
+        """Returns the keys to plan now."""
         counts = self.all_counts.get(write.key)
         if isinstance(write, Removal):
-            self._removed(write, counts, follow_up)
+            keys = self._removed(write, counts)
         else:
             self.flaps.reset(write.ref)
             self._mark_in_sync(write, counts, written=True)
-        if isinstance(write, SetFinalizer) or self._is_moved(write):
-            follow_up.requeue.append((write.key, 0.0))  # the next write waited for this one
+            keys = self._waiting_for(write)
         self.retry.forget(write.key, write.ref)
         editor = self.drift.record_repair(write)
         if editor is not None:
@@ -72,13 +69,17 @@ class ResultHandler:
         details = {"finalizer": write.finalizer, "added": write.add} if isinstance(write, SetFinalizer) else {}
         report("wrote", verb=verb(write), to=write.ref, key=write.key, **details)
         self.events.report_write(write)
+        return keys
 
-    def _found_right(self, write: Write, follow_up: FollowUp) -> None:
+    def _found_right(self, write: Write) -> list[Key]:
         """A dry run showed that the stored copy is right. It counts as in sync, but nothing was written."""
         self._mark_in_sync(write, self.all_counts.get(write.key), written=False)
         self.retry.forget(write.key, write.ref)
-        if self._is_moved(write):
-            follow_up.requeue.append((write.key, 0.0))
+        return self._waiting_for(write)
+
+    def _waiting_for(self, write: Write) -> list[Key]:
+        """The key of a write, if its next write waited for this one."""
+        return [write.key] if isinstance(write, SetFinalizer) or self._is_moved(write) else []
 
     @staticmethod
     def _mark_in_sync(write: Write, counts: CopyCounts | None, *, written: bool) -> None:
@@ -86,21 +87,24 @@ class ResultHandler:
             return
         counts.mark_in_sync(write.ref)
         if written and isinstance(write, Create | Update | Recreate):
-            counts.mark_written(utc_now())
+            counts.mark_written(utc_timestamp())
 
     def _is_moved(self, write: Write) -> bool:
         """True if a source that wants one copy has it at its new address, and still another at an old one."""
         is_copy = isinstance(write, Create | Update | Recreate)
         return is_copy and not self.registry[write.key.source_type].per_namespace and self.cache.count(write.key) > 1
 
-    def _removed(self, write: Removal, counts: CopyCounts | None, follow_up: FollowUp) -> None:
+    def _removed(self, write: Removal, counts: CopyCounts | None) -> list[Key]:
+        """Returns the keys to plan now."""
+        keys = []
         self.flaps.record_removal(write.ref, self.cache.get(write.key.source))
         if counts is not None:
             counts.removals.pop(write.ref, None)
             if write.ref in counts.not_in_sync.get(write.ref.namespace, ()):
-                follow_up.requeue.append((slice_of(write), 0.0))  # still wanted there, but refused: report that
+                keys.append(slice_of(write))  # still wanted there, but refused: report that
         if self._is_last_gone(write.key):
-            follow_up.requeue.append((write.key, 0.0))  # one more plan removes the finalizer, or forgets the key
+            keys.append(write.key)  # one more plan removes the finalizer, or forgets the key
+        return keys
 
     def _is_last_gone(self, key: Key) -> bool:
         """True if the last copy is gone. If the source is being deleted, a copy held by finalizers counts as gone."""
@@ -109,7 +113,7 @@ class ResultHandler:
             return not self.cache.count(key)
         return source.deleting and not self.registry[key.source_type].per_namespace
 
-    def _failed(self, write: Write, result: Result, follow_up: FollowUp) -> None:
+    def _failed(self, write: Write, result: Result) -> FollowUp:
         delay = self.retry.note(write, result)
         state = self.retry.state_of(write)
         if state is not None and state.is_reported:
@@ -118,9 +122,8 @@ class ResultHandler:
             self.retry.forget(write.key, write.ref)  # no later plan may cover this address and end the backoff
         log.debug("write.again", verb=verb(write), to=write.ref, outcome=result.ending.value, fault=result.message)
         if result.known_state:
-            follow_up.requeue.append((slice_of(write), delay))
-        else:
-            follow_up.refetch.append((write.ref, write.key, delay))
+            return FollowUp([(slice_of(write), delay)])
+        return FollowUp(refetch=(write.ref, slice_of(write), delay))
 
     def _is_namespace_gone(self, write: Write) -> bool:
         if write.ref.kind == NAMESPACE:
@@ -136,6 +139,10 @@ class ResultHandler:
         elif counts is not None:
             note_refused(write, counts, state.message)
             self.events.recheck(write.key, counts)
+
+
+def _plan_now(keys: Sequence[Key]) -> FollowUp:
+    return FollowUp([(key, 0.0) for key in keys])
 
 
 def note_refused(write: Write, counts: CopyCounts, message: str) -> None:

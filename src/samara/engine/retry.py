@@ -124,8 +124,8 @@ class RetryBackoff:
 
     def forget(self, key: Key, ref: Ref) -> None:
         """Ends the backoff of one source at one address."""
-        states = self._by_namespace.get(ref.namespace_or_name, {})
-        if states.pop((key, ref), None) is None:
+        states = self._by_namespace.get(ref.namespace_or_name)
+        if states is None or states.pop((key, ref), None) is None:
             return
         if not states:
             del self._by_namespace[ref.namespace_or_name]

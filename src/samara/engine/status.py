@@ -13,7 +13,7 @@ from samara.core.registry import Registry
 from samara.core.status import status_to_write
 from samara.core.writes import WriteStatus
 from samara.engine.limits import MAX_REPAIRS, WINDOW
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.kube.cache import Cache
 
 EVERY = 1.0
@@ -30,15 +30,12 @@ class StatusReporter:
         cache: Cache,
         registry: Registry,
         all_counts: Mapping[Key, CopyCounts],
-        is_busy: Callable[[Key], bool],
         clock: Callable[[], float],
-        now: Callable[[], str] = utc_now,
+        now: Callable[[], str] = utc_timestamp,
     ) -> None:
         self._cache = cache
         self._registry = registry
         self._counts = all_counts
-        self._is_busy = is_busy
-        """True while writes of a source are planned, waiting or in flight."""
         self._clock = clock
         self._now = now
         self.stale: set[Key] = set()
@@ -70,16 +67,19 @@ class StatusReporter:
             times.append(now)
             self.mark_stale(key)
 
-    def due(self) -> Iterator[WriteStatus]:
-        """The status writes to send now. A caller may stop after its time slice and continue with the next call."""
+    def due(self, is_busy: Callable[[Key], bool]) -> Iterator[WriteStatus]:
+        """The status writes to send now. A caller may stop after its time slice and continue with the next call.
+
+        `is_busy`: True while writes of a source are planned, waiting or in flight.
+        """
         now = self._clock()
         if not self._ready and now >= self._check_at:
-            self._ready.extend(key for key in self.stale if self._is_due(key, now))
+            self._ready.extend(key for key in self.stale if not is_busy(key) or self._has_waited(key, now))
             self._check_at = now + BATCH
         while self._ready:
             key = self._ready.popleft()
             self.stale.discard(key)
-            if not self._is_busy(key):
+            if not is_busy(key):
                 self._since.pop(key, None)
             report = self.take_report(key)
             if report is not None:
@@ -89,8 +89,8 @@ class StatusReporter:
         """Seconds until `due` may yield something; None if no status is stale."""
         return max(0.0, self._check_at - self._clock()) if self.stale else None
 
-    def _is_due(self, key: Key, now: float) -> bool:
-        return not self._is_busy(key) or now - self._since.get(key, now) >= EVERY
+    def _has_waited(self, key: Key, now: float) -> bool:
+        return now - self._since.get(key, now) >= EVERY
 
     def take_report(self, key: Key) -> WriteStatus | None:
         """Builds the status write of a source; None if its status is right. Restarts the second until the next one."""

@@ -100,6 +100,7 @@ def _keys_of_uncached(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Ke
     yield from _keys_with_copies(ref, registry, cache)
     for claim in cache.claimants(ref):
         yield registry.part(claim, ref.namespace)
+    yield from cache.readers(ref)
 
 
 def _keys_with_copies(ref: Ref, registry: Registry, cache: Cache) -> Iterator[Key]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, assert_never
 from samara import log
 from samara.core.desired import UNAVAILABLE, Copy, Template
 from samara.core.kinds import rules_for
-from samara.core.metadata import merged, owners_after, released, split_foreign_metadata
+from samara.core.metadata import merged, owners_after, released, split_foreign_metadata, stamped, with_stamps_of
 from samara.core.metadata_keys import RELEASED
 from samara.core.model import ANNOTATIONS, LABELS, Content, Object, Ref
 from samara.core.registry import Registry
@@ -30,7 +30,7 @@ from samara.core.writes import (
 )
 from samara.engine.limiter import ConcurrencyLimiter
 from samara.engine.outbox import Outbox
-from samara.engine.process import FaultPoints
+from samara.engine.process import FaultPoints, utc_timestamp
 from samara.kube.cache import Cache, Change
 from samara.kube.client import (
     APPLY_PATCH,
@@ -156,13 +156,13 @@ class Writer:
         post: Callable[[WriteDone | WriteDropped], None],
         clock: Callable[[], float],
     ) -> None:
-        self.outbox = outbox
-        self.limiter = limiter
         self.pause = 0.0
         """Seconds that the limiter made the last write wait.
 
         Cached: asking again could return 0, and the controller would sleep while the limiter is open.
         """
+        self._outbox = outbox
+        self._limiter = limiter
         self._cache = cache
         self._applier = applier
         self._may_write = may_write
@@ -173,11 +173,6 @@ class Writer:
         self._verify = True
         self._stopped = False
         self._full_until = float("-inf")
-        self._group: asyncio.TaskGroup | None = None
-
-    def start(self, group: asyncio.TaskGroup) -> None:
-        """Requests run as tasks of this group."""
-        self._group = group
 
     def stop(self) -> None:
         """Sends nothing more; requests under way end by themselves."""
@@ -193,26 +188,17 @@ class Writer:
         """Why no write can succeed now; None if writes can."""
         return STORAGE_FULL if self._clock() < self._full_until else None
 
-    @property
-    def is_idle(self) -> bool:
-        return not len(self.outbox) and not self.outbox.in_flight_count
-
-    def in_flight(self, ref: Ref) -> Write | None:
-        """The write that locks an address."""
-        return self.outbox.in_flight(ref)
-
-    def send_waiting(self) -> None:
-        """Starts as many requests as the limiter and the outbox allow."""
-        assert self._group is not None
+    def send_waiting(self, group: asyncio.TaskGroup) -> None:
+        """Starts as many requests as the limiter and the outbox allow, as tasks of this group."""
         while (write := self._take_sendable()) is not None:
-            self._group.create_task(self._send_all(write))
+            group.create_task(self._send_all(write, group))
 
-    async def _send_all(self, write: Write | None) -> None:
+    async def _send_all(self, write: Write | None, group: asyncio.TaskGroup) -> None:
         """Sends this write and then others, one after another: a task for each would cost more than its decoding."""
         while write is not None:
             await self._send(write)
             write = self._take_sendable()
-            self.send_waiting()  # the limit may have grown
+            self.send_waiting(group)  # the limit may have grown
 
     async def _send(self, write: Write) -> None:
         started = self._clock()
@@ -227,9 +213,9 @@ class Writer:
     def adapt(self, write: Write, result: Result, seconds: float) -> None:
         """Adjusts the concurrency limit to a result, and notes whether the store is full."""
         if result.overloaded:
-            self.limiter.note_overload(write.ref.namespace, result.retry_after)
+            self._limiter.note_overload(write.ref.namespace, result.retry_after)
         else:
-            self.limiter.note_answer(seconds)
+            self._limiter.note_answer(seconds)
         was_full = self.obstacle is not None
         if result.storage_full:
             self._full_until = self._clock() + FULL_FOR
@@ -242,14 +228,14 @@ class Writer:
     def _take_sendable(self) -> Write | None:
         """Takes the next write that may be sent, which then counts as under way; None if there is none."""
         self.pause = 0.0
-        while self._running < self.limiter.limit and self._may_write() and not self._stopped:
-            self.pause = self.limiter.wait()
-            write = None if self.pause else self.outbox.take()
+        while self._running < self._limiter.limit and self._may_write() and not self._stopped:
+            self.pause = self._limiter.wait()
+            write = None if self.pause else self._outbox.take()
             if write is None:
                 return None
             if self._is_current(write):
                 self._running += 1
-                self.limiter.note_sent(self._running)
+                self._limiter.note_sent(self._running)
                 return write
             self._post(WriteDropped(write))
         return None
@@ -274,6 +260,8 @@ class Applier:
     cache: Cache
     registry: Registry
     fault_points: FaultPoints
+    now: Callable[[], str] = utc_timestamp
+    """The time of a write, which stamps record."""
     _stored_as_sent: set[Content] = field(default_factory=set)
     """Contents that admission does not change, as a dry run showed."""
 
@@ -298,7 +286,7 @@ class _Attempt:
 
     def __init__(self, applier: Applier, stored_as_sent: set[Content], verify: bool) -> None:
         self.client, self.codec, self.cache = applier.client, applier.codec, applier.cache
-        self.registry, self.fault_points = applier.registry, applier.fault_points
+        self.registry, self.fault_points, self.now = applier.registry, applier.fault_points, applier.now
         self.changes: list[Change] = []
         """What the answers changed in the cache."""
         self._verify = verify
@@ -325,7 +313,7 @@ class _Attempt:
     async def _send(self, write: Write) -> int | None:  # noqa: C901 - one branch per kind of write
         match write:
             case Create():
-                answer = await self._create(write.ref, write.copy.template)
+                answer = await self._create(write.ref, stamped(write.copy.template, self.now()))
                 return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
             case Update():
                 return await self._update(write)
@@ -364,13 +352,14 @@ class _Attempt:
         return version
 
     async def _update(self, write: Update) -> int:
-        answer = await self._replace(write.live, *self._replacement(write))
+        answer = await self._replace(write.live, *self._replacement(write, stamped(write.copy.template, self.now())))
         return self._record_admitted(write.copy, self._store_answer(write.ref, answer))
 
     async def _is_already_right(self, write: Update) -> bool:
         """True if a dry run yields the stored object: only admission made it differ from the desired one."""
         live = write.live
-        content, meta = self._replacement(write)
+        template = stamped(with_stamps_of(write.copy.template, live), self.now())  # a stamp is no reason to write
+        content, meta = self._replacement(write, template)
         if live.last_manager or not live.known_copy or content in self._stored_as_sent:
             return False
         dry_run = self.codec.object(write.ref.kind, await self._replace(live, content, meta, OUR_DRY_RUNS))
@@ -392,10 +381,9 @@ class _Attempt:
         payload = body(ref, template.content, meta)
         return await self.client.request("POST", collection(ref.kind, ref.namespace), payload, params=params)
 
-    def _replacement(self, write: Update) -> tuple[Content, dict[str, Any]]:
+    def _replacement(self, write: Update, template: Template) -> tuple[Content, dict[str, Any]]:
         """The content and the metadata that an update sends."""
-        ownership = self.registry[write.key.source_type].ownership
-        template, live = write.copy.template, write.live
+        ownership, live = self.registry[write.key.source_type].ownership, write.live
         assert template.content is not UNAVAILABLE
         metadata = {name: merged(name, template, live, ownership) for name in (LABELS, ANNOTATIONS)}
         owners = owners_after(template, live)
@@ -445,7 +433,8 @@ class _Attempt:
     async def _recreate(self, write: Recreate) -> int:
         """Deletes the old copy only if a dry run accepts the new one. Labels and annotations of others are kept."""
         ownership = self.registry[write.key.source_type].ownership
-        template, foreign = split_foreign_metadata(write.copy.template, write.live, ownership)
+        template = stamped(write.copy.template, self.now())
+        template, foreign = split_foreign_metadata(template, write.live, ownership)
         with suppress(AlreadyExists):
             await self._create(write.ref, template, OUR_DRY_RUNS)
         await self._delete(write.live)

@@ -31,7 +31,7 @@ QueryId = str | CrdExists | IsGone | NamespaceIsActive | OwnerAnnotation | tuple
 
 
 class Answers:
-    """Holds a bounded number of answers. If an answer was dropped, the next plan asks again."""
+    """Holds a bounded number of answers: the oldest is dropped first, and the next plan that needs it asks again."""
 
     def __init__(
         self,
@@ -63,11 +63,7 @@ class Answers:
         """The answer to a query. UNREAD if there is none, or if it was dropped."""
         if isinstance(query, SecretPath):
             return self._readings.get(query.path, UNREAD)
-        query_id = self._id(query)
-        answer = self._answers.pop(query_id, UNREAD)
-        if answer is not UNREAD:
-            self._answers[query_id] = answer  # moved to the end, so that the least recently used is dropped first
-        return answer
+        return self._answers.get(self._id(query), UNREAD)
 
     def keep(self, query: Query, answer: object) -> None:
         """Keeps an answer. Of a dry run it keeps no body, which may have a megabyte."""

@@ -20,9 +20,21 @@ from samara.core.queries import Query, SecretReading
 from samara.core.registry import Registry
 from samara.core.source_limits import size_of
 from samara.core.source_type import Addresses
-from samara.core.trust import Trust
+from samara.core.trust import ChosenLabel, Trust
 from samara.kube.answers import Answers
-from samara.kube.indexes import ClaimIndex, CopyIndex, ListedNameIndex, NameIndex, RelationIndex, SizeIndex, Target
+from samara.kube.indexes import (
+    ClaimIndex,
+    CopyIndex,
+    InputIndex,
+    KindAndName,
+    ListedNameIndex,
+    NameIndex,
+    RelationIndex,
+    SizeIndex,
+)
+
+MOST_NEAR_MISSED = 2000
+"""Objects whose near misses are kept, twice as many as get an Event at the same time. Clients can create any number."""
 
 
 @dataclass(slots=True)
@@ -108,6 +120,7 @@ class Cache:
         self.answers = Answers(lambda: sum(map(len, sources.values())), readings)
         self._claims = ClaimIndex()
         self._copies = CopyIndex()
+        self._inputs = InputIndex()
         self._relations = RelationIndex(registry)
         self._listed = ListedNameIndex()
         self._consents = NameIndex()
@@ -115,7 +128,7 @@ class Cache:
         self._sizes = SizeIndex()
         self.near_miss_rules = NearMissRules(registry)
         self._near_missed: dict[Ref, NearMissed] = {}
-        self._foreign_at_target: dict[Target, set[Ref]] = {}
+        self._foreign_at_target: dict[KindAndName, set[Ref]] = {}
         """Foreign objects that are kept because a source claims their address."""
 
     # the view
@@ -128,7 +141,10 @@ class Cache:
 
     def exists_unread(self, ref: Ref) -> bool:
         store = self.stores.get(ref.kind)
-        return store is not None and ref not in store.objects and address_hash(ref) in store.address_hashes
+        held = None if store is None else store.objects.get(ref)
+        if held is not None:
+            return not held.content.has_bytes and self._is_read_in_full(ref)
+        return store is not None and address_hash(ref) in store.address_hashes
 
     def objects_of(self, kind: Kind) -> Iterable[Object]:
         return self.stores[kind].objects.values()
@@ -152,8 +168,8 @@ class Cache:
     def trees_of(self, namespace: str) -> Iterable[str]:
         return self.registry.trees_of(namespace, self)
 
-    def chosen_labels(self, namespace: Object) -> Mapping[str, str]:
-        return self.registry.chosen_labels_on(namespace, self)
+    def chosen_labels(self, namespace: Object, keys: Iterable[str]) -> Mapping[str, ChosenLabel]:
+        return self.registry.chosen_labels_on(namespace, keys, self)
 
     def trust_in(self, name: str) -> Iterable[Trust]:
         return self.registry.trust_in(name, self, self._consents.naming(name))
@@ -175,6 +191,9 @@ class Cache:
     def _parents(self, namespace: str) -> Iterable[str]:
         obj = self.stores[NAMESPACE].objects.get(namespace_ref(namespace))
         return () if obj is None else self.registry.parents(obj)
+
+    def readers(self, ref: Ref) -> Iterable[Key]:
+        return self._inputs.readers(ref)
 
     def owner(self, obj: Object) -> Key | None:
         return self.registry.owner(obj, self)
@@ -232,6 +251,7 @@ class Cache:
             ref.kind in self.registry.always_cached
             or ref in self.stores[ref.kind].objects
             or (ref.kind, ref.name) in self._claims
+            or ref in self._inputs
             or ref in self._near_missed
         )
 
@@ -259,20 +279,43 @@ class Cache:
         if store.tombstones.get(obj.ref) == obj.uid:
             return None
         old = store.objects.get(obj.ref)
-        if old is not None and old.resource_version >= obj.resource_version:
+        if old is not None and old.resource_version >= obj.resource_version and not self._completes(old, obj):
             return None
         if old is not None and old.uid == obj.uid and not obj.known_copy and self.registry.is_copy(old, self):
             obj = replace(obj, known_copy=True)  # removing our marks does not release a copy
         if old is not None and self._has_same_index_entries(old, obj):
-            obj = store.objects[obj.ref] = self._without_bytes(obj)
+            self._measure_input(obj)
+            obj = store.objects[obj.ref] = obj if self._is_read_in_full(obj.ref) else self._without_bytes(obj)
             return Change(obj.ref, old, obj)
-        rivals = self.rivals(obj.ref)
-        released, waiting = self._unindex(old)
+        rivals, refused = self.rivals(obj.ref), self._sizes.refused(obj.ref.namespace)
+        released, unread = self._unindex(old)
         store.address_hashes.discard(address_hash(obj.ref))
         new = self._keep(store, obj)
         self._note_near_misses(obj)
         self._forget_unclaimed(released)
-        return Change(obj.ref, old, new, tuple({*rivals, *waiting, *self.rivals(obj.ref)}))
+        self._forget_unread(unread)
+        return Change(
+            obj.ref, old, new, tuple({*rivals, *self._sizes.changed(obj.ref.namespace, refused), *self.rivals(obj.ref)})
+        )
+
+    def _is_read_in_full(self, ref: Ref) -> bool:
+        """True if a source within the limits of its namespace reads this object."""
+        return any(not self._sizes.excess(key) for key in self._inputs.direct(ref))
+
+    def _measure_input(self, obj: Object) -> None:
+        """Counts the bytes of an object against the limits of the sources that read it."""
+        if not obj.content.has_bytes or not self._inputs.note_size(obj.ref, size_of(obj, 0).size):
+            return
+        for key in self._inputs.direct(obj.ref):
+            reader = self.get(key.source)
+            if reader is not None:
+                self._sizes.discard(key)
+                self._measure_size(key, reader)
+
+    def _completes(self, old: Object, new: Object) -> bool:
+        """True if a read returned in full what the cache holds without bytes, and a source reads it now."""
+        same = (old.uid, old.resource_version) == (new.uid, new.resource_version)
+        return same and self.exists_unread(old.ref) and new.content.has_bytes
 
     def _has_same_index_entries(self, old: Object, new: Object) -> bool:
         """True if the indexes need no change. The common case is our own update: only the content changed."""
@@ -283,11 +326,15 @@ class Cache:
         )
 
     def _keep(self, store: KindStore, obj: Object) -> Object | None:
-        """Keeps a source with its content, other relevant objects with digests only, and of others the address."""
+        """Keeps a source and what it reads with their content, other relevant objects with digests only, and of others
+        the address."""
         store.objects[obj.ref] = obj  # before the calls below, which may look the object up
         keys = list(self.registry.possible_sources(obj, self))
         owner = self.registry.owner(obj, self)
-        if not keys:  # only the content of sources is sent; objects with forged marks must not fill the memory
+        self._measure_input(obj)
+        is_input = obj.ref in self._inputs
+        # No other content is sent, and objects with forged marks must not fill the memory.
+        if not keys and not self._is_read_in_full(obj.ref):
             obj = store.objects[obj.ref] = self._without_bytes(obj)
         if keys or owner is not None or obj.ref.kind == NAMESPACE or is_paused(obj):
             self._index(obj, keys, owner)
@@ -296,13 +343,15 @@ class Cache:
         if target in self._claims:
             self._foreign_at_target.setdefault(target, set()).add(obj.ref)
             return obj
+        if is_input:
+            return obj
         del store.objects[obj.ref]
         store.address_hashes.add(address_hash(obj.ref))
         return None
 
     def _note_near_misses(self, obj: Object) -> None:
         misses = self.near_miss_rules.of_object(obj, self)
-        if misses:
+        if misses and (obj.ref in self._near_missed or len(self._near_missed) < MOST_NEAR_MISSED):
             self._near_missed[obj.ref] = NearMissed(obj.uid, _shared(misses))
         else:
             self._near_missed.pop(obj.ref, None)
@@ -324,13 +373,14 @@ class Cache:
         old = store.objects.get(ref)
         if old is not None and version is not None and old.resource_version > version:
             return None
-        rivals = self.rivals(ref)
+        rivals, refused = self.rivals(ref), self._sizes.refused(ref.namespace)
         store.tombstones.pop(ref, None)
         store.objects.pop(ref, None)
         self._near_missed.pop(ref, None)
-        released, waiting = self._unindex(old)
+        released, unread = self._unindex(old)
         self._forget_unclaimed(released)
-        return Change(ref, old, None, (*rivals, *waiting))
+        self._forget_unread(unread)
+        return Change(ref, old, None, (*rivals, *self._sizes.changed(ref.namespace, refused)))
 
     def remove_deleted(self, obj: Object) -> Change | None:
         """Takes our own deletion of an object. Events of its uid that still arrive from the watch are ignored."""
@@ -411,6 +461,7 @@ class Cache:
             self._sources[key.source_type][obj.ref] = addresses
             if addresses is not None:
                 self._claims.add(addresses, key)
+            self._inputs.add(key, self.registry.inputs(key, obj))
             self._measure(key, obj)
         self._relations.add(obj, (key.source_type for key in keys))
         if obj.ref.kind == NAMESPACE and (names := consented_names(obj.annotations.get(ACCEPT, ""))):
@@ -425,22 +476,28 @@ class Cache:
         limits, listed = source_type.policy.limits, source_type.names.listed_by(obj)
         if limits is None or limits.allow_source(listed.total):
             self._listed.add(key, listed)
-        if limits is not None and not obj.deleting:
-            self._sizes.add(key, size_of(obj, listed.total), limits)
+        self._measure_size(key, obj)
 
-    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Key]]:
-        """Removes an object from all indexes. Returns the addresses that it claimed, and the sources that may be within
-        the limits without it."""
+    def _measure_size(self, key: Key, obj: Object) -> None:
+        source_type = self.registry[key.source_type]
+        limits = source_type.policy.limits
+        if limits is not None and not obj.deleting:
+            own = size_of(obj, source_type.names.listed_by(obj).total)
+            self._sizes.add(key, own._replace(size=own.size + self._inputs.size_of(key)), limits)
+
+    def _unindex(self, old: Object | None) -> tuple[list[Addresses], list[Ref]]:
+        """Removes an object from all indexes. Returns the addresses that it claimed, and those that only it read."""
         if old is None:
             return [], []
         source_types = [name for name, sources in self._sources.items() if old.ref in sources]
         self._relations.discard(old, source_types)
         self._consents.discard(old.ref)
         claims = [(Key(name, old.ref), self._sources[name].pop(old.ref)) for name in source_types]
-        waiting: list[Key] = []
+        unread: list[Ref] = []
         for key, _ in claims:
+            unread += self._inputs.discard(key)
             self._listed.discard(key)
-            waiting += self._sizes.discard(key)
+            self._sizes.discard(key)
         released = [(key, addresses) for key, addresses in claims if addresses is not None]
         for key, addresses in released:
             self._claims.discard(addresses, key)
@@ -449,7 +506,7 @@ class Cache:
             self._copies.discard(owner, old.ref, is_removable=self._is_removable(old, owner))
             self._count(owner, old, -1)
         self._foreign_at_target.get((old.ref.kind, old.ref.name), set()).discard(old.ref)
-        return [addresses for _, addresses in released], waiting
+        return [addresses for _, addresses in released], unread
 
     def _is_removable(self, obj: Object, owner: Key) -> bool:
         return is_removable(obj, self.registry[owner.source_type].ownership)
@@ -468,5 +525,20 @@ class Cache:
                 continue
             for ref in self._foreign_at_target.pop(addresses.target, set()):
                 store = self.stores[ref.kind]
+                if ref in self._inputs:
+                    continue
                 if store.objects.pop(ref, None) is not None:
                     store.address_hashes.add(address_hash(ref))
+
+    def _forget_unread(self, released: Iterable[Ref]) -> None:
+        """Keeps no more of these objects than of any other one, if no source reads them now."""
+        for ref in released:
+            obj = self.get(ref)
+            if obj is None or ref in self._inputs or next(self.registry.possible_sources(obj, self), None) is not None:
+                continue
+            store, foreign = self.stores[ref.kind], self._foreign_at_target.get((ref.kind, ref.name), ())
+            if ref in foreign or self.registry.owner(obj, self) is not None or is_paused(obj):
+                store.objects[ref] = self._without_bytes(obj)
+            else:
+                del store.objects[ref]
+                store.address_hashes.add(address_hash(ref))

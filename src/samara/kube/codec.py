@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +36,7 @@ _MAX_ADMISSION = timedelta(seconds=30)
 MOST_ABSENT_KEYS = 256
 """An entry of managedFields with more keys counts only for those that the object has. Clients can write any entry."""
 _MOST_EDITORS = 5
+_MOST_TEXTS = 2**14
 MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 """Raised for bytes that are no JSON or no UTF-8, that are nested too deep, or that lack a field we need."""
 MAX_DEPTH = 64
@@ -48,12 +48,17 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 _OPENING, _CLOSING = frozenset(b"[{"), frozenset(b"]}")
 
 
+_NO_METADATA = msgspec.Raw(b"{}")
+
+
 class _Address(msgspec.Struct):
     """All fields have defaults: a bookmark has no name, and an error in a stream not even a version."""
 
     name: str = ""
     resourceVersion: str = ""
     namespace: str = ""
+    labels: msgspec.Raw = _NO_METADATA
+    annotations: msgspec.Raw = _NO_METADATA
 
 
 class _Addressed(msgspec.Struct):
@@ -107,6 +112,8 @@ class _Metadata(msgspec.Struct):
 
 
 decode_address = msgspec.json.Decoder(_Addressed).decode
+keys_of = msgspec.json.Decoder(dict[str, msgspec.Raw] | None).decode
+"""Decodes the keys of labels or annotations, and none of their values."""
 raw_event = msgspec.json.Decoder(RawEvent).decode
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _metadata = msgspec.json.Decoder(_Metadata).decode
@@ -117,6 +124,22 @@ decode = msgspec.json.Decoder().decode
 def version_of(raw: bytes) -> int:
     """The resource version of an object; nothing else is decoded."""
     return int(decode_address(raw).metadata.resourceVersion)
+
+
+class _Texts(dict[str, str]):
+    """Returns the same string for equal ones. It begins anew when it is full, because clients choose what is in it.
+
+    `sys.intern` frees no string on Python 3.12, and `lru_cache` takes twice the memory.
+    """
+
+    def __missing__(self, text: str) -> str:
+        if len(self) == _MOST_TEXTS:
+            self.clear()
+        self[text] = text
+        return text
+
+
+_shared_text = _Texts().__getitem__
 
 
 class Metadata(dict[str, str]):
@@ -152,21 +175,23 @@ class Codec:
         status = fields.get("status")
         entries = self._our_entries(meta)
         applied = [entry for entry in entries if entry.operation == "Apply"]
+        written = any(entry.manager == FIELD_MANAGER for entry in entries)
         return Object(
-            ref=Ref(kind, sys.intern(meta.namespace), sys.intern(meta.name)),
+            ref=Ref(kind, _shared_text(meta.namespace), _shared_text(meta.name)),
             uid=meta.uid,
             resource_version=int(meta.resourceVersion),
             content=self._content(_strip_own_fields(kind, fields)),
             labels=self._share_labels(kind, meta.labels),
             annotations=self._share(meta.annotations),
-            created=sys.intern(meta.creationTimestamp or ""),
+            created=_shared_text(meta.creationTimestamp or ""),
             generation=meta.generation,
             owner_references=tuple(map(_owner, meta.ownerReferences or ())),
             finalizers=tuple(meta.finalizers or ()),
             deleting=meta.deletionTimestamp is not None,
             managed_keys=self._managed_keys(meta, entries),
             applied_keys=self._managed_keys(meta, applied),
-            known_copy=any(entry.manager == FIELD_MANAGER for entry in entries),
+            written=written,
+            known_copy=written,
             last_manager=self._last_manager(meta),
             status=None if status is None or kind == NAMESPACE else self._field("status", status),
         )
@@ -184,7 +209,7 @@ class Codec:
         digest = hashlib.blake2b(normal, digest_size=_DIGEST_SIZE, key=self._key).digest()
         field = self._shared_fields.get((name, digest))
         if field is None:
-            field = self._shared_fields[name, digest] = Field(sys.intern(name), digest, bytes(raw))
+            field = self._shared_fields[name, digest] = Field(_shared_text(name), digest, bytes(raw))
         return field
 
     def _share_labels(self, kind: Kind, labels: dict[str, str] | None) -> Metadata:
@@ -209,7 +234,7 @@ class Codec:
         entries = meta.managedFields or ()
         last = max((entry.time for entry in entries), default="")
         others = {entry.manager for entry in entries if entry.time == last} - self._managers
-        return sys.intern(" or ".join(sorted(others)[:_MOST_EDITORS]))
+        return _shared_text(" or ".join(sorted(others)[:_MOST_EDITORS]))
 
     def _managed_keys(self, meta: _Metadata, entries: list[_ManagedFields]) -> frozenset[ManagedKey]:
         """The labels and annotations that entries of managedFields attribute to their managers. Nearly all copies have

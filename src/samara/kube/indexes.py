@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TypeVar
@@ -16,7 +16,7 @@ from samara.core.source_limits import SourceLimits, SourceSize, excess
 from samara.core.source_type import Addresses, ListedNames
 
 T = TypeVar("T")
-Target = tuple[Kind, str]
+KindAndName = tuple[Kind, str]
 """The kind and the name of a copy, in any namespace."""
 _ByNamespace = dict[str, dict[Key, None]]
 
@@ -62,11 +62,11 @@ class ClaimIndex:
     """
 
     def __init__(self) -> None:
-        self._claims: dict[Target, _Claims] = {}
+        self._claims: dict[KindAndName, _Claims] = {}
         self._pinned: dict[tuple[str, str], Counter[Ref]] = {}
         """By source type and namespace: the sources that write into this namespace only, or have their copy there."""
 
-    def __contains__(self, target: Target) -> bool:
+    def __contains__(self, target: KindAndName) -> bool:
         return target in self._claims
 
     def add(self, addresses: Addresses, key: Key) -> None:
@@ -97,12 +97,12 @@ class ClaimIndex:
     def pinned(self, source_type: str, namespace: str) -> tuple[Ref, ...]:
         return tuple(self._pinned.get((source_type, namespace), ()))
 
-    def has_claims_below(self, target: Target) -> bool:
+    def has_claims_below(self, target: KindAndName) -> bool:
         """True if a source claims this target only below its own namespace, so that parents matter."""
         claims = self._claims.get(target)
         return claims is not None and len(claims.below) > ("" in claims.below)
 
-    def at(self, target: Target, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
+    def at(self, target: KindAndName, namespace: str, parents: Iterable[str]) -> tuple[Key, ...]:
         """The sources that claim this target in a namespace with these parents."""
         claims = self._claims.get(target)
         if claims is None:
@@ -122,11 +122,11 @@ MOST_UNREMOVABLE = 16
 """Marked objects of one source in one namespace that a plan looks at, of those that no rule may remove."""
 _MOST_SHARED = 16
 """A namespace with more copies of one source has a set of its own. Nearly all have one copy."""
-_Targets = tuple[Target, ...] | dict[Target, None]
+_Targets = tuple[KindAndName, ...] | dict[KindAndName, None]
 
 
 @lru_cache(maxsize=4096)
-def _interned(targets: tuple[Target, ...]) -> tuple[Target, ...]:
+def _interned(targets: tuple[KindAndName, ...]) -> tuple[KindAndName, ...]:
     return targets
 
 
@@ -221,26 +221,112 @@ class CopyIndex:
         return self._counts_in_namespace[namespace]
 
 
+class InputIndex:
+    """Finds the sources that read an object, by its address: their desired state is made from it."""
+
+    def __init__(self) -> None:
+        self._readers: dict[Ref, dict[Key, None]] = {}
+        self._inputs: dict[Key, tuple[Ref, ...]] = {}
+        self._sizes: dict[Ref, int] = {}
+        """The bytes of these objects, also of those that are not held in full."""
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self._readers
+
+    def direct(self, ref: Ref) -> tuple[Key, ...]:
+        """The sources that read this address."""
+        return tuple(self._readers.get(ref, ()))
+
+    def note_size(self, ref: Ref, size: int) -> bool:
+        """True if the size has changed."""
+        if ref not in self._readers or self._sizes.get(ref, 0) == size:
+            return False
+        self._sizes[ref] = size
+        return True
+
+    def size_of(self, key: Key) -> int:
+        """The bytes of all objects that a source reads."""
+        return sum(self._sizes.get(ref, 0) for ref in self._inputs.get(key, ()))
+
+    def add(self, key: Key, inputs: Iterable[Ref]) -> None:
+        refs = tuple(dict.fromkeys(inputs))
+        if refs:
+            self._inputs[key] = refs
+        for ref in refs:
+            self._readers.setdefault(ref, {})[key] = None
+
+    def discard(self, key: Key) -> list[Ref]:
+        """Returns the addresses that no source reads any more."""
+        refs = self._inputs.pop(key, ())
+        for ref in refs:
+            self._readers[ref].pop(key)
+            if not self._readers[ref]:
+                del self._readers[ref]
+                self._sizes.pop(ref, None)
+        return [ref for ref in refs if ref not in self._readers]
+
+    def readers(self, ref: Ref) -> Iterator[Key]:
+        """The sources that read this address, and those that read one of these sources in turn."""
+        seen, waiting = {ref}, [ref]
+        while waiting:
+            for key in self._readers.get(waiting.pop(), ()):
+                yield key
+                if key.source not in seen:
+                    seen.add(key.source)
+                    waiting.append(key.source)
+
+
+_SHORT = 100
+"""Names of a list that is found by each of them. An entry of a dictionary takes ten times the memory of a hash."""
+
+
 class NameIndex:
     """Finds the objects that list the name of a namespace.
 
-    A tenant may list ten thousand names of namespaces that do not exist. So a name costs the eight bytes of its hash;
-    a collision only makes an object be looked at once too often.
+    A tenant may list ten thousand names of namespaces that do not exist. So a name of a long list costs the eight bytes
+    of its hash, and long lists are searched one by one. The limits allow only some of them. A collision only makes an
+    object be looked at once too often.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, short: int = _SHORT) -> None:
+        self._short = short
         self._hashes: dict[Ref, array[int]] = {}
         """By object: the sorted hashes of the names."""
+        self._long: dict[Ref, None] = {}
+        self._by_hash: dict[int, Ref | dict[Ref, None]] = {}
+        """The objects with short lists, by the hash of a name. Most names are in one list only."""
 
     def add(self, ref: Ref, names: Iterable[str]) -> None:
-        self._hashes[ref] = _hashes_of(names)
+        hashes = self._hashes[ref] = _hashes_of(names)
+        if len(hashes) > self._short:
+            self._long[ref] = None
+            return
+        for one in hashes:
+            refs = self._by_hash.setdefault(one, ref)
+            if isinstance(refs, dict):
+                refs[ref] = None
+            elif refs != ref:
+                self._by_hash[one] = {refs: None, ref: None}
 
     def discard(self, ref: Ref) -> None:
-        self._hashes.pop(ref, None)
+        hashes = self._hashes.pop(ref, ())
+        if ref in self._long:
+            del self._long[ref]
+            return
+        for one in hashes:
+            refs = self._by_hash.get(one)
+            if isinstance(refs, dict):
+                refs.pop(ref, None)
+            if not refs or refs == ref:
+                self._by_hash.pop(one, None)
 
     def naming(self, name: str) -> tuple[Ref, ...]:
         wanted = hash(name)
-        return tuple(ref for ref, hashes in self._hashes.items() if _contains(hashes, wanted))
+        refs = self._by_hash.get(wanted, {})
+        return (
+            *(refs if isinstance(refs, dict) else (refs,)),
+            *(ref for ref in self._long if _contains(self._hashes[ref], wanted)),
+        )
 
 
 class ListedNameIndex:
@@ -279,7 +365,7 @@ class SizeIndex:
     """Knows which sources exceed the limits of their namespace.
 
     Sums are kept for each namespace, so that a namespace within its limits costs nothing more. Which sources exceed the
-    limits is computed when a plan asks.
+    limits is computed when a plan asks, and after a change if it was known before.
     """
 
     def __init__(self) -> None:
@@ -299,17 +385,23 @@ class SizeIndex:
         self._limits[namespace] = limits
         self._count(namespace, size, 1)
 
-    def discard(self, key: Key) -> tuple[Key, ...]:
-        """Returns the sources that may be within the limits now."""
+    def discard(self, key: Key) -> None:
         namespace = key.source.namespace
         size = self._sizes.get(namespace, {}).pop(key, None)
         if size is None:
-            return ()
-        waiting = tuple(self._excess.get(namespace, ()))
+            return
         self._count(namespace, size, -1)
         if not self._sizes[namespace]:
             del self._sizes[namespace], self._limits[namespace], self._sums[namespace]
-        return waiting
+
+    def refused(self, namespace: str) -> Mapping[Key, str]:
+        """The sources of a namespace that exceeded the limits when it was last computed, each with a message."""
+        return self._excess.get(namespace, {})
+
+    def changed(self, namespace: str, refused: Mapping[Key, str]) -> tuple[Key, ...]:
+        """Those of these refused sources of a namespace that the limits allow now, or refuse for another reason."""
+        now = self._refused_now(namespace) if refused else {}
+        return tuple(key for key, message in refused.items() if now.get(key) != message)
 
     def _count(self, namespace: str, size: SourceSize, by: int) -> None:
         names, total = self._sums.get(namespace, (0, 0))
@@ -322,13 +414,15 @@ class SizeIndex:
 
     def excess(self, key: Key) -> str:
         """Why this source is more than the limits of its namespace allow, or an empty text."""
-        namespace = key.source.namespace
+        return self._refused_now(key.source.namespace).get(key, "")
+
+    def _refused_now(self, namespace: str) -> Mapping[Key, str]:
         limits = self._limits.get(namespace)
         if limits is None or (limits.allow(*self._sums[namespace]) and namespace not in self._too_long):
-            return ""
+            return {}
         if namespace not in self._excess:
             self._excess[namespace] = excess(self._sizes[namespace], limits)
-        return self._excess[namespace].get(key, "")
+        return self._excess[namespace]
 
 
 class RelationIndex:

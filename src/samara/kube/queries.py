@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.model import NAMESPACE, Content, Kind, Object, OwnerReference, Ref
 from samara.core.queries import CrdExists, DryRunCreate, NamespaceIsActive, OwnerAnnotation, Rejected
 from samara.kube.client import METADATA, METADATA_LIST, OUR_WRITES, Client, address, collection
@@ -29,10 +30,10 @@ ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 REVIEW_OF_OTHERS = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
-SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 DRY_RUN = {"dryRun": "All"}
 _MAX_ACCOUNTS = 20
 """ServiceAccounts of a namespace that are asked about."""
+_LISTED_ACCOUNTS = 500
 
 
 class _OwnerReference(msgspec.Struct):
@@ -46,6 +47,7 @@ class _OwnerReference(msgspec.Struct):
 class _Metadata(msgspec.Struct):
     name: str = ""
     uid: str = ""
+    creationTimestamp: str | None = None
     deletionTimestamp: str | None = None
     annotations: dict[str, str] | None = None
     ownerReferences: list[_OwnerReference] | None = None
@@ -163,18 +165,28 @@ async def is_allowed(
     return await _is_granted(request, ACCESS_REVIEW, {}, verb, kind, namespace, name)
 
 
-async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind) -> bool:
+async def may_any_account(client: Client, namespace: str, verb: str, kind: Kind, hints: str) -> bool:
     """True if a ServiceAccount of this namespace may use this verb on a kind in every namespace.
 
-    Only an administrator can have granted that: no user can grant more rights than their own.
+    Only an administrator can have granted that: no user can grant more rights than their own. Accounts whose name
+    occurs in `hints` are asked about first, then the oldest. The pod in the name of a holder would say which account it
+    is, but the operator has no right to read pods.
     """
-    raw = await client.get(collection(SERVICE_ACCOUNT, namespace), {"limit": str(_MAX_ACCOUNTS)}, accept=METADATA_LIST)
-    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-    for account in _list(raw).items or ():
-        subject = {"user": f"system:serviceaccount:{namespace}:{account.metadata.name}", "groups": everyone}
-        if await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind):
+    query = {"limit": str(_LISTED_ACCOUNTS)}
+    raw = await client.get(collection(SERVICE_ACCOUNT, namespace), query, accept=METADATA_LIST)
+    accounts = [account.metadata for account in _list(raw).items or ()]
+    accounts.sort(key=lambda account: (account.name not in hints, account.creationTimestamp or "", account.name))
+    for account in accounts[:_MAX_ACCOUNTS]:
+        if await may_account(client, namespace, account.name, verb, kind):
             return True
     return False
+
+
+async def may_account(client: Client, namespace: str, name: str, verb: str, kind: Kind) -> bool:
+    """True if this ServiceAccount may use this verb on a kind in every namespace."""
+    everyone = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    subject = {"user": f"system:serviceaccount:{namespace}:{name}", "groups": everyone}
+    return await _is_granted(client.request, REVIEW_OF_OTHERS, subject, verb, kind)
 
 
 async def _is_granted(  # noqa: PLR0913 - the parts of a review

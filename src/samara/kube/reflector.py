@@ -1,16 +1,16 @@
 """Keeps one kind of the cache up to date: it lists, watches, and recovers when a watch or a list fails.
 
-`Ingest.take` decides which objects the cache holds, by a search of their bytes; of the others it keeps the address.
+`Ingest.take` decides which objects the cache holds, by their metadata keys; of the others it keeps the address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ import msgspec
 
 from samara import log
 from samara.core.metadata_keys import PAUSED
-from samara.core.model import FIELD_MANAGER, QUOTA, Kind, Object, Ref
+from samara.core.model import ANNOTATIONS, FIELD_MANAGER, LABELS, QUOTA, Kind, Object, Ref
 from samara.kube.cache import Cache, Change, address_hash
 from samara.kube.client import Client, collection
 from samara.kube.codec import (
@@ -28,6 +28,7 @@ from samara.kube.codec import (
     RawEvent,
     decode_address,
     is_truncated,
+    keys_of,
     raw_event,
     truncate_deep_json,
 )
@@ -36,6 +37,8 @@ from samara.kube.errors import MAX_WAIT, ApiError, Forbidden, Gone, NotFound, Sa
 
 SHORT_WATCH = 0.2
 """Seconds. After a watch that was shorter than this, the reflector waits as long before the next one."""
+_SLICE = 0.01
+"""Seconds after which other tasks run while a list or many events are taken."""
 _LIST_END = b'"k8s.io/initial-events-end":"true"'
 _READ_SIZE = 2**16
 """Bytes that are read at a time. Without a limit, aiohttp returns pieces of a third of a megabyte from a long list."""
@@ -88,7 +91,7 @@ class QuotaChanged:
     ref: Ref
 
 
-class Inbox(Protocol):
+class MessageQueue(Protocol):
     """Where a reflector posts its messages."""
 
     def post(self, message: Observed | Listed | QuotaChanged) -> None: ...
@@ -101,13 +104,13 @@ class Reflector:
     """Lists and watches one kind until cancelled. It alone writes the kind's `resourceVersion` and list state."""
 
     def __init__(
-        self, kind: Kind, client: Client, cache: Cache, codec: Codec, inbox: Inbox, timings: ReflectorTimings
+        self, kind: Kind, client: Client, cache: Cache, codec: Codec, messages: MessageQueue, timings: ReflectorTimings
     ) -> None:
         self.kind = kind
         self.timings = timings
         self.not_ready_reason: str | None = "not listed yet"
         """Why this kind is not ready; None if it is."""
-        self.last_heard = 0.0
+        self.last_received = 0.0
         """When the API server last sent anything, by the loop's clock."""
         self.restarts: dict[str, int] = {}
         """How often the watch was reopened, by reason."""
@@ -115,7 +118,7 @@ class Reflector:
         self._cache = cache
         self._store = cache.stores[kind]
         self._ingest = Ingest(kind, cache, codec)
-        self._inbox = inbox
+        self._messages = messages
         self._version = ""
         """The resource version to watch from; empty if the kind must be listed first."""
         self._present: set[int] | None = None
@@ -133,7 +136,7 @@ class Reflector:
         return self._store.not_served
 
     async def run(self) -> None:
-        self._note_heard()
+        self._note_received()
         while True:
             try:
                 if self._store.needs_relist:
@@ -170,11 +173,11 @@ class Reflector:
             self._present = set()
         path, params = collection(self.kind), self._params()
         async with opened_watch(self._client, self.kind, path, params, self.timings.silence) as watch:
-            self._note_heard()
+            self._note_received()
             async for lines in watch:
-                self._note_heard()
-                self._take(lines)
-                await self._inbox.wait_for_room()
+                self._note_received()
+                await self._take(lines)
+                await self._messages.wait_for_room()
 
     def _params(self) -> dict[str, str]:
         params = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(self.timings.watch_length))}
@@ -182,17 +185,31 @@ class Reflector:
             return {**params, "resourceVersion": self._version}
         return {**params, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 
-    def _take(self, lines: list[bytes]) -> None:
-        listing, is_first = self._present is not None, not self._store.listed
-        changes: list[Change] = []
+    async def _take(self, lines: list[bytes]) -> None:
+        is_list = self._present is not None
+        await self._post(self._event(line) for line in lines if line)
+        if not is_list:
+            self._reset_backoff()
+
+    async def _post(self, observed: Iterable[Iterable[Change]]) -> None:
+        """Posts changes, and lets other tasks run after each `_SLICE` seconds.
+
+        It posts first, since the cache holds these changes already: otherwise the result of one of our own writes could
+        be handled before a change that was seen earlier.
+        """
+        changes, is_first, resumed = list[Change](), not self._store.listed, monotonic()
         try:
-            for line in filter(None, lines):
-                changes.extend(self._event(line))
+            for more in observed:
+                changes.extend(more)
+                if monotonic() - resumed > _SLICE:
+                    if changes:
+                        self._messages.post(Observed(changes, is_first))
+                        changes = []
+                    await asyncio.sleep(0)
+                    resumed = monotonic()
         finally:  # events before an error are in the cache already, and the watch will not repeat them
             if changes:
-                self._inbox.post(Observed(changes, is_first))
-        if not listing:
-            self._reset_backoff()
+                self._messages.post(Observed(changes, is_first))
 
     def _event(self, line: bytes) -> Iterable[Change]:
         try:
@@ -203,32 +220,33 @@ class Reflector:
             raise self._stream_error(line)
         if event.type == "BOOKMARK":
             return self._bookmark(line, envelope.version)
-        change = self._object_event(event, envelope)
+        changes = self._object_event(event, envelope)
         self._advance(envelope.version)
-        return () if change is None else (change,)
+        return changes
 
-    def _object_event(self, event: RawEvent, envelope: Envelope) -> Change | None:
+    def _object_event(self, event: RawEvent, envelope: Envelope) -> Iterable[Change]:
         if event.type == "DELETED":
             if self._present is not None:
                 # Created and deleted while the list was being streamed.
                 self._present.discard(address_hash(envelope.ref))
-            return self._cache.remove(envelope.ref, int(envelope.version))
+            change = self._cache.remove(envelope.ref, int(envelope.version))
+            return () if change is None else (change,)
         if event.type in ("ADDED", "MODIFIED"):
             return self._observe(event.object, envelope)
         log.warning("watch.unknown-event", kind=self.kind, type=event.type)
-        return None
+        return ()
 
-    def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Change | None:
+    def _observe(self, raw: msgspec.Raw, envelope: Envelope) -> Iterable[Change]:
         if self._present is not None:
             self._present.add(address_hash(envelope.ref))
         match self._ingest.take(raw, envelope):
             case Changed(change):
-                return change
+                return () if change is None else (change,)
             case Ignored() if self.kind == QUOTA:
-                self._inbox.post(QuotaChanged(envelope.ref))
+                self._messages.post(QuotaChanged(envelope.ref))
             case Ignored() | Stale():
                 pass
-        return None
+        return ()
 
     def _advance(self, version: str) -> None:
         self._cache.advance(self.kind, int(version))
@@ -259,7 +277,7 @@ class Reflector:
             self._failures = 0
         self.not_ready_reason = None
         self._cache.set_served(self.kind, True)
-        self._inbox.post(Listed(self.kind))
+        self._messages.post(Listed(self.kind))
         log.info("watch.listed", kind=self.kind, held=len(self._store.objects), passed=len(self._store.address_hashes))
         return changes
 
@@ -267,12 +285,10 @@ class Reflector:
         """Lists in pages, for an API server that does not stream lists."""
         self._present = set()
         async for page in pages(self._client, self.kind):
-            self._note_heard()
-            changes = [self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ()]
-            seen = [change for change in changes if change is not None]
-            self._inbox.post(Observed(seen, first_list=not self._store.listed))
-            await self._inbox.wait_for_room()
-        self._inbox.post(Observed(self._finish_list(page.version)))
+            self._note_received()
+            await self._post(self._observe(raw, self._ingest.envelope(raw)) for raw in page.items or ())
+            await self._messages.wait_for_room()
+        self._messages.post(Observed(self._finish_list(page.version)))
 
     def _use_pages(self) -> None:
         self._streams_lists = False
@@ -307,7 +323,7 @@ class Reflector:
             self._cache.set_served(self.kind, False)
             self.not_ready_reason, self._version = message, ""
             self.not_ready_reason = message = await explain(self._client, self.kind, fault)
-            self._inbox.post(Observed([]))  # wakes the controller, which may have waited for this kind only
+            self._messages.post(Observed([]))  # wakes the controller, which may have waited for this kind only
         self._failures += 1
         self._count_restart("error")
         quietly = self.not_served and previous_reason == self.not_ready_reason  # warn once about such a kind
@@ -334,8 +350,8 @@ class Reflector:
     def _count_restart(self, reason: str) -> None:
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
 
-    def _note_heard(self) -> None:
-        self.last_heard = self._now()
+    def _note_received(self) -> None:
+        self.last_received = self._now()
 
     @staticmethod
     def _now() -> float:
@@ -391,23 +407,13 @@ _code = msgspec.json.Decoder(_Code).decode
 PAGE_SIZE = 500
 
 
-def relevance_pattern(metadata_keys: Iterable[str], prefixes: Iterable[str] = ()) -> re.Pattern[bytes]:
-    """Matches the bytes of every object that must be parsed: it has one of these keys, a key with one of these
-    prefixes, or our field manager.
-
-    Every alternative begins with a quotation mark, which is rare in the base64 of a Secret, so the search is fast.
-    """
-    begins = tuple(prefixes)
-    keys = [key if key.startswith('"') else f'"{key}' for key in metadata_keys if not key.startswith(begins)]
-    texts = {*(f'"{prefix}' for prefix in begins), *keys, f'"manager":"{FIELD_MANAGER}"'}
-    return re.compile(b"|".join(re.escape(text.encode()) for text in sorted(texts)))
-
-
 class Envelope(NamedTuple):
     """The fields that are decoded of every object. A bookmark has no name."""
 
     ref: Ref
     version: str
+    labels: msgspec.Raw
+    annotations: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +446,10 @@ class Ingest:
         self._codec = codec
         self._warned = False
         keys = cache.registry.metadata_keys | {PAUSED}  # a former source may be paused
-        self._relevant = relevance_pattern(keys, cache.near_miss_rules.prefixes)
+        texts = {key for key in keys if key.startswith('"')}
+        self._keys = keys - texts
+        self._texts = tuple(text.encode() for text in (*texts, f'"manager":"{FIELD_MANAGER}"'))
+        """JSON of objects that must be parsed whatever their labels and annotations."""
 
     def event(self, line: bytes) -> tuple[RawEvent, Envelope]:
         """Decodes one event of a watch. An object that is nested too deep is truncated first."""
@@ -455,25 +464,34 @@ class Ingest:
             meta = decode_address(raw).metadata
         except RecursionError:
             meta = decode_address(self._truncated(bytes(raw))).metadata
-        return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion)
+        return Envelope(Ref(self.kind, meta.namespace, meta.name), meta.resourceVersion, meta.labels, meta.annotations)
 
     def take(self, raw: msgspec.Raw, envelope: Envelope) -> Stale | Ignored | Changed:
         """Updates the cache with one object, if it is newer than the cached one.
 
-        This decides whether an object enters the cache: its bytes must contain one of our metadata keys, or one that
-        begins like them and may be misspelt, or its address must matter. No plan ever sees the others.
+        This decides whether an object enters the cache: it must have one of our metadata keys, one that may be a
+        misspelt one, or our field manager, or its address must matter. No plan ever sees the others.
         """
-        ref, version = envelope
-        if not self._cache.is_newer(ref, int(version)):
+        ref = envelope.ref
+        if not self._cache.is_newer(ref, int(envelope.version)):
             return STALE
-        if self._cache.must_parse(ref) or self._relevant.search(raw):
-            try:
+        try:
+            if self._cache.must_parse(ref) or self._is_relevant(envelope, raw):
                 obj = self._parse(raw)
                 return Changed(self._cache.put(obj), obj)
-            except MALFORMED as fault:  # one malformed object must not stop the watch
-                log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
+        except MALFORMED as fault:  # one malformed object must not stop the watch
+            log.warning("watch.odd-object", ref=ref, fault=type(fault).__name__)
         self._cache.note_ignored(ref)
         return IGNORED
+
+    def _is_relevant(self, envelope: Envelope, raw: msgspec.Raw) -> bool:
+        may_miss = self._cache.near_miss_rules.may_miss
+        for where, metadata in ((LABELS, envelope.labels), (ANNOTATIONS, envelope.annotations)):
+            keys = keys_of(metadata) or {}
+            if not self._keys.isdisjoint(keys) or may_miss(where, keys):
+                return True
+        data = bytes(raw)
+        return any(text in data for text in self._texts)
 
     def _truncated(self, raw: bytes) -> bytes:
         if not self._warned:

@@ -27,7 +27,7 @@ from botocore.exceptions import ConnectionError as NotConnected
 from botocore.parsers import ResponseParserError
 
 from samara.core.names import quoted
-from samara.core.secret_paths import MARK
+from samara.core.queries import FIELD_SEPARATOR
 from samara.secretstores.base import (
     Forbidden,
     Location,
@@ -128,7 +128,7 @@ class SecretsManager:
 
     def locate(self, path: str) -> Location:
         check_path(path)
-        name, _, field = path.partition(MARK)
+        name, _, field = path.partition(FIELD_SEPARATOR)
         if name.startswith("arn:"):
             raise Unusable(f"expected the name of a secret in {self._region}, found an ARN: {quoted(name)}")
         if not _NAME.fullmatch(name):

@@ -13,7 +13,7 @@ import msgspec
 
 from samara.core.model import Ref
 from samara.core.names import quoted
-from samara.core.secret_paths import MARK, path_fault
+from samara.core.queries import FIELD_SEPARATOR, path_fault
 
 MAX_VALUE = 1024 * 1024
 """Bytes of one value. The API server accepts no larger Secret."""
@@ -112,7 +112,7 @@ def check_path(path: str) -> None:
 def split_path(path: str) -> Location:
     """The document and the field after its `#`, without the leading slash of the document. Raises `Unusable`."""
     check_path(path)
-    document, _, field = path.partition(MARK)
+    document, _, field = path.partition(FIELD_SEPARATOR)
     return Location(document.removeprefix("/"), field)
 
 
@@ -177,7 +177,8 @@ class TextOrJson:
         entries = _json_entries(self.content)
         if entries is None:
             raise Unusable(
-                f"expected a JSON object with the field {quoted(field)}, found other content; leave out {MARK}…"
+                f"expected a JSON object with the field {quoted(field)}, found other content; "
+                f"leave out {FIELD_SEPARATOR}…"
             )
         *outer, last = (field,) if field in entries else field.split(".")
         for name in outer:

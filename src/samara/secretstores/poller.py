@@ -86,7 +86,6 @@ class SecretPoller:
         self._outage: StoreError = Unavailable("")
         """The last error that says that no document can be read."""
         self._in_flight: dict[str, _Read] = {}
-        self._group: asyncio.TaskGroup | None = None
         self._wake = asyncio.Event()
 
     # subscriptions
@@ -213,10 +212,9 @@ class SecretPoller:
     async def run(self) -> None:
         """Reads documents that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            self.begin(group)
             while True:
                 self._wake.clear()
-                self.pump()
+                self.start_due(group)
                 await asyncio.sleep(0)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._idle_time()):
@@ -225,16 +223,11 @@ class SecretPoller:
     async def read_all(self) -> None:
         """Reads until every path has a result."""
         async with asyncio.TaskGroup() as group:
-            self.begin(group)
             while self.readings.pending:
-                self.pump()
+                self.start_due(group)
                 if self._in_flight:
                     tasks = [read.task for read in self._in_flight.values()]
                     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-
-    def begin(self, group: asyncio.TaskGroup) -> None:
-        """Sets the task group in which reads run."""
-        self._group = group
 
     def _idle_time(self) -> float | None:
         """Seconds until a document is due. None if only the end of a read, or a new subscription, changes anything."""
@@ -247,9 +240,8 @@ class SecretPoller:
     def _concurrency(self) -> int:
         return 1 if self._backoff.is_active else MAX_CONCURRENT_READS
 
-    def pump(self) -> None:
-        """Starts as many due reads as the concurrency allows."""
-        assert self._group is not None
+    def start_due(self, group: asyncio.TaskGroup) -> None:
+        """Starts as many due reads as the concurrency allows, as tasks of this group."""
         if self._store is None:
             return
         if self._backoff.remaining():
@@ -261,7 +253,7 @@ class SecretPoller:
             turn = self._schedule.take(now, self._has_room)
             if turn is None:
                 return
-            task = self._group.create_task(self._read(self._documents[turn.document], self._store, round_))
+            task = group.create_task(self._read(self._documents[turn.document], self._store, round_))
             self._in_flight[turn.document] = _Read(task, turn.namespace)
 
     def _has_room(self, namespace: str) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, quote
 import msgspec
 
 from samara.core.names import quoted
-from samara.core.secret_paths import MARK, path_fault
+from samara.core.queries import FIELD_SEPARATOR, path_fault
 from samara.secretstores.base import (
     Content,
     Forbidden,
@@ -281,7 +281,7 @@ def open_vault(
 ) -> Vault:
     """Does no I/O; the first read logs in."""
     mount = url.path.strip("/")
-    if not url.hostname or path_fault(mount) or MARK in mount:
+    if not url.hostname or path_fault(mount) or FIELD_SEPARATOR in mount:
         raise bad_url("expected vault+https://host:8200/<mount>, found no host or mount")
     login, version, namespace = _login(config, login_token), _version(url.query), config_text(config, "namespace")
     headers = {"X-Vault-Request": "true"} | ({"X-Vault-Namespace": namespace} if namespace else {})

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from samara.core.model import KindName
 from samara.core.vocabulary import SettingError, Vocabulary
 from samara.setting_types import (
-    NEVER_COPIED,
+    KINDS_NEVER_COPIED,
     Inline,
     Leaf,
     ListOf,
@@ -121,7 +121,7 @@ class _Reader:
         try:
             value = leaf.parse(raw)
             if isinstance(value, KindName) and (value.group, value.kind) in CUSTOM_RESOURCES:
-                raise UnfitError(NEVER_COPIED)
+                raise UnfitError(KINDS_NEVER_COPIED)
         except UnfitError as unfit:
             hint = f" ({unfit})" if str(unfit) else ""
             return self.wrong(raw, expects + hint, path)

@@ -3,7 +3,16 @@
 from typing import Any
 
 from samara.core.vocabulary import Vocabulary
-from samara.vocabularies import accurate, fishysecret, replicator, resource_distribution, secret_copy, sync_to
+from samara.vocabularies import (
+    accurate,
+    config_syncer,
+    fishysecret,
+    reflector,
+    replicator,
+    resource_distribution,
+    secret_copy,
+    sync_to,
+)
 
 # In order of rank: if two vocabularies want one address, the first gets it. The order is a promise to users.
 VOCABULARIES: tuple[Vocabulary[Any], ...] = (
@@ -13,4 +22,6 @@ VOCABULARIES: tuple[Vocabulary[Any], ...] = (
     fishysecret.VOCABULARY,
     sync_to.VOCABULARY,
     replicator.VOCABULARY,
+    reflector.VOCABULARY,
+    config_syncer.VOCABULARY,
 )

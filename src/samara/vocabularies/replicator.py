@@ -12,24 +12,26 @@ from typing import Annotated, NamedTuple
 
 from samara import setting_types
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Fault, Mistake, Template, mismatch
+from samara.core.desired import Fault, Mistake, Stamp, Template, mismatch
 from samara.core.model import CONFIG_MAP, LABELS, SECRET, Object, Ref
-from samara.core.names import NamespaceNames, is_namespace_name, quoted
+from samara.core.names import NO_NAMES, NamespaceNames, is_namespace_name, quoted
 from samara.core.selectors import NamespaceSelector, parse_selector
-from samara.core.source_type import Policy, SourceType
-from samara.core.vocabulary import BuildContext, SettingError, Vocabulary
+from samara.core.source_type import ListedNames, Policy, SourceType
+from samara.core.vocabulary import BuildContext, OriginalWorkload, SettingError, Vocabulary
 from samara.regular_expressions import Regexp, RegexpError, compile_regexp
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, about
 
 NAME, PREFIX = "replicator", "replicator.v1.mittwald.de/"
 TO, MATCHING, STRIP_LABELS = f"{PREFIX}replicate-to", f"{PREFIX}replicate-to-matching", f"{PREFIX}strip-labels"
 PULL = f"{PREFIX}replicate-from"
-"""On a target of the original's pull mode, which pushes nothing."""
+"""On a target of the original's pull mode. It pushes nothing, and the original marks it like a copy."""
 FROM, KEYS = f"{PREFIX}replicated-from", f"{PREFIX}replicated-keys"
+AT, VERSION = f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"
+"""The time of the last write, and the version of the source that was written."""
 ASKS, REQUESTS = frozenset({TO, MATCHING}), frozenset({TO, MATCHING, STRIP_LABELS})
 _EVERY_NAME = ("*", ".*", ".+")
 """Items that match every name. RE2 reads `^*$` as an end of the text, which every name has."""
-MARKS = frozenset({FROM, KEYS, f"{PREFIX}replicated-at", f"{PREFIX}replicated-from-version"})
+MARKS = frozenset({FROM, KEYS, AT, VERSION})
 """The original writes all of them but `replicated-from`, so its copies do not say whose they are."""
 FIELDS = {SECRET: ("type", "data"), CONFIG_MAP: ("data", "binaryData")}
 
@@ -67,11 +69,8 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
             annotations={FROM: obj.ref.path, KEYS: ",".join(sorted({*chain(*data)}))},
             adopt=context.adopt,
             unmanaged=frozenset({"immutable"}),
+            stamps={AT: Stamp(str), VERSION: Stamp(str(obj.resource_version))},
         )
-
-    def left_alone(live: Object) -> str:
-        """The original marks the targets of its pull mode like its copies, but it did not create them."""
-        return f"the object there has {PULL}" if PULL in live.annotations and source_of(live) is None else ""
 
     def selected_labels(obj: Object) -> Iterator[tuple[str, str]]:
         selectors = parse(None, obj.annotations.get(MATCHING)).targets.selectors
@@ -86,8 +85,10 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
         source_of=source_of,
         request=lambda obj: parse(obj.annotations.get(TO), obj.annotations.get(MATCHING)),
         template=template,
+        request_in=request_in,
+        counted=counted,
         excluded=settings.exclude_namespaces,
-        left_alone=left_alone,
+        pull_keys=frozenset({PULL}),
         managers=context.managers,
         policy=Policy(needs_consent=context.needs_consent),
         is_discreet=context.is_strict,
@@ -97,32 +98,81 @@ def build(settings: ReplicatorSettings, context: BuildContext) -> tuple[SourceTy
     return (replace(vocabulary.source_type(), selected_labels=selected_labels),)
 
 
+NAMES_FOR_REGEXP = 100
+"""A regular expression counts like so many names against the limits, because it costs more than a name."""
+_MAX_LENGTH = 1000
+_MAX_MEMORY = 16 * 1024
+"""Of the program of one regular expression. So it takes 0.4 ms at most for a name of 63 characters."""
+
+
 class _Searched(NamedTuple):
     """The original searches in the name: `a|b` finds names that begin with `a` or end with `b`."""
 
-    regexp: Regexp
+    item: str
 
     def fullmatch(self, text: str, /) -> object:
-        return self.regexp.search(text)
+        return _regexp(self.item).search(text)
+
+
+@lru_cache(maxsize=4096)
+def _regexp(item: str) -> Regexp:
+    """Raises `RegexpError`."""
+    if len(item) > _MAX_LENGTH:
+        raise RegexpError(f"longer than {_MAX_LENGTH:,} characters")
+    return compile_regexp(f"^{_without_anchors(item)}$", _MAX_MEMORY)
 
 
 @lru_cache(maxsize=8)
 def parse(to: str | None, matching: str | None) -> CopyRequest:
     """The union of both. An empty list selects no namespace, an empty selector every one."""
-    names, patterns, faults = NamespaceNames.of(_items(to)), list[_Searched](), list[Fault]()
-    everywhere = False
-    for item in names.illegal:
-        if item.removeprefix("^").removesuffix("$") in _EVERY_NAME:
+    targets, faults = _without_names(to, matching)
+    return CopyRequest(replace(targets, names=NamespaceNames.of(_items(to))), faults)
+
+
+def request_in(source: Object, namespace: str) -> CopyRequest:
+    """The same for one namespace, without the other names: many sources may list ten thousand of them."""
+    to, matching = source.annotations.get(TO), source.annotations.get(MATCHING)
+    targets, faults = _without_names(to, matching)
+    is_listed = to is not None and re.search(rf"(?:^|,)\s*{re.escape(namespace)}\s*(?:,|$)", to) is not None
+    return CopyRequest(replace(targets, names=NamespaceNames.of([namespace] if is_listed else ())), faults)
+
+
+@lru_cache(maxsize=128)
+def _without_names(to: str | None, matching: str | None) -> tuple[NamespaceSelector, tuple[Fault, ...]]:
+    patterns, faults, everywhere = list[_Searched](), list[Fault](), False
+    for item in dict.fromkeys(_items(to)):
+        if _means_every_name(item):
             everywhere = True
-            continue
-        try:
-            patterns.append(_Searched(compile_regexp(f"^{item.removeprefix('^').removesuffix('$')}$")))
-        except RegexpError as fault:
-            faults.append(mismatch(TO, "a regular expression", f"{quoted(item)} ({fault})"))
+        elif not is_namespace_name(item):
+            try:
+                _regexp(item)
+                patterns.append(_Searched(item))
+            except RegexpError as fault:
+                faults.append(mismatch(TO, "a regular expression", f"{quoted(item)} ({fault})"))
     selector, wrong = parse_selector(matching or "")
     faults += [fault.below(MATCHING) for fault in wrong]
     selectors = () if matching is None or wrong else (selector,)
-    return CopyRequest(NamespaceSelector(names, everywhere, tuple(patterns), selectors), tuple(faults))
+    return NamespaceSelector(NO_NAMES, everywhere, tuple(patterns), selectors), tuple(faults)
+
+
+def counted(source: Object) -> ListedNames:
+    """Compiles nothing: what exceeds the limits must cost nothing."""
+    to = source.annotations.get(TO)
+    names = NamespaceNames.of(_items(to))
+    everywhere = sum(map(_means_every_name, names.illegal))
+    regexps = len(names.illegal) - everywhere
+    is_open = bool(names.illegal) or MATCHING in source.annotations
+    total = len(names.legal) + everywhere + NAMES_FOR_REGEXP * regexps
+    note = f"a regular expression counts like {NAMES_FOR_REGEXP}" if regexps else ""
+    return ListedNames(names.members, total, is_open, TO, note)
+
+
+def _means_every_name(item: str) -> bool:
+    return _without_anchors(item) in _EVERY_NAME
+
+
+def _without_anchors(item: str) -> str:
+    return item.removeprefix("^").removesuffix("$")
 
 
 def _items(to: str | None) -> list[str]:
@@ -163,6 +213,7 @@ VOCABULARY = Vocabulary(
         f"{PREFIX}keep-owner-references": "no such key: copies get no owner references",
     },
     check=check,
+    original_workload=OriginalWorkload(frozenset({"kubernetes-replicator"})),
     is_off_until_named=True,
     is_written_by_tenants=True,
 )

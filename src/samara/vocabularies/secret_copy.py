@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 from samara.core.annotated import AnnotatedObjects, CopyRequest
-from samara.core.desired import Adopt, Fault, Mistake, Template
+from samara.core.desired import Adopt, Desired, Fault, Mistake, Template
 from samara.core.model import SECRET, KindName, Object, Ref
 from samara.core.names import NamespaceNames, parse_csv_names, quoted, sample, to_label_value
 from samara.core.selectors import EVERY_NAMESPACE, NamespaceSelector, illegal_names
 from samara.core.source_type import Policy, Protected, SourceType
+from samara.core.view import View
 from samara.core.vocabulary import BuildContext, CrossNamespace, Vocabulary
 from samara.setting_types import Managers, NamespaceName, OwnConflicts, Struct, Takeover, about
 
@@ -71,7 +73,7 @@ def source_type(
             found = f"in namespace {quoted(namespace)[1:-1]}" if namespace else "no namespace"
             yield Mistake(TARGETS, f"{home_shown}: elsewhere this key does nothing", found)
 
-    return AnnotatedObjects(
+    pushed = AnnotatedObjects(
         NAME,
         (SECRET,),
         annotations=REQUESTS,
@@ -82,12 +84,18 @@ def source_type(
         template=template,
         managers=managers,
         policy=Policy(Protected.ALLOW),  # only administrators write to the home namespace
-        keep_when_gone=on_source_gone == "keep",
-        keep_on_fault=False,
-        validated=False,
         ineffective=ineffective,
         lint=lambda secret: _mistakes(secret.annotations[TARGETS]),
     ).source_type()
+
+    def desired(source: Ref, view: View) -> Desired:
+        """A mistake in the list keeps no copies. The end of the source does, if the setting says so."""
+        secret = view.get(source)
+        is_there = secret is not None and not secret.deleting and is_source(secret)
+        return replace(pushed.desired(source, view), prune=is_there or on_source_gone == "delete")
+
+    # Only administrators write sources, so no webhook checks them.
+    return replace(pushed, desired=desired, admission=None)
 
 
 @lru_cache(maxsize=1024)

@@ -55,7 +55,7 @@ class Health:
         stalled = self.leader.stall_reason() if self.leader is not None else None
         faults = [] if stalled is None else [stalled]
         for reflector in self.reflectors:
-            silence = now - reflector.last_heard
+            silence = now - reflector.last_received
             if not reflector.not_served and silence > 2 * reflector.timings.silence:
                 faults.append(f"the watch of {reflector.kind} has been quiet for {silence:.0f} s")
         return not faults, {"ok": not faults, "faults": faults}

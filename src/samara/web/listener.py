@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,6 +27,8 @@ _BUFFERED = 2**16
 """Bytes of a request's body that a connection buffers."""
 _LINGERING = 1.0
 """Seconds for which the rest of a refused body is read, so that the client reads the answer before a reset."""
+_PIECE = 2**16
+"""Bytes of an answer that are sent at a time. As many may wait in the transport for a client that does not read."""
 _BACKLOG = 128
 _ACCEPT_AGAIN = 0.5
 """Seconds until the next attempt if no connection could be accepted, for example because no file can be opened."""
@@ -58,6 +60,23 @@ def split_address(address: str) -> tuple[str | None, int]:
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"expected host:port or :port, found {address!r}")
     return host.strip("[]") or None, int(port)
+
+
+async def send_in_pieces(
+    request: web.BaseRequest, answer: bytes, content_type: str, seconds: float
+) -> web.StreamResponse:
+    """Sends an answer as fast as the client reads it, in so many seconds at most. On return the transport has at most
+    `_PIECE` bytes of it."""
+    assert isinstance(request.protocol, _Connection)
+    request.protocol.expect_within(seconds)
+    response = web.StreamResponse(headers={"Content-Type": content_type, "Content-Length": str(len(answer))})
+    last = max(0, len(answer) - 1) // _PIECE * _PIECE
+    with suppress(ConnectionError):  # the client has gone, or has not read in time
+        await response.prepare(request)
+        for start in range(0, last, _PIECE):
+            await response.write(answer[start : start + _PIECE])
+        await response.write_eof(answer[last:])  # unlike `write`, this always waits for room in the transport
+    return response
 
 
 @asynccontextmanager
@@ -177,7 +196,11 @@ class _Server(web.Server):
             # aiohttp starts a handler at once. One that awaits nothing would keep the event loop, also from the
             # deadlines, for as long as a client has sent the next request before the answer to the last one.
             await asyncio.sleep(0)
-            return await handler(request)
+            try:
+                return await handler(request)
+            except asyncio.CancelledError:  # a normal close would first send what the client has not read
+                request.protocol.abort()
+                raise
 
         super().__init__(answered)
         self._limits = limits
@@ -217,6 +240,7 @@ class _Connection(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._open_transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from it
+        self._open_transport.set_write_buffer_limits(_PIECE)  # with TLS the default is half a megabyte
         self.expect_within(self._limits.head)
         super().connection_made(transport)
 

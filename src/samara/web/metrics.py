@@ -118,7 +118,7 @@ class WatchMetrics(Collector):
         now = asyncio.get_running_loop().time()
         for reflector in self._reflectors:
             if not reflector.not_served:
-                quiet.add_metric([str(reflector.kind)], now - reflector.last_heard)
+                quiet.add_metric([str(reflector.kind)], now - reflector.last_received)
             waiting.add_metric([str(reflector.kind)], float(reflector.not_ready_reason is not None))
             for reason, number in reflector.restarts.items():
                 restarts.add_metric([str(reflector.kind), reason], number)

@@ -8,7 +8,6 @@ import pytest
 from tests.support import toys
 
 from kubectl_accurate.commands import columns
-from samara import assembly
 from samara.assembly import kinds_in_trees
 from samara.cli.inspect.tree_kinds import kinds_in_file
 from samara.core.model import KindName
@@ -30,11 +29,10 @@ def test_the_kinds_of_vocabularies_without_a_tree_are_not_copied_down_trees() ->
     assert kinds_in_trees(parse("vocabularies: {sync-to: {}}", "test")) == ()
 
 
-def test_the_kinds_of_any_vocabulary_with_a_tree_are_copied_down_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kinds_of_any_vocabulary_with_a_tree_are_copied_down_trees() -> None:
     chains, others = replace(toys.CHAINS, kinds=lambda own: (MAPS,)), replace(toys.TEAMS, kinds=lambda own: (ROLES,))
-    monkeypatch.setattr(assembly, "VOCABULARIES", (*VOCABULARIES, chains, others))
     named = {vocabulary.name: toys.ToySettings() for vocabulary in (chains, others)}
-    assert kinds_in_trees(Settings(vocabularies=named)) == (MAPS,)
+    assert kinds_in_trees(Settings(vocabularies=named), (*VOCABULARIES, chains, others)) == (MAPS,)
 
 
 def test_only_the_watches_of_the_originals_file_are_read() -> None:

@@ -89,6 +89,12 @@ def test_a_key_that_the_settings_never_copy_is_reported_too(tmp_path: Path) -> N
     assert [finding.key for finding in findings_in(tmp_path, text, settings)] == ["shop.example/team"]
 
 
+@pytest.mark.parametrize("key", ["samara.dev/pause", "openkruise.io/sync_to", "samara.dev/a/b", "secret-copy/origins"])
+def test_a_faulty_key_of_a_source_is_reported_once(key: str, tmp_path: Path) -> None:
+    settings = parse("neverCopied: {annotations: ['*']}", "settings")
+    assert only_finding(tmp_path, source('secret-copy/namespaces: "a"', f"{key}: x"), settings).line == FIRST + 1
+
+
 def test_keys_that_are_not_copied_are_reported_only_on_sources(tmp_path: Path) -> None:
     assert findings_in(tmp_path, source("app.kubernetes.io/managed-by: Helm")) == []
 

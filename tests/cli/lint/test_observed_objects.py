@@ -17,6 +17,7 @@ from tests.cluster.support.stage import Stage, encoded
 from tests.cluster.support.waiting import eventually
 
 from samara import crds
+from samara.settings import parse
 from samara_devtools.devcluster import Devcluster
 
 CREATED = "2030-01-01T12:00:00Z"
@@ -91,6 +92,44 @@ def test_a_mark_that_somebody_else_wrote_is_reported(tmp_path: Path) -> None:
 def test_only_the_keys_that_samara_wrote_are_passed_over(tmp_path: Path) -> None:
     fields = managed_by("samara", {"labels": COPY["labels"]}) + managed_by("kubectl-edit", SOURCE)
     assert keys_of(observed({**COPY, "managedFields": fields}), tmp_path) == ["secret-copy/origin"]
+
+
+ASKS = {"annotations": {"openkruise.io/sync-to": "cluster"}}
+"""What a person adds to a copy."""
+OF_A_DISTRIBUTION = {"annotations": {"kruise.io/resourcedistribution.resource.from": "settings"}}
+OWNER = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ResourceDistribution", "name": "settings", "uid": "a7"}
+
+
+@pytest.mark.parametrize(
+    ("copy", "owners"),
+    [(COPY, {}), (OF_A_DISTRIBUTION, {"ownerReferences": [{**OWNER, "controller": True}]})],
+    ids=["marks", "owner"],
+)
+def test_a_request_that_somebody_added_to_a_copy_is_reported(
+    copy: dict[str, Any], owners: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = parse(json.dumps(SETTINGS), "settings")
+    annotations = {**copy["annotations"], **ASKS["annotations"]}
+    written = managed_by("samara", copy) + managed_by("kubectl-edit", ASKS)
+    text = observed({**copy, **owners, "namespace": "shop", "annotations": annotations, "managedFields": written})
+    (finding,) = findings_in(tmp_path, text, settings)
+    assert (finding.key, finding.found) == ("openkruise.io/sync-to", "on a copy")
+    assert "openkruise.io/sync-to:" in text.splitlines()[finding.line - 1]
+
+
+def test_a_pause_that_somebody_added_to_a_copy_is_reported(tmp_path: Path) -> None:
+    paused = {"annotations": {"samara.dev/paused": "true"}}
+    written = managed_by("samara", COPY) + managed_by("kubectl-edit", paused)
+    annotations = {**COPY["annotations"], **paused["annotations"]}
+    text = observed({**COPY, "namespace": "shop", "annotations": annotations, "managedFields": written})
+    (finding,) = findings_in(tmp_path, text)
+    assert (finding.key, finding.found) == ("samara.dev/paused", "on a copy")
+    assert findings_in(tmp_path, observed({**paused, "namespace": "shop"})) == []
+
+
+def test_a_request_beside_marks_that_nobody_proves_is_no_request_on_a_copy(tmp_path: Path) -> None:
+    text = observed({**COPY, "annotations": {**COPY["annotations"], **ASKS["annotations"]}})
+    assert findings_in(tmp_path, text, parse(json.dumps(SETTINGS), "settings")) == []
 
 
 def test_managed_fields_that_are_older_than_their_object_prove_nothing(tmp_path: Path) -> None:

@@ -60,9 +60,7 @@ def build(settings: ToySettings, context: BuildContext) -> tuple[SourceType, ...
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Vocabulary("toy", ToySettings, build, frozenset({TO, FROM}), is_written_by_tenants=True)
-    every = (*VOCABULARIES, own)
-    monkeypatch.setattr(assembly, "VOCABULARIES", every)
-    monkeypatch.setattr(rules, "VOCABULARIES", every)
+    monkeypatch.setattr(rules, "VOCABULARIES", (*VOCABULARIES, own))
 
 
 def toy_findings(

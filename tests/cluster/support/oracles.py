@@ -21,6 +21,8 @@ from tests.cluster.support.waiting import never, no_faults
 Json = dict[str, Any]
 Address = tuple[str, str]
 DENIED = {"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"}
+FILLED = frozenset({"reflector.v1.k8s.emberstack.com/reflects"})
+"""The annotations by which people ask to fill an object."""
 OTHERS = {
     "events",
     "leases",
@@ -284,6 +286,8 @@ class Judge:
             return "updates an object that we did not make, from a version that no client wrote"
         if metadata_of(before).get(ORIGIN) == f"{self.stage.expect.home}/{event.name}":
             return ""
+        if FILLED.intersection(metadata_of(before)):
+            return _unlawful_fill(before, event.request)
         if _content(before) != _content(event.request):
             return "overwrites an object that we did not make"
         return (
@@ -343,6 +347,19 @@ class Judge:
             for name, value in expected.items()
             if metrics.get(name) != value
         ]
+
+
+def _unlawful_fill(before: Json, after: Json) -> str:
+    """What a fill changed besides the data and the marks that are beside the one by which the object asks."""
+    marks = {mark.rpartition("/")[0] for mark in FILLED}
+
+    def kept(secret: Json) -> tuple[object, ...]:
+        others = {key: value for key, value in metadata_of(secret).items() if key.rpartition("/")[0] not in marks}
+        asked = {key: value for key, value in metadata_of(secret).items() if key in FILLED}
+        labels, owners = secret["metadata"].get("labels"), secret["metadata"].get("ownerReferences")
+        return secret.get("type"), secret.get("immutable"), others, asked, labels or {}, owners
+
+    return "" if kept(before) == kept(after) else "fills an object and changes more than its data and our marks"
 
 
 def _address(secret: Json) -> Address:

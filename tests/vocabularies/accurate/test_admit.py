@@ -20,6 +20,7 @@ from samara.settings import Settings
 from samara.vocabularies.accurate import AccurateSettings
 from samara.vocabularies.accurate.admit import AdmitRules, add_finalizer, admit_namespace, admit_sub_namespace
 from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TEMPLATE, TYPE
+from samara.vocabularies.fishysecret import FishySecretSettings
 from samara.vocabularies.secret_copy import SecretCopySettings
 
 CIRCULAR = ("circular reference is not permitted",)
@@ -435,6 +436,15 @@ def test_row_26_the_home_namespace_of_secret_copy_is_reserved_if_it_is_enabled(o
     assert own not in reserved_namespaces(Settings(vocabularies={"accurate": AccurateSettings()}), "operator")
     always = {"kube-system", "kube-public", "kube-node-lease", "default", "kube-*", "operator"}
     assert always <= set(reserved_namespaces(Settings(vocabularies={"accurate": AccurateSettings()}), "operator"))
+
+
+def test_the_namespace_of_the_configuration_of_fishysecret_is_reserved_even_if_it_does_not_exist() -> None:
+    """Otherwise a tenant creates a SubNamespace of that name, and then writes the configuration."""
+    elsewhere = Settings(vocabularies={"fishysecret": FishySecretSettings(namespace="vault")})
+    assert "vault" in reserved_namespaces(elsewhere, "operator")
+    beside_the_operator = Settings(vocabularies={"fishysecret": FishySecretSettings()})
+    assert "vault" not in reserved_namespaces(beside_the_operator, "operator")
+    assert None not in reserved_namespaces(beside_the_operator, "operator")
 
 
 def test_3_2_a_name_is_validated_on_creation_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,9 +15,10 @@ from samara.assembly import registry_of
 from samara.core.model import CONFIG_MAP, Key, Ref, namespace_ref
 from samara.core.policy import ClusterPolicy
 from samara.core.registry import Registry
+from samara.core.trust import ChosenLabel
 from samara.core.writes import Blocked, Delete
 from samara.settings import Settings
-from samara.vocabularies.accurate import AccurateSettings
+from samara.vocabularies.accurate import AccurateSettings, tree
 from samara.vocabularies.accurate.labels import FINALIZER, PARENT, SUB_NAMESPACE, TYPE
 from samara.vocabularies.replicator import MATCHING, TO, ReplicatorSettings
 from samara.vocabularies.resource_distribution import NAME, RESOURCE_DISTRIBUTION, ResourceDistributionSettings
@@ -116,9 +118,9 @@ def test_a_label_counts_as_chosen_until_it_is_removed_although_its_sub_namespace
     ref, web = Ref(SUB_NAMESPACE, "team", "web"), world.objects[namespace_ref("web")]
     world.edit(ref, finalizers=())
     world.delete(ref)
-    assert world.chosen_labels(web) == {"stage": SETTING}
+    assert world.chosen_labels(web, ["stage"]) == {"stage": ChosenLabel(SETTING, None)}
     world.edit(web.ref, labels={**web.labels, "stage": "other"})
-    assert world.chosen_labels(world.objects[web.ref]) == {}, "somebody else has set it since"
+    assert world.chosen_labels(world.objects[web.ref], ["stage"]) == {}, "somebody else has set it since"
 
 
 def test_labels_of_namespaces_in_a_loop_count_as_chosen() -> None:
@@ -148,6 +150,47 @@ def test_a_chosen_label_keeps_a_namespace_out_and_never_gets_it_in(
     distribute(world, selector)
     assert has_copy(world) is is_selected
     assert ("web" in refused(world)) is is_refused
+
+
+NOT_PROD = {"matchExpressions": [{"key": "stage", "operator": "NotIn", "values": ["prod"]}]}
+
+
+def test_a_chosen_label_in_place_of_an_inherited_one_does_not_get_past_an_exclusion() -> None:
+    world = a_world(["*"], ["stage"], stage="dev")
+    root = world.objects[namespace_ref("team")]
+    world.edit(root.ref, labels={**root.labels, "stage": "prod"})
+    a_sub(world, "sibling", "team", {})
+    a_sub(world, "below", "web", {})
+    a_sub(world, "back", "below", {"stage": "prod"})
+    distribute(world, NOT_PROD)
+    stages = {name: world.objects[namespace_ref(name)].labels["stage"] for name in ("web", "below", "back", "sibling")}
+    assert stages == {"web": "dev", "below": "dev", "back": "prod", "sibling": "prod"}
+    assert not [name for name in stages if has_copy(world, name)]
+    assert refused(world) == {"web": MESSAGE, "below": MESSAGE}
+    distribute(world, {"matchLabels": {"stage": "prod"}})
+    assert [name for name in stages if has_copy(world, name)] == ["back", "sibling"]
+
+
+def test_the_spec_of_a_sub_namespace_is_parsed_once_and_only_for_labels_that_are_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant may set thousands of labels, and every plan of a source with a selector asks."""
+    labels = {f"key-{number}": "v" for number in range(1000)}
+    world = World(a_registry(["*"]))
+    world.namespace("team", {TYPE: "root"})
+    world.put(Ref(SUB_NAMESPACE, "team", "web"), content(spec={"labels": labels}))
+    world.namespace("web", {PARENT: "team", **labels})
+    web, parsed = world.objects[namespace_ref("web")], list[object]()
+
+    def parse(raw: bytes) -> object:
+        parsed.append(raw)
+        return json.loads(raw)
+
+    monkeypatch.setattr(tree, "parse_json", parse)
+    assert set(world.chosen_labels(web, labels)) == set(labels)
+    assert len(parsed) == 1
+    assert world.chosen_labels(web, ["stage", PARENT]) == {}
+    assert len(parsed) == 1
 
 
 def test_a_namespace_that_is_listed_or_selected_otherwise_needs_no_label() -> None:

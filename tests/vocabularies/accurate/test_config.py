@@ -18,7 +18,7 @@ from samara.vocabularies.accurate.config import (
     read,
 )
 from samara.vocabularies.accurate.globs import Globs, Keys
-from samara.vocabularies.accurate.naming import Policies, Policy
+from samara.vocabularies.accurate.naming import NamingPolicy, Policies
 
 INHERITED = ("labelKeys", "annotationKeys", "subNamespaceLabelKeys", "subNamespaceAnnotationKeys")
 EXCLUDED = ("propagateLabelKeyExcludes", "propagateAnnotationKeyExcludes")
@@ -57,7 +57,7 @@ def test_every_key_is_read_into_its_field() -> None:
         watches=(Watch("", "v1", "Secret"), Watch("apps", "v1", "Deployment")),
         label_excludes=Globs(("*kubernetes.io/*",)),
         annotation_excludes=Globs(("accurate.cybozu.com/*",)),
-        naming=Policies((Policy("^a", "^$0"),)),
+        naming=Policies((NamingPolicy("^a", "^$0"),)),
     )
 
 
@@ -222,7 +222,7 @@ def test_a_kind_in_two_versions_would_be_propagated_twice() -> None:
 
 
 def test_a_naming_policy_is_checked_by_its_root_alone() -> None:
-    assert read({"namingPolicies": [{"root": "a", "match": "("}]}).naming.policies == (Policy("a", "("),)
+    assert read({"namingPolicies": [{"root": "a", "match": "("}]}).naming.policies == (NamingPolicy("a", "("),)
     assert fault({"namingPolicies": [{"root": "ok"}, {"root": "a(b"}]}) == (
         "invalid configurations: invalid naming policy: error parsing regexp: missing ): a(b"
     )

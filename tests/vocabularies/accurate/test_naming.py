@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from samara.regular_expressions import RegexpError
-from samara.vocabularies.accurate.naming import BadExpansion, Policies, Policy
+from samara.vocabularies.accurate.naming import BadExpansion, NamingPolicy, Policies
 
 
-def refusal(root: str, match: str, name: str, under: str) -> Policy | None:
+def refusal(root: str, match: str, name: str, under: str) -> NamingPolicy | None:
     return Policies.of([{"root": root, "match": match}]).refusal(name, under)
 
 
 def expanded(root: str, match: str, under: str) -> str | None:
-    return Policy(root, match).expanded(under)
+    return NamingPolicy(root, match).expanded(under)
 
 
 def test_without_policies_every_name_is_allowed() -> None:
@@ -29,7 +29,7 @@ def test_a_policy_for_another_root_denies_nothing() -> None:
 
 
 def test_the_refusal_of_a_name_is_the_policy_that_denies_it() -> None:
-    assert refusal("^team-", "^team-", "shop", "team-a") == Policy("^team-", "^team-")
+    assert refusal("^team-", "^team-", "shop", "team-a") == NamingPolicy("^team-", "^team-")
     assert refusal("^team-", "^team-", "team-a-dev", "team-a") is None
 
 
@@ -46,7 +46,7 @@ def test_the_name_is_searched_and_not_matched_as_a_whole() -> None:
 def test_groups_of_the_root_are_expanded_in_the_match() -> None:
     policy = (r"^app-(?P<team>\w+)$", "^app-${team}-.+")
     assert refusal(*policy, "app-shop-dev", "app-shop") is None
-    assert refusal(*policy, "app-bank-dev", "app-shop") == Policy(*policy)
+    assert refusal(*policy, "app-bank-dev", "app-shop") == NamingPolicy(*policy)
 
 
 def test_all_applicable_policies_must_pass_and_the_first_that_fails_is_reported() -> None:
@@ -58,11 +58,11 @@ def test_all_applicable_policies_must_pass_and_the_first_that_fails_is_reported(
             {"root": "t", "match": "x"},
         ]
     )
-    assert policies.refusal("team-x", "team") == Policy("^t", "-dev$")
-    assert policies.refusal("x", "team") == Policy("^team$", "^team-")
-    assert policies.refusal("team-dev", "team") == Policy("t", "x")
+    assert policies.refusal("team-x", "team") == NamingPolicy("^t", "-dev$")
+    assert policies.refusal("x", "team") == NamingPolicy("^team$", "^team-")
+    assert policies.refusal("team-dev", "team") == NamingPolicy("t", "x")
     assert policies.refusal("xx-dev", "toast") is None
-    assert policies.refusal("x-dev", "toast") == Policy("t", "x"), "two matches in the root, two expansions"
+    assert policies.refusal("x-dev", "toast") == NamingPolicy("t", "x"), "two matches in the root, two expansions"
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_an_expansion_can_be_malformed_although_the_template_is_not() -> None:
 
 
 def test_root_and_match_of_a_policy_are_optional() -> None:
-    assert Policies.of([{}]).policies == (Policy("", ""),)
-    assert Policies.of([{"match": "^x"}]).refusal("y", "any") == Policy("", "^x")
+    assert Policies.of([{}]).policies == (NamingPolicy("", ""),)
+    assert Policies.of([{"match": "^x"}]).refusal("y", "any") == NamingPolicy("", "^x")
 
 
 @pytest.mark.timeout(20)

@@ -11,6 +11,39 @@ PROGRAMS = ("samara", "kubectl-samara")
 VARIABLE = "_SAMARA_COMPLETE"
 """The same for both programs, because kubectl-samara runs under the name `samara` too."""
 
+CORRECTED = {
+    "zsh": {
+        "    for type key descr in ${response}; do\n": (
+            '    local flag=""\n'
+            '    [[ "${words[CURRENT]}" == --*=* ]] && flag="${words[CURRENT]%%=*}="\n'
+            "    for type key descr in ${response}; do\n"
+        ),
+        '("$key")': '("$flag$key")',
+        '("$key":"$descr")': '("$flag$key":"$descr")',
+        "            _path_files -f\n": (
+            "            [[ -n \"$flag\" ]] && compset -P '--*='\n            _path_files -f\n"
+        ),
+    },
+    "fish": {
+        'string split "," $completion': 'string split --max 1 "," $completion',
+        "    for completion in $response;\n": (
+            "    set -l flag (string match --regex -- '^--[^=]+=' (commandline -ct));\n"
+            "    for completion in $response;\n"
+        ),
+        "            __fish_complete_path $metadata[2];\n": (
+            "            for path in (__fish_complete_path $metadata[2]);\n"
+            '                echo "$flag"$path;\n'
+            "            end;\n"
+        ),
+        "echo $metadata[2]": 'echo "$flag"$metadata[2]',
+    },
+}
+"""By shell: parts of click's script, and what stands in their place.
+
+click offers only the value for `--flag=value`, and these shells replace the whole word. fish cut a description at its
+first comma.
+"""
+
 
 @click.command(
     "completion",
@@ -36,4 +69,7 @@ def completion_script(context: click.Context, shell: str, program: str, variable
     """The shell script that completes one program. It runs the program with `variable` set, so that click completes."""
     completion = get_completion_class(shell)
     assert completion is not None
-    return completion(context.find_root().command, {}, program, variable).source()
+    script = completion(context.find_root().command, {}, program, variable).source()
+    for line, corrected in CORRECTED.get(shell, {}).items():
+        script = script.replace(line, corrected)
+    return script

@@ -21,13 +21,14 @@ from samara.assembly import (
     named_vocabularies,
     served_source_types,
 )
+from samara.core.kinds import SERVICE_ACCOUNT
 from samara.core.metadata_keys import APP
 from samara.core.model import CONFIG_MAP, EVENT, LEASE, NAMESPACE, QUOTA, SECRET, Kind
 from samara.core.ownership import ByOwnerReference
 from samara.core.source_type import SourceType
-from samara.environment import leases_of_originals
+from samara.environment import leases_of_originals, workloads_of_originals
 from samara.kube.discovery import guess
-from samara.kube.queries import CRD, REVIEW_OF_OTHERS, SERVICE_ACCOUNT
+from samara.kube.queries import CRD, REVIEW_OF_OTHERS
 from samara.settings import Settings
 
 GROUP = "rbac.authorization.k8s.io"
@@ -166,17 +167,18 @@ def _vocabulary_names(source_types: Iterable[SourceType]) -> str:
 
 
 def _original_rules(settings: Settings) -> list[Rule]:
-    """The Lease of an original may be in any namespace. It is listed by its name."""
+    """The Lease or the workload of an original may be in any namespace. A Lease is listed by its name."""
     leases = tuple(leases_of_originals(settings).values())
-    if not leases:
-        return []
+    workloads = dict.fromkeys(kind for original in workloads_of_originals(settings).values() for kind in original.kinds)
     waiting = "to wait while the original of a vocabulary runs; not needed with takeover: true"
-    holder = "to find out whether the original can hold that Lease: an account in its namespace has cluster-wide rights"
-    return [
-        Rule(LEASE, ("list",), waiting, leases),
-        Rule(SERVICE_ACCOUNT, ("list",), holder),
-        Rule(REVIEW_OF_OTHERS, ("create",), holder),
-    ]
+    proof = "an account in its namespace has cluster-wide rights"
+    rules = [Rule(kind, ("list",), waiting) for kind in workloads]
+    if leases:
+        holder = f"to find out whether the original can hold that Lease: {proof}"
+        rules += [Rule(LEASE, ("list",), waiting, leases), Rule(SERVICE_ACCOUNT, ("list",), holder)]
+    if rules:
+        rules.append(Rule(REVIEW_OF_OTHERS, ("create",), f"to find out whether an original is there: {proof}"))
+    return rules
 
 
 def _definition_rules(source_types: tuple[SourceType, ...]) -> list[Rule]:

@@ -39,7 +39,7 @@ from samara.core.writes import (
     verb,
 )
 from samara.engine.mass_delete import MassDeleteGuard
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.kube.cache import Cache, Change
 from samara.vocabularies import VOCABULARIES
 
@@ -140,7 +140,7 @@ def _status_steps(cluster: ClusterPlans, key: Key, plan: Plan, held: frozenset[R
         return []
     counts = CopyCounts.of(plan)
     counts.mark_held(held)
-    status = status_to_write(source_type.status, source, cache, counts, utc_now())
+    status = status_to_write(source_type.status, source, cache, counts, utc_timestamp())
     if status is None:
         return []
     return [Step(source.ref, WriteStatus(key, source.ref, source, status), STATUS, desired=False)]
@@ -200,7 +200,7 @@ async def forecast(session: Session, cluster: ClusterPlans) -> PlannedWrites:
 
 def apply_all(cache: Cache, writes: list[Write]) -> set[Key]:
     """Applies the writes to the cache. Returns the keys to plan again."""
-    now = utc_now()
+    now = utc_timestamp()
     keys = set[Key]()
     for write in writes:
         done = write.key if _completes(write, cache) else None

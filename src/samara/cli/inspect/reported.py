@@ -25,7 +25,7 @@ from samara.core.view import View
 from samara.core.vocabulary import declared_reasons
 from samara.core.writes import Apply, Blocked, Create, Outcome, Plan, ReadFirst, Recreate, Update
 from samara.engine.event_sink import KEY, NAMESPACE_COUNT, NAMESPACES, REPEAT_AFTER
-from samara.engine.process import utc_now
+from samara.engine.process import utc_timestamp
 from samara.kube.client import Client, collection
 from samara.kube.codec import decode
 from samara.kube.errors import Forbidden
@@ -151,7 +151,7 @@ async def read_secret_paths(
 
     with progress() as show_progress:
         show_progress("reading the secret manager")
-        first = await read_once(client, config, own_namespace, paths, utc_now)
+        first = await read_once(client, config, own_namespace, paths, utc_timestamp)
     readings = {
         path: replace(reading, absent_for=inf) if reading.not_found else reading for path, reading in first.items()
     }

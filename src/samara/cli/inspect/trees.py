@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from samara.cli.inspect.namespaces import Namespace, Object
+from samara.core.label_selectors import Selector
 from samara.core.model import Kind
-from samara.core.selectors import Selector
 from samara.vocabularies.accurate.labels import (
     CREATE,
     CREATED_BY,

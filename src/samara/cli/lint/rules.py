@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 
 from samara.assembly import WELL_KNOWN, named_vocabularies, registry_of
 from samara.cli.lint.definitions import embedded, misfits, served_versions
 from samara.cli.lint.keys_file import faulty_keys
 from samara.cli.lint.nodes import Entry, Finding, Manifest, as_json, describe_type, locate, manifest_of
-from samara.cli.lint.observed import FIELDS, hides_managers, written_by_people
+from samara.cli.lint.observed import FIELDS, hides_managers, observed_object, written_by_people
 from samara.core.desired import Mistake, not_copied
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.metadata_keys import ACCEPT, IGNORE, NOT_COPIED_BY_DEFAULT, PAUSED, RELEASED
-from samara.core.model import NAMESPACE, Content, Field, Kind, KindName, Object, Ref
+from samara.core.model import Content, Field, Kind, KindName, Object, Ref
 from samara.core.names import (
     LABEL_LENGTH,
     LABEL_VALUE_FORM,
@@ -23,9 +24,7 @@ from samara.core.names import (
     quoted,
 )
 from samara.core.near_misses import NEVER_BY_HAND, NearMissRules
-from samara.core.policy import control_mistake
-from samara.core.source_type import Annotated, CustomResource, SourceType
-from samara.core.trust import ChosenLabels
+from samara.core.source_type import Annotated, ChosenLabels, CustomResource, SourceType
 from samara.core.view import View
 from samara.kube.answers import NO_READINGS
 from samara.kube.cache import Cache
@@ -50,7 +49,7 @@ class Linter:
         registry = self._registry = registry_of(settings, kinds, vocabularies=VOCABULARIES)
         self._kinds_in_settings = {
             vocabulary.name: {kinds[name] for name in vocabulary.kinds(own) if name in kinds}
-            for vocabulary, own in named_vocabularies(settings)
+            for vocabulary, own in named_vocabularies(settings, VOCABULARIES)
         }
         """By vocabulary."""
         self._codec = Codec(registry.managers | {PRESERVED_WRITES["fieldManager"]})
@@ -78,15 +77,22 @@ class Linter:
 
     def check(self, manifest: Manifest) -> Iterator[Finding]:
         """Everything that is wrong with a manifest, apart from what a server or an operator has added to it."""
-        manifest = written_by_people(manifest, self._codec)
-        for entry in manifest.metadata:
-            yield from list(self._illegal_key(manifest, entry)) or list(self._metadata_findings(manifest, entry))
-        yield from faulty_keys(manifest, self._settings)
         kind = self._kind(manifest)
+        observed = observed_object(manifest, kind, self._codec)
+        manifest = written_by_people(manifest, observed)
+        reported = set[Entry]()
+        for entry in manifest.metadata:
+            findings = list(self._illegal_key(manifest, entry)) or list(
+                self._metadata_findings(manifest, entry, observed)
+            )
+            if findings:
+                reported.add(entry)
+            yield from findings
+        yield from faulty_keys(manifest, self._settings)
         for source_type in self._served:
             source = source_type.source
             if isinstance(source, Annotated):
-                yield from self._annotated_findings(manifest, kind, source_type, source)
+                yield from self._annotated_findings(manifest, observed, source_type, source, reported)
             elif source.kind == kind:
                 yield from self._custom_resource_findings(manifest, source_type, source)
 
@@ -103,7 +109,8 @@ class Linter:
         for kind in self._registry.kinds:
             if (kind.group, kind.name) == (manifest.group, manifest.kind) and (kind.group or kind.version == version):
                 return kind
-        return Kind(manifest.group, version, manifest.kind, manifest.kind.lower())
+        name = quoted(manifest.kind)[1:-1]  # without control characters, because findings show it
+        return Kind(manifest.group, version, name, name.lower())
 
     # Labels and annotations
 
@@ -118,8 +125,8 @@ class Linter:
         is_ours = key.partition("/")[0] in self._our_prefixes
         return next(iter(get_close_matches(key, self._writable_keys, 1, _SIMILARITY)), "") if is_ours else ""
 
-    def _metadata_findings(self, manifest: Manifest, entry: Entry) -> Iterator[Finding]:
-        yield from self._value_findings(manifest, entry)
+    def _metadata_findings(self, manifest: Manifest, entry: Entry, observed: Object) -> Iterator[Finding]:
+        yield from self._value_findings(manifest, entry, observed)
         if entry.key in self._marks:
             if hides_managers(manifest):
                 return  # nearly always Samara wrote it: `has_unproven_marks` counts these objects
@@ -143,16 +150,15 @@ class Linter:
             return ""
         return f"one of {', '.join(keys)}" if keys else "no such key: only Samara writes keys with this prefix"
 
-    def _value_findings(self, manifest: Manifest, entry: Entry) -> Iterator[Finding]:
+    def _value_findings(self, manifest: Manifest, entry: Entry, observed: Object) -> Iterator[Finding]:
         is_null_allowed = entry.where == "annotation" and entry.key not in _CONTROL_KEYS
         if entry.value is None and not (is_null_allowed and entry.description == "null"):
             yield manifest.finding(entry.line, entry.key, self._describe_no_text(entry), "text in quotes")
         elif findings := list(_label_value_findings(manifest, entry)):
             yield from findings
         elif entry.key in _CONTROL_KEYS and entry.value is not None:
-            kind, where = quoted(manifest.kind)[1:-1], FIELDS[entry.where]
-            is_namespace = manifest.kind == NAMESPACE.name
-            mistake = control_mistake(kind, is_namespace, where, entry.key, entry.value)
+            where, view = FIELDS[entry.where], self._view_of(observed)
+            mistake = self._near_misses.control_mistake(observed, where, entry.key, entry.value, view)
             if mistake is not None:
                 yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
 
@@ -164,17 +170,28 @@ class Linter:
     # Annotated objects
 
     def _annotated_findings(
-        self, manifest: Manifest, kind: Kind, source_type: SourceType, source: Annotated
+        self,
+        manifest: Manifest,
+        observed: Object,
+        source_type: SourceType,
+        source: Annotated,
+        reported: AbstractSet[Entry],
     ) -> Iterator[Finding]:
-        entries = self._entries_for(source, manifest)
+        """What is wrong with the keys of one source type. `reported` are the entries that have a finding already."""
+        kind, entries = observed.ref.kind, self._entries_for(source, manifest)
         if not entries:
             return
         for key in sorted(entries):
             expected = self._expected_kind(source_type, source, key, kind)
             if expected:  # one finding, however many keys are on this object
-                found = f"on a {quoted(manifest.kind)[1:-1]}"
+                found = f"on a {kind.name}"
                 yield manifest.finding(entries[key].line, entries[key].key, found, expected)
                 return
+        view = self._view_of(observed)
+        on_copy = self._near_misses.request_on_copy(observed, source_type, source, entries.keys(), view)
+        if on_copy is not None:
+            yield self._finding_in_metadata(manifest, entries, on_copy)
+            return
         obj = self._object(manifest, kind, source, entries)
         refused = {key for key, entry in entries.items() if entry.value is None and not _is_null_annotation(entry)}
         mistakes = [mistake for mistake in self._mistakes(source_type, obj) if mistake.field not in refused]
@@ -183,7 +200,7 @@ class Linter:
             if entries[key].value is None:
                 yield manifest.finding(entries[key].line, entries[key].key, "null", 'text in quotes, if only ""')
         if source_type.ownership.marks and source_type.is_source(obj, self._view_of(obj)):
-            yield from self._not_copied_findings(manifest)
+            yield from self._not_copied_findings(manifest, reported)
 
     def _entries_for(self, source: Annotated, manifest: Manifest) -> dict[str, Entry]:
         """The labels and annotations that a source type reads, by key.
@@ -221,10 +238,11 @@ class Linter:
         ref = Ref(kind, manifest.namespace if kind.namespaced else "", _name(manifest))
         return Object(ref, "", 1, labels=texts["label"], annotations=texts["annotation"])
 
-    def _not_copied_findings(self, manifest: Manifest) -> Iterator[Finding]:
+    def _not_copied_findings(self, manifest: Manifest, reported: AbstractSet[Entry]) -> Iterator[Finding]:
         """Labels, annotations and types of Secrets that are never copied. Our own keys are not reported."""
         for entry in manifest.metadata:
-            if entry.key not in self._known_keys and matches_any_glob(self._not_copied[entry.where], entry.key):
+            is_ours = entry.key in self._known_keys or entry in reported
+            if not is_ours and matches_any_glob(self._not_copied[entry.where], entry.key):
                 mistake = not_copied(FIELDS[entry.where], entry.key)
                 yield manifest.finding(entry.line, entry.key, mistake.found, mistake.expected)
         type_ = manifest.type
@@ -312,7 +330,7 @@ def _named_kinds(settings: Settings) -> dict[KindName, Kind]:
     The plural of a kind that is not well known is a guess, because only a cluster can tell.
     """
     kinds: dict[KindName, Kind] = {}
-    for vocabulary, own in named_vocabularies(settings):
+    for vocabulary, own in named_vocabularies(settings, VOCABULARIES):
         for name in vocabulary.kinds(own):
             kind = WELL_KNOWN.get(name) or Kind(name.group, name.version, name.kind, name.kind.lower())
             if vocabulary.rights.refused_kind(vocabulary.name, (kind,)) is None:

@@ -29,6 +29,7 @@ from samara.vocabularies.accurate.labels import (
     template_of,
 )
 from samara.vocabularies.accurate.sub import (
+    CHILDREN_EXIST,
     NameReservation,
     NamingRefusal,
     naming_fault,
@@ -40,7 +41,7 @@ from samara.vocabularies.accurate.sub import (
 from samara.vocabularies.accurate.tree import CIRCULAR, role_faults
 
 LOOP = Refused(CIRCULAR)
-CHILDREN = Refused("child namespaces exist")
+CHILDREN = Refused(CHILDREN_EXIST)
 Faults = Iterator[str]
 
 

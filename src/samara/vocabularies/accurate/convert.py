@@ -12,12 +12,12 @@ from typing import Any
 
 from samara.core.admission import ConversionError
 from samara.vocabularies.accurate.labels import GROUP
+from samara.vocabularies.accurate.sub import READY, STALLED
 
 V1, V2_ALPHA_1, V2 = (f"{GROUP}/{version}" for version in ("v1", "v2alpha1", "v2"))
 OBSERVED = f"internal.{GROUP}/observed-generation"
-CONDITIONS = f"internal.{GROUP}/conditions"
-READY, STALLED = "Ready", "Stalled"
-OK, CONFLICT = "ok", "conflict"
+STORED_CONDITIONS = f"internal.{GROUP}/conditions"
+OK, IN_CONFLICT = "ok", "conflict"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64_LIMIT = 2**63
 _TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
@@ -42,7 +42,9 @@ def _to_v1(hub: Mapping[str, Any]) -> Json:
     observed, conditions = status.get("observedGeneration") or 0, status.get("conditions") or []
     annotations = {
         **({OBSERVED: str(observed)} if observed else {}),
-        **({CONDITIONS: json.dumps(conditions, separators=(",", ":"), ensure_ascii=False)} if conditions else {}),
+        **(
+            {STORED_CONDITIONS: json.dumps(conditions, separators=(",", ":"), ensure_ascii=False)} if conditions else {}
+        ),
     }
     status_v1 = _status_v1(observed, conditions, _metadata(hub).get("generation") or 0)
     return _with_annotations(hub, annotations) | ({"status": status_v1} if status_v1 else {})
@@ -51,7 +53,7 @@ def _to_v1(hub: Mapping[str, Any]) -> Json:
 def _status_v1(observed: int, conditions: list[Json], generation: int) -> str:
     """The status in the oldest version: a word, or an empty text if there is none yet."""
     if any(condition.get("type") == STALLED and condition.get("status") == "True" for condition in conditions):
-        return CONFLICT
+        return IN_CONFLICT
     is_well = all(condition.get("type") == READY and condition.get("status") == "True" for condition in conditions)
     return OK if observed and observed == generation and is_well else ""
 
@@ -60,7 +62,7 @@ def _from_v1(obj: Mapping[str, Any]) -> Json:
     """The word of the oldest version is dropped, because the annotations hold the complete status."""
     annotations = _metadata(obj).get("annotations") or {}
     observed = _observed(annotations[OBSERVED]) if OBSERVED in annotations else 0
-    conditions = _conditions(annotations[CONDITIONS]) if CONDITIONS in annotations else []
+    conditions = _conditions(annotations[STORED_CONDITIONS]) if STORED_CONDITIONS in annotations else []
     status = {
         **({"observedGeneration": observed} if observed else {}),
         **({"conditions": conditions} if conditions else {}),
@@ -83,7 +85,7 @@ def _conditions(text: object) -> list[Json]:
     if conditions is None:
         return []
     if not isinstance(conditions, list) or not all(map(_is_condition, conditions)):
-        raise ConversionError(f"the annotation {CONDITIONS} must hold a JSON list of conditions, and does not")
+        raise ConversionError(f"the annotation {STORED_CONDITIONS} must hold a JSON list of conditions, and does not")
     return conditions
 
 
@@ -100,7 +102,7 @@ def _with_annotations(obj: Mapping[str, Any], ours: Mapping[str, str]) -> Json:
     """The object without a status. Of our two annotations it has those in `ours`."""
     metadata = _metadata(obj)
     old = metadata.get("annotations") or {}
-    annotations = {key: value for key, value in old.items() if key not in (OBSERVED, CONDITIONS)} | dict(ours)
+    annotations = {key: value for key, value in old.items() if key not in (OBSERVED, STORED_CONDITIONS)} | dict(ours)
     other_metadata = {key: value for key, value in metadata.items() if key != "annotations"}
     other_fields = {key: value for key, value in obj.items() if key != "status"}
     return {**other_fields, "metadata": {**other_metadata, **({"annotations": annotations} if annotations else {})}}

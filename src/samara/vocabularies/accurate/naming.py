@@ -23,7 +23,7 @@ class BadExpansion(ValueError):  # noqa: N818 - named after the fault, as in `ku
     """The `match` of a policy, expanded for a root, is not a regular expression."""
 
 
-class Policy(NamedTuple):
+class NamingPolicy(NamedTuple):
     root: str
     match: str
 
@@ -40,17 +40,17 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    policies: tuple[Policy, ...] = ()
+    policies: tuple[NamingPolicy, ...] = ()
 
     @classmethod
     def of(cls, raw: Iterable[Mapping[str, str]]) -> Policies:
         """Reads a list of {root, match}. Raises RegexpError if a `root` is not a regular expression."""
-        policies = tuple(Policy(fields.get("root", ""), fields.get("match", "")) for fields in raw)
+        policies = tuple(NamingPolicy(fields.get("root", ""), fields.get("match", "")) for fields in raw)
         for policy in policies:
             compile_regexp(policy.root)
         return cls(policies)
 
-    def refusal(self, name: str, root: str) -> Policy | None:
+    def refusal(self, name: str, root: str) -> NamingPolicy | None:
         """The first policy that denies the name under this root. None if all allow it. Raises BadExpansion."""
         return next((policy for policy in self.policies if policy.denies(name, root)), None)
 
@@ -127,7 +127,7 @@ def _all_matches(regexp: Regexp, text: str) -> Iterator[Match]:
         at, last = match.end() + is_empty, match.end()
 
 
-def _expansion(policy: Policy, expanded: str) -> Regexp:
+def _expansion(policy: NamingPolicy, expanded: str) -> Regexp:
     try:
         return compile_regexp(expanded)
     except RegexpError as fault:

@@ -141,7 +141,8 @@ class Propagation:
         if obj is not None and obj.deleting:
             return Desired(prune=False, reads=reads)
 
-        # A loop of namespaces has no top, so an original cannot be told from a copy: nothing is written or deleted.
+        # A loop of namespaces has no top, so an original and a copy cannot be distinguished. Nothing is written or
+        # deleted.
         if namespace is not None and is_in_loop(namespace, view):
             return Desired(prune=False, reads=reads)
 
@@ -208,7 +209,7 @@ class Propagation:
         return (query,) if query is not None else ()
 
     def _query_about_generated_copies(self, source: Ref, view: View) -> OwnerAnnotation | None:
-        """The read that tells whether copies were made while `generated` was on. None while it is still on."""
+        """The read that shows whether copies were made while `generated` was on. None while it is still on."""
         obj = view.get(source)
         if obj is not None:
             query = _owner_query(obj)
@@ -277,7 +278,7 @@ class Propagation:
         if source is None or source.deleting or self._mode_of(source, view) != UPDATE:
             return False
         copies = self._copies(source, (obj.ref,), view)
-        return not all(is_in_sync(copy.template, obj, self.ownership, view) for copy in copies)
+        return not all(is_in_sync(copy.template, obj, self.ownership, view, source) for copy in copies)
 
     def _takes_over(self, copy: Copy, source: Object, view: View) -> bool:
         """True if the copy would overwrite an object that is not a copy of this source yet."""
@@ -299,7 +300,8 @@ class Propagation:
             if source is None or source.deleting or self._mode_of(source, view) not in MODES:
                 return self.origin(copy, view) == above and is_recorded(copy, self.ownership)
             (expected,) = self._copies(source, (copy.ref,), view)
-            if expected.template.mode is Mode.SYNC and not is_in_sync(expected.template, copy, self.ownership, view):
+            is_synced = expected.template.mode is Mode.SYNC
+            if is_synced and not is_in_sync(expected.template, copy, self.ownership, view, source):
                 return True
             copy = source
         return False

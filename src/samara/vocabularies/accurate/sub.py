@@ -53,8 +53,8 @@ NamingRefusal = Callable[[str, str], tuple[str, str] | None]
 """The `root` and `match` of the first naming policy that denies a name under a root. Raises for a bad expansion."""
 NameReservation = Callable[[str, str, Iterable[str]], bool]
 """True if the naming policies give a name to a root, and to none of these other roots."""
-CONFLICT = "Conflicting namespace already exists"
-CHILDREN = "child namespaces exist"
+NAME_IS_TAKEN = "Conflicting namespace already exists"
+CHILDREN_EXIST = "child namespaces exist"
 MAX_ANNOTATION_BYTES = 256 * 1024
 """Bytes of all annotations of one object together: the limit of the API server."""
 MAX_QUOTED = 80
@@ -150,7 +150,7 @@ class SubNamespaces:
 
         # Another namespace has the name.
         if namespace is not None:
-            return Desired(blocked=(BlockedTarget(ref, "conflict", CONFLICT),))
+            return Desired(blocked=(BlockedTarget(ref, "conflict", NAME_IS_TAKEN),))
 
         # The namespace does not exist. It is created if this one is in a tree.
         parent = view.get(namespace_ref(source.namespace))
@@ -181,15 +181,15 @@ class SubNamespaces:
     def _desired_while_deleting(self, source: Ref, namespace: Object | None, view: View) -> Desired:
         """The namespace is deleted if it is below this one, has no children, and this one is not being deleted.
 
-        Deleting a parent namespace also deletes the SubNamespaces in it. That is no request to delete the namespaces
-        below it, so they stay unless cascading deletion is allowed.
+        Deleting a parent namespace also deletes the SubNamespaces in it. That is not a request to delete the
+        namespaces below it, so they stay unless cascading deletion is allowed.
         """
         reads = self._reads(source, namespace, view)
         is_confirmed = all(view.answer(query) is True for query in reads)
         if not is_confirmed or not self._deletes_namespace(source, namespace, view):
             return Desired(prune=False, finalizer=FINALIZER, reads=reads)
         if not self.cascading and has_children(source.name, view):
-            blocked = BlockedTarget(namespace_ref(source.name), "refused", CHILDREN)
+            blocked = BlockedTarget(namespace_ref(source.name), "refused", CHILDREN_EXIST)
             return Desired(prune=False, finalizer=FINALIZER, blocked=(blocked,), reads=reads)
         return Desired(finalizer=FINALIZER, reads=reads)
 
@@ -237,7 +237,7 @@ class SubNamespaces:
             return _stalled(obj, "Reserved", _reserved(name))
         if fault is not None:
             return _stalled(obj, "Refused", fault)
-        return _stalled(obj, "Conflict", CONFLICT)
+        return _stalled(obj, "Conflict", NAME_IS_TAKEN)
 
     def _status_while_deleting(
         self, obj: Object, namespace: Object | None, view: View, counts: CopyCounts
@@ -248,7 +248,9 @@ class SubNamespaces:
         if namespace is not None and is_pending:
             problem = counts.removals.get(namespace.ref)
             if not self.cascading and has_children(name, view):
-                return _stalled(obj, "ChildrenExist", f"{CHILDREN} below {name}: delete them or move them elsewhere")
+                return _stalled(
+                    obj, "ChildrenExist", f"{CHILDREN_EXIST} below {name}: delete them or move them elsewhere"
+                )
             if is_paused(namespace):
                 return _stalled(obj, "Held", f"namespace {name} is paused: remove {PAUSED} from it")
             if problem is not None and problem.reason == "held":
@@ -343,7 +345,7 @@ def _stalled(obj: Object, reason: str, message: str) -> Mapping[str, object]:
 def naming_fault(sub: Ref, view: View, refusal: NamingRefusal, is_strict: bool = False) -> Refused | Undecidable | None:
     """Why the naming policies forbid the name of a SubNamespace. None if they do not.
 
-    Under `tenancy: strict` the message names neither the root nor the policy, which tell how others are named.
+    Under `tenancy: strict` the message names neither the root nor the policy, which show how others are named.
     """
     root = root_above(sub.namespace, view, is_strict)
     if isinstance(root, Refused):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from json import loads as parse_json
 
 from samara.core.desired import Desired, Fault, Mistake, Overlay
 from samara.core.model import LABELS, NAMESPACE, ManagedKey, Object, Ref, namespace_ref
 from samara.core.names import NAMESPACE_NAME_FORM, is_namespace_name, quoted
 from samara.core.ownership import ByMark
 from samara.core.queries import CrdExists, IsGone
-from samara.core.source_type import Annotated, Hierarchy, SourceType
-from samara.core.trust import ChosenLabels
+from samara.core.source_type import Annotated, ChosenLabels, Hierarchy, SourceType
 from samara.core.view import View
 from samara.vocabularies.accurate.config import Config
 from samara.vocabularies.accurate.labels import (
@@ -69,32 +68,45 @@ class NamespaceTree:
         setting = f"vocabularies.{NAME}.subNamespaceLabelKeys"
         return ChosenLabels(setting, keys.wildcards, keys.admits_by_pattern, self.chosen_labels)
 
-    def chosen_labels(self, namespace: Object, view: View) -> frozenset[str]:
-        """The labels that a SubNamespace set, here or further up, and that only a pattern let through."""
-        possible = filter(self.config.sub_label_keys.admits_by_pattern, namespace.labels)
-        return frozenset(key for key in possible if self._is_chosen(key, namespace, view))
+    def chosen_labels(self, namespace: Object, keys: Iterable[str], view: View) -> Mapping[str, str | None]:
+        """Those of the keys that a SubNamespace set, here or further up, and that only a pattern let through; each with
+        the value that the label would have without any SubNamespace."""
+        possible = [
+            key for key in keys if key in namespace.labels and self.config.sub_label_keys.admits_by_pattern(key)
+        ]
+        asked: dict[str, Mapping[str, str]] = {}  # by namespace: a spec is parsed once for all keys
+        values = {key: self._trusted_value(key, namespace, asked, view) for key in possible}
+        return {key: value for key, value in values.items() if value != namespace.labels[key]}
 
-    def _is_chosen(self, key: str, namespace: Object, view: View) -> bool:
-        """Follows an inherited label to the namespace that it comes from. In a loop every label counts as chosen."""
+    def _trusted_value(
+        self, key: str, namespace: Object, asked: dict[str, Mapping[str, str]], view: View
+    ) -> str | None:
+        """Follows a label up to the namespace that has it of its own. In a loop no value is trusted."""
         seen: set[str] = set()
         while namespace.ref.name not in seen:
-            if not self._is_from_tree(key, namespace, view):
-                return False  # set on the Namespace itself
+            value = namespace.labels[key]
+            if not self._is_from_tree(key, namespace, asked, view):
+                return value  # set on the Namespace itself
             seen.add(namespace.ref.name)
             above = view.get(namespace_ref(parent_or_template(namespace)))
-            is_inherited = above is not None and above.labels.get(key) == namespace.labels[key]
-            if above is None or not is_inherited or not self.config.label_keys.admits(key):
-                return bool(parent_of(namespace))
+            inherited = above.labels.get(key) if above is not None and self.config.label_keys.admits(key) else None
+            if inherited != value and not parent_of(namespace):
+                return value  # of an earlier template
+            if above is None or inherited is None:
+                return None
             namespace = above
-        return True
+        return None
 
-    def _is_from_tree(self, key: str, namespace: Object, view: View) -> bool:
+    def _is_from_tree(self, key: str, namespace: Object, asked: dict[str, Mapping[str, str]], view: View) -> bool:
         """True if we applied a label, as managedFields show, or if the SubNamespace asks for it."""
+        name = namespace.ref.name
         if not parent_or_template(namespace):
             return False
-        spec = _spec(view.get(Ref(SUB_NAMESPACE, parent_of(namespace), namespace.ref.name)))
-        is_asked = _strings(spec.get("labels")).get(key) == namespace.labels[key]
-        return is_asked or ManagedKey(ACCURATE_MANAGER, LABELS, key) in namespace.applied_keys
+        if ManagedKey(ACCURATE_MANAGER, LABELS, key) in namespace.applied_keys:
+            return True
+        if name not in asked:
+            asked[name] = _strings(_spec(view.get(Ref(SUB_NAMESPACE, parent_of(namespace), name))).get("labels"))
+        return asked[name].get(key) == namespace.labels[key]
 
     def desired(self, source: Ref, view: View) -> Desired:
         """The labels and annotations that one namespace inherits."""
@@ -197,7 +209,7 @@ def lint(namespace: Object) -> Iterator[Mistake]:
 def _spec(sub: Object | None) -> Mapping[str, object]:
     """The spec of a SubNamespace, also of a terminating one: its namespace may stay in use for a while."""
     field = sub.content.get("spec") if sub is not None else None
-    spec = json.loads(field.raw) if field is not None and field.raw is not None else None
+    spec = parse_json(field.raw) if field is not None and field.raw is not None else None
     return spec if isinstance(spec, dict) else {}
 
 

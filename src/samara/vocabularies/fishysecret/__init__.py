@@ -9,13 +9,30 @@ from weakref import WeakKeyDictionary
 
 from samara.core.copy_counts import CopyCounts
 from samara.core.desired import UNAVAILABLE, Adopt, Copy, Desired, Fault, Mistake, Template
-from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, KindName, Object, Ref, namespace_ref
-from samara.core.names import matches_any_glob, quoted, sample
+from samara.core.model import FIELD_MANAGER, NAMESPACE, SECRET, Field, Key, Kind, KindName, Object, Ref, namespace_ref
+from samara.core.names import (
+    is_dns_subdomain,
+    is_label_value,
+    is_namespace_name,
+    matches_any_glob,
+    quoted,
+    sample,
+    to_label_value,
+)
 from samara.core.ownership import ByMark
 from samara.core.queries import SecretPath
 from samara.core.source_limits import LIMIT_EXCEEDED
-from samara.core.source_type import NOWHERE, Addresses, CustomResource, ListedNames, Names, Policy, SourceType, Status
-from samara.core.trust import TrustedNamespaces
+from samara.core.source_type import (
+    LISTS_NONE,
+    Addresses,
+    CustomResource,
+    ListedNames,
+    Names,
+    Policy,
+    SourceType,
+    Status,
+    TrustedNamespaces,
+)
 from samara.core.view import View
 from samara.core.vocabulary import (
     BuildContext,
@@ -38,13 +55,6 @@ from samara.setting_types import (
     Takeover,
     about,
 )
-from samara.vocabularies.fishysecret.fields import CONFIG as CONFIG
-from samara.vocabularies.fishysecret.fields import FINALIZER as FINALIZER
-from samara.vocabularies.fishysecret.fields import FISHY_SECRET as FISHY_SECRET
-from samara.vocabularies.fishysecret.fields import NAME as NAME
-from samara.vocabularies.fishysecret.fields import OWNER_NAME as OWNER_NAME
-from samara.vocabularies.fishysecret.fields import OWNER_NAMESPACE as OWNER_NAMESPACE
-from samara.vocabularies.fishysecret.fields import annotations_of, labels_of, owner_of
 from samara.vocabularies.fishysecret.spec import Spec, read
 from samara.vocabularies.fishysecret.status import (
     ADVICE,
@@ -61,6 +71,15 @@ from samara.vocabularies.fishysecret.status import (
 )
 from samara.vocabularies.fishysecret.values import Values, collect, content, merged
 
+NAME = "fishysecret"
+GROUP = "fishykeys.2v.pm"
+FISHY_SECRET = Kind(GROUP, "v1alpha1", "FishySecret", "fishysecrets")
+FINALIZER = f"{GROUP}/finalizer"
+OWNER_NAME = f"{GROUP}/owner-name"
+"""As a label: the owner's name, or a token if a label cannot hold the name. The annotation then holds the name."""
+OWNER_NAMESPACE = f"{GROUP}/owner-namespace"
+CONFIG = "fishysecret-config"
+"""The Secret with the address of the secret manager and the credentials for it."""
 MARKS = frozenset({OWNER_NAME, OWNER_NAMESPACE})
 PATHS = f"vocabularies.{NAME}.paths"
 PATH_NOT_ALLOWED: Final = "PathNotAllowed"
@@ -253,7 +272,7 @@ class FishySecrets:
 
     def listed(self, obj: Object) -> ListedNames:
         target = self.specs.spec(obj).target
-        return NOWHERE if target is None else ListedNames((target.namespace,), 1, field="spec.target.namespace")
+        return LISTS_NONE if target is None else ListedNames((target.namespace,), 1, field="spec.target.namespace")
 
     def lint(self, obj: Object) -> Iterator[Mistake]:
         target = self.specs.spec(obj).target
@@ -340,6 +359,25 @@ def source_type(options: Options) -> SourceType:
     return FishySecrets(options, SpecCache(options)).source_type()
 
 
+def labels_of(owner: Ref) -> Mapping[str, str]:
+    return {OWNER_NAME: to_label_value(owner.name), OWNER_NAMESPACE: owner.namespace}
+
+
+def annotations_of(owner: Ref) -> Mapping[str, str]:
+    """Set only for a name that a label cannot hold, so that Secrets of the original need no write."""
+    return {} if is_label_value(owner.name) else {OWNER_NAME: owner.name}
+
+
+def owner_of(obj: Object) -> Ref | None:
+    """The FishySecret that a Secret's labels name. None if a label is missing or is not a possible name."""
+    token, namespace = obj.labels.get(OWNER_NAME, ""), obj.labels.get(OWNER_NAMESPACE, "")
+    if obj.ref.kind != SECRET or not is_namespace_name(namespace):
+        return None
+    annotated = obj.annotations.get(OWNER_NAME, token)
+    name = annotated if to_label_value(annotated) == token else token  # another client's annotation frees no Secret
+    return Ref(FISHY_SECRET, namespace, name) if is_dns_subdomain(name) and to_label_value(name) == token else None
+
+
 def _has_secret(source: Ref, target: Ref, view: View) -> bool:
     live = view.get(target)
     return live is not None and owner_of(live) == source
@@ -387,5 +425,6 @@ VOCABULARY = Vocabulary(
     original_lease="dd9fe84d.2v.pm",
     is_written_by_tenants=True,
     reasons=REASONS,
+    reserved_namespaces=lambda settings: (settings.namespace,) if settings.namespace else (),
     secret_store=secret_store,
 )

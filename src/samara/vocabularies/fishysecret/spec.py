@@ -13,10 +13,13 @@ from samara.core.desired import Fault, Mistake, mismatch
 from samara.core.kinds import NEVER_COPIED_TYPES
 from samara.core.model import SECRET, Ref
 from samara.core.names import is_dns_subdomain, is_namespace_name, quoted, sample
-from samara.core.secret_paths import path_fault
+from samara.core.queries import path_fault
+from samara.core.source_limits import LIMIT_EXCEEDED
 
 MAX_ITEMS = 500
 """Keys of one Secret. Bounds the memory that a tenant's spec can use."""
+MAX_PATHS = 100
+"""Different paths of one FishySecret that are read. The CRD accepts more, as that of the original does."""
 MAX_PATH_LENGTH = 1024
 OPAQUE = "Opaque"
 NAME_FORM = "the name of a Secret, up to 253 lower-case letters, digits, - and .,"
@@ -135,6 +138,10 @@ def _items(data: object, reader: _Reader) -> tuple[Item, ...]:
         reader.faults.append(mismatch("spec.data", f"a list of 1 to {MAX_ITEMS} items", found))
         return ()
     items = tuple(_item(item, f"spec.data[{number}]", reader) for number, item in enumerate(data))
+    paths = len({item.path for item in items})
+    if paths > MAX_PATHS:
+        fault = mismatch("spec.data", f"a list with at most {MAX_PATHS} different paths", f"{paths}")
+        reader.faults.append(fault._replace(reason=LIMIT_EXCEEDED))
     duplicates = [key for key, count in Counter(item.key for item in items).items() if key and count > 1]
     if duplicates:
         found = f"several of {sample(map(quoted, duplicates))}"

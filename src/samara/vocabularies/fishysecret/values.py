@@ -16,7 +16,7 @@ from samara.vocabularies.fishysecret.spec import Item, Spec
 MAX_BYTES = 1024 * 1024
 """The size of all values of a Secret together: the limit of the API server."""
 MAX_MESSAGES = 5
-"""Messages in one condition. A spec with 500 paths may have 500 faults."""
+"""Messages in one condition. A spec with 100 paths may have 100 faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Values:
     """False until every path has been read once."""
 
 
-UNREAD: Final = Values(is_read=False)
+NOT_READ: Final = Values(is_read=False)
 
 
 def collect(spec: Spec, interval: float, view: View, is_served: bool) -> Values:
@@ -45,14 +45,14 @@ def collect(spec: Spec, interval: float, view: View, is_served: bool) -> Values:
     for item in spec.items:
         reading = view.answer(SecretPath(item.path, interval))
         if not isinstance(reading, SecretReading):
-            return UNREAD
+            return NOT_READ
         if not (item.optional and reading.is_absent(interval)):
             readings.append((item, reading))
         elif not reading.not_found:  # the key stays left out, but the last read failed: the path may exist by now
             failing.append(reading)
     joined = _joined(readings, failing)
     is_undecided = joined.data is None and not failing and _only_optional_not_found(readings)
-    return UNREAD if is_served and is_undecided else joined
+    return NOT_READ if is_served and is_undecided else joined
 
 
 def _only_optional_not_found(readings: Iterable[tuple[Item, SecretReading]]) -> bool:

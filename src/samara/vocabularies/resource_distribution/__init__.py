@@ -27,15 +27,13 @@ from samara.core.source_type import (
 from samara.core.view import View
 from samara.core.vocabulary import BuildContext, Conflicts, CrossNamespace, Vocabulary
 from samara.setting_types import SECRETS_AND_CONFIG_MAPS, CopiedKind, Managers, Struct, Takeover, about
-from samara.vocabularies.resource_distribution.admit import refusals
-from samara.vocabularies.resource_distribution.convert import convert as convert
-from samara.vocabularies.resource_distribution.lint import mistakes
-from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, load
+from samara.vocabularies.resource_distribution.spec import RESOURCE, TARGETS, convert, load
 from samara.vocabularies.resource_distribution.spec_cache import FROM as FROM
 from samara.vocabularies.resource_distribution.spec_cache import HASHCODE as HASHCODE
 from samara.vocabularies.resource_distribution.spec_cache import NAME as NAME
 from samara.vocabularies.resource_distribution.spec_cache import EmbeddedObject, ParsedSpec, SpecCache
 from samara.vocabularies.resource_distribution.status import TYPES, status
+from samara.vocabularies.resource_distribution.validation import mistakes, refusals
 
 RESOURCE_DISTRIBUTION = Kind(
     "apps.kruise.io", "v1beta1", "ResourceDistribution", "resourcedistributions", namespaced=False

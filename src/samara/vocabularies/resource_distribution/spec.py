@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from samara.core.desired import Fault, Mistake, mismatch
+from samara.core.label_selectors import Selector
 from samara.core.names import NO_NAMES, NamespaceNames, is_dns_subdomain, quoted, sample
-from samara.core.selectors import NamespaceSelector, Selector, parse_selector_json
+from samara.core.selectors import NamespaceSelector, parse_selector_json
 
 RESOURCE, TARGETS = "spec.resource", "spec.targets"
 INCLUDED, EXCLUDED = "includedNamespaces", "excludedNamespaces"
@@ -18,6 +19,8 @@ SELECTORS = ("namespaceLabelSelector", "namespaceSelector")
 """The second is the name in the original's newest v1beta1. Samara accepts both names in both versions."""
 MAX_DEPTH = 200
 """Levels of a spec that are accepted. The JSON decoder of every supported Python reads more."""
+_FAILED_FIELD = {"v1alpha1": "failedNamespace", "v1beta1": "failedNamespaces"}
+"""By version: the field of a condition that lists namespaces."""
 _OUTSIDE_CONTENT = ("apiVersion", "kind", "metadata", "status")
 _SERVER_ESCAPES = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -222,3 +225,23 @@ def hashcode(resource: Mapping[str, Any]) -> str:
 def compact(body: Mapping[str, Any]) -> str:
     """JSON without white space and with sorted keys."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def convert(obj: Mapping[str, Any], desired: str) -> dict[str, Any]:
+    """The object in the desired apiVersion. The versions differ in the name of one field of the conditions.
+
+    Fields and versions that are not known stay as they are.
+    """
+    converted = {**obj, "apiVersion": desired}
+    status = obj.get("status")
+    name = _FAILED_FIELD.get(desired.rpartition("/")[2])
+    if name is None or not isinstance(status, Mapping) or not isinstance(status.get("conditions"), list):
+        return converted
+    conditions = [_renamed(condition, name) for condition in status["conditions"]]
+    return {**converted, "status": {**status, "conditions": conditions}}
+
+
+def _renamed(condition: object, name: str) -> object:
+    if not isinstance(condition, Mapping):
+        return condition
+    return {name if key in _FAILED_FIELD.values() else key: value for key, value in condition.items()}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samara.core.secret_paths import path_fault
+from samara.core.queries import path_fault
 
 LEGAL = [
     "/app/db/username",

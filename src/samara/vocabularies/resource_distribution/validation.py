@@ -1,14 +1,15 @@
-"""The mistakes in a distribution that `samara lint` reports besides the faults of its spec."""
+"""What is wrong with a distribution: the answer of the admission webhook, and the findings of `samara lint`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from samara.core.desired import Mistake
 from samara.core.kinds import NEVER_COPIED_TYPES, is_refused, rules_for
-from samara.core.model import ANNOTATIONS, LABELS
-from samara.core.names import quoted
+from samara.core.model import ANNOTATIONS, LABELS, Content
+from samara.core.names import is_dns_subdomain, quoted
+from samara.core.queries import DryRunCreate, Rejected
 from samara.core.selectors import illegal_names
 from samara.vocabularies.resource_distribution.spec import (
     EXCLUDED,
@@ -21,10 +22,62 @@ from samara.vocabularies.resource_distribution.spec import (
 from samara.vocabularies.resource_distribution.spec_cache import ParsedSpec, SpecCache, invalid_content_message
 
 Json = Mapping[str, Any]
+Answer = Callable[[DryRunCreate], object]
+_HIDDEN = "a policy or a quota refuses it (the operator's namespace has the details: try it there)"
+
+
+def refusals(
+    name: str, new: ParsedSpec, old: ParsedSpec | None, content: object, answer: Answer, *, is_strict: bool
+) -> tuple[str, ...]:
+    """The messages of the webhook about a new or changed distribution. One answer lists all faults.
+
+    `content`: that of the copies, if it is known. `answer`: the answer to a dry run, if there is one. `is_strict`: any
+    pod that reaches the webhook may read the messages, so they quote no quota and no policy.
+    """
+    return (
+        *_name_faults(name),
+        *(fault.message for fault in (*new.faults, *new.warnings)),
+        *_identity_faults(new, old),
+        *_content_faults(new, content),
+        *_dry_run_faults(new, answer, is_strict),
+    )
+
+
+def _name_faults(name: str) -> Iterator[str]:
+    """The name may be empty: the API server generates one then."""
+    if name and not is_dns_subdomain(name):
+        yield f"metadata.name: a DNS subdomain was expected, found {quoted(name)}"
+
+
+def _identity_faults(new: ParsedSpec, old: ParsedSpec | None) -> Iterator[str]:
+    if old is None or old.resource is None or new.resource is None or not is_dns_subdomain(old.resource.name):
+        return  # an object that cannot have been copied may be corrected
+    values = zip(("apiVersion", "kind", "metadata.name"), old.resource.identity, new.resource.identity, strict=True)
+    for field, before, after in values:
+        if before != after:
+            yield f"{RESOURCE}.{field} cannot be changed: {quoted(before)} was expected, found {quoted(after)}"
+
+
+def _content_faults(new: ParsedSpec, content: object) -> Iterator[str]:
+    if new.embedded is not None and isinstance(content, Content):
+        why = rules_for(new.embedded.kind).refusal(content)
+        if why is not None:
+            yield f"{RESOURCE}: {why}"
+
+
+def _dry_run_faults(new: ParsedSpec, answer: Answer, is_strict: bool) -> Iterator[str]:
+    """None if the dry run has no answer yet: the webhook performs it and asks again."""
+    stored = answer(new.embedded.dry_run) if new.embedded is not None else None
+    if isinstance(stored, Rejected):
+        is_hidden = is_strict and not stored.is_about_object
+        yield f"{RESOURCE}: the API server refuses it: {_HIDDEN if is_hidden else stored.message}"
 
 
 def mistakes(spec: Json, parsed: ParsedSpec, specs: SpecCache) -> Iterator[Mistake]:
-    """The mistakes in `spec`, the JSON from which `parsed` was read. One mistake does not hide those in other parts."""
+    """The mistakes for `samara lint` besides the faults of the spec. One mistake does not hide those in other parts.
+
+    `spec` is the JSON from which `parsed` was read.
+    """
     targets = _mapping(spec.get("targets"))
     positions = {name: _positions(name, targets) for name in (INCLUDED, EXCLUDED)}
     yield from _name_mistakes(parsed.targets, positions)
