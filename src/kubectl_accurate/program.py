@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from samara import __version__
 from samara.cli.options import KubectlStyleCommand, debug_flag, kubectl_options
+from samara.cli.suggestions import unknown_command
 from samara.kube.aiohttp_import import small_aiohttp
 
 PROGRAM = "kubectl-accurate"
@@ -80,6 +81,15 @@ class Group(KubectlStyleCommand, click.Group):
         command: click.Command = getattr(module, entry.attribute)
         return command
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuses an unknown command, and names those that are spelt nearly like it."""
+        word = args[0]
+        if not context.resilient_parsing and not word.startswith("-") and self.get_command(context, word) is None:
+            raise unknown_command(word, context, self)
+        return super().resolve_command(context, args)
+
     def invoke(self, context: click.Context) -> Any:
         flags_in_front = {
             name: value
@@ -124,9 +134,11 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
     parent = context.find_root()
     command: click.Command = parent.command
     for name in names:
-        child = command.get_command(parent, name) if isinstance(command, click.Group) else None
-        if child is None:
+        if not isinstance(command, click.Group):
             raise click.UsageError(f"expected a command, found {' '.join(names)!r}")
+        child = command.get_command(parent, name)
+        if child is None:
+            raise unknown_command(name, parent, command)
         parent = click.Context(child, info_name=child.name, parent=parent)
         command = child
     click.echo(command.get_help(parent))

@@ -217,6 +217,7 @@ def test_keys_of_held_deletions_are_offered(stage: Stage, names: dict[str, str])
     holds = {"metadata": {"name": "samara-holds"}, "data": {"x": json.dumps(record)}}
     stage.api.create("/api/v1/namespaces/shop/configmaps", holds)
     assert offered("samara release -n shop secret-", names) == [key]
+    assert offered(f"samara release -n shop {key} secret-", names) == []
     assert offered("samara release -n shipping secret-", names) == []
 
 

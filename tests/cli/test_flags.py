@@ -75,6 +75,9 @@ def test_arguments_after_two_dashes_are_no_flags() -> None:
         ("--namespace=shop --context c why secret/db", "why --namespace=shop --context c secret/db"),
         ("--insecure-skip-tls-verify -s https://x plan", "plan --insecure-skip-tls-verify -s https://x"),
         ("why -n shop secret/db", "why -n shop secret/db"),
+        ("-o json -n shop status", "status -o json -n shop"),
+        ("-o=name --selector=a=b -A plan", "plan -o=name --selector=a=b -A"),
+        ("-A status -l a", "status -A -l a"),
         ("--version", "--version"),
         ("--observe run", "--observe run"),
         ("-n shop", ""),
@@ -92,4 +95,8 @@ def test_a_flag_in_front_of_the_command_is_one_of_the_command() -> None:
     assert "namespace: elsewhere" in samara_inside("--namespace=elsewhere", "rbac").out
     assert samara_inside("-n", "shop", "statsu").err.endswith("found 'statsu'; did you mean 'status'?\n")
     assert samara_inside("-n", "shop", "--help") == samara_inside("--help")
+    assert samara_inside("-n", "shop", "-o", "json", "help", "status") == samara_inside("status", "--help")
+    assert samara_inside("-o", "json", "rbac") == samara_inside("rbac", "-o", "json")
+    assert samara_inside("-o", "json", "crds").out.startswith("{")
+    assert "No such option '-o'" in samara_inside("-o", "json", "release", "x").err
     assert samara_inside("-n", "shop") == samara_inside()

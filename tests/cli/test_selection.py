@@ -111,6 +111,16 @@ def test_orphans_are_selected_by_their_own_namespace_and_labels(stage: Stage, sh
     assert shell("orphans", "--no-headers", "-l", "kept").out.split()[2] == "a/db"
 
 
+def test_a_misspelt_namespace_is_noted_with_the_one_that_was_meant(sources: Stage, shell: Shell) -> None:
+    sources.namespace("billing")
+    meant = "samara: there is no namespace 'biling'; did you mean 'billing'?"
+    for command in ("status", "plan", "orphans"):
+        done = shell(command, "-n", "biling")
+        assert (done.code, done.err.splitlines().count(meant)) == (0, 1), command
+        assert "there is no namespace" not in shell(command, "-n", "billing").err
+        assert "there is no namespace" not in shell(command, "-A", "-n", "biling").err
+
+
 def test_a_namespace_names_the_root_of_a_tree(stage: Stage, shell: Shell) -> None:
     key = "accurate.cybozu.com"
     stage.api.create("/api/v1/namespaces", {"metadata": {"name": "r", "labels": {f"{key}/type": "root"}}})

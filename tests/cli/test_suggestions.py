@@ -7,7 +7,7 @@ import pytest
 from tests.cli.program import samara_inside
 from tests.support.toys import full_registry
 
-from samara.cli.commands.release import check_names
+from samara.cli.commands.release import check_names, not_held
 from samara.cli.inspect.namespaces import not_found
 from samara.cli.suggestions import did_you_mean
 
@@ -55,6 +55,15 @@ def test_a_mistyped_key_of_a_held_deletion_is_wrong_usage(key: str, meant: str) 
     with pytest.raises(click.UsageError) as caught:
         check_names(key, full_registry())
     assert caught.value.message.endswith(meant)
+
+
+def test_a_key_that_is_not_held_is_answered_with_the_one_that_was_meant() -> None:
+    held = ["secret-copy/Secret/admin/db", "sync-to/ConfigMap/team/ca"]
+    assert not_held("secret-copy/Secret/admin/bd", "samara", held).endswith(
+        "did you mean 'secret-copy/Secret/admin/db'?"
+    )
+    assert not_held("fishysecret/FishySecret/x/y", "samara", held).endswith(f"; held are: {', '.join(held)}")
+    assert not_held("secret-copy/Secret/admin/db", "samara", []).endswith("; nothing is held")
 
 
 def test_a_mistyped_root_of_a_tree_is_reported_with_similar_namespaces() -> None:

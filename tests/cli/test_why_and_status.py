@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.cluster.support.stage import Stage
 from tests.cluster.support.waiting import eventually
 from tests.support.json_schema import check
 
+from samara.engine.hold_records import record_name
 from samara.vocabularies.secret_copy import TARGETS
 from samara_devtools.devcluster import Devcluster
 
@@ -293,8 +295,25 @@ def test_discarded_deletions_leave_orphans(stage: Stage, shell: Shell) -> None:
 def test_release_of_another_key_lists_the_held_keys(stage: Stage, shell: Shell) -> None:
     assert "nothing is held" in shell("release", "secret-copy/Secret/admin/other").fault
     hold(stage, shell)
-    message = shell("release", "secret-copy/Secret/admin/other").fault
-    assert "held are: secret-copy/Secret/admin/db" in message
+    assert "held are: secret-copy/Secret/admin/db" in shell("release", "sync-to/ConfigMap/team/other").fault
+    assert shell("release", "secret-copy/Secret/admin/bd").fault.endswith("did you mean 'secret-copy/Secret/admin/db'?")
+
+
+def test_several_keys_are_released_together_or_none_of_them(stage: Stage, shell: Shell) -> None:
+    db, mail = "secret-copy/Secret/admin/db", "secret-copy/Secret/admin/mail"
+    path, record = "/api/v1/namespaces/default/configmaps", {"count": 7, "since": "", "until": "forever", "set": "x"}
+    data = {record_name(key): json.dumps({"key": key, **record}) for key in (db, mail)}
+    stage.api.create(path, {"metadata": {"name": "samara-holds"}, "data": data})
+
+    def answers() -> list[str]:
+        stored = map(json.loads, stage.api.get(f"{path}/samara-holds")["data"].values())
+        return [entry["answer"] for entry in stored if "answer" in entry]
+
+    assert "did you mean" in shell("release", db, "secret-copy/Secret/admin/mial").fault
+    assert answers() == []
+    done = shell("release", db, mail)
+    assert [line.split()[4] for line in done.out.splitlines()] == [f"{db}:", f"{mail}:"]
+    assert answers() == ["release x", "release x"]
 
 
 @pytest.mark.parametrize("key", ["nothing/Secret/admin/db", "secret-copy/Thing/admin/db"])

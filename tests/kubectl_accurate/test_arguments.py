@@ -187,6 +187,20 @@ def test_7_an_unknown_type_is_refused_on_one_line_without_a_request(nobody: Path
     assert result.fault == "invalid type: tree; expected root, template or none"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("lsit",), "expected a command, found 'lsit'; did you mean 'list'?"),
+        (("sub", "delte"), "expected a command, found 'delte'; did you mean 'delete'?"),
+        (("help", "templat"), "expected a command, found 'templat'; did you mean 'template'?"),
+        (("help", "sub", "mvoe"), "expected a command, found 'mvoe'; did you mean 'move'?"),
+        (("frobnicate",), "expected a command, found 'frobnicate'"),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(words: tuple[str, ...], message: str) -> None:
+    assert accurate_inside(*words).fault.startswith(message)
+
+
 def test_version_needs_no_cluster_and_imports_no_client() -> None:
     script = (
         "import sys; sys.argv = ['kubectl-accurate', '--version']\nfrom kubectl_accurate import program\n"

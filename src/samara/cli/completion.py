@@ -45,8 +45,9 @@ def contexts(context: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def held_keys(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The keys of held deletions."""
-    return _matching(incomplete, _ask(context, _held_keys))
+    """The keys of held deletions that are not given yet."""
+    given = context.params.get(parameter.name or "") or ()
+    return _matching(incomplete, (key for key in _ask(context, _held_keys) if key not in given))
 
 
 def objects(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -16,7 +16,7 @@ import click
 
 from samara import __version__
 from samara.cli.options import Debug, flags_behind_command
-from samara.cli.suggestions import did_you_mean
+from samara.cli.suggestions import unknown_command
 from samara.kube.aiohttp_import import small_aiohttp
 
 if TYPE_CHECKING:  # imported when they are needed: the errors take longer than all other imports of this module
@@ -90,10 +90,10 @@ class Commands(click.Group):
         return None
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Accepts `samara -n shop status` and `samara help status`, as kubectl does."""
+        """Accepts `samara -n shop -o json status` and `samara help status`, as kubectl does."""
         args = flags_behind_command(args)
         if args[:1] == [HELP]:
-            args = [*args[1:], "--help"]
+            args = flags_behind_command([*args[1:], "--help"])
         return super().parse_args(context, args)
 
     def resolve_command(
@@ -102,8 +102,7 @@ class Commands(click.Group):
         """Refuses an unknown command, and names those that are spelt nearly like it."""
         word = args[0]
         if not context.resilient_parsing and not word.startswith("-") and self.get_command(context, word) is None:
-            similar = did_you_mean(word, self.list_commands(context))
-            raise click.UsageError(f"expected a command, found {word!r}{similar}", context)
+            raise unknown_command(word, context, self)
         return super().resolve_command(context, args)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -324,6 +324,17 @@ def kubectl_options(*, all_shown: bool = False) -> tuple[Callable[[F], F], ...]:
     return (*_COMMON_FLAGS, *rare)
 
 
+_LISTING_FLAGS = {
+    "-o": False,
+    "--output": False,
+    "-l": False,
+    "--selector": False,
+    "-A": True,
+    "--all-namespaces": True,
+}
+"""Flags of kubectl that only some commands have, and whether they stand without a value."""
+
+
 def flags_behind_command(args: list[str]) -> list[str]:
     """The arguments with kubectl's flags in front of the command moved behind it, where the command reads them.
 
@@ -332,10 +343,11 @@ def flags_behind_command(args: list[str]) -> list[str]:
     command = click.Command(None)
     for add in kubectl_options():
         add(command)
-    options = {flag: option for option in command.params for flag in option.opts if isinstance(option, click.Option)}
+    options = (option for option in command.params if isinstance(option, click.Option))
+    is_switch = {flag: option.is_flag for option in options for flag in option.opts} | _LISTING_FLAGS
     end = 0
-    while end < len(args) and args[end].partition("=")[0] in options:
-        end += 1 if "=" in args[end] or options[args[end]].is_flag else 2
+    while end < len(args) and args[end].partition("=")[0] in is_switch:
+        end += 1 if "=" in args[end] or is_switch[args[end]] else 2
     flags, rest = args[:end], args[end:]
     return [rest[0], *flags, *rest[1:]] if rest and not rest[0].startswith("-") else rest
 

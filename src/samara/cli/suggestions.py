@@ -19,6 +19,17 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
 
 
+def unknown_namespace(name: str, namespaces: Iterable[str]) -> str:
+    """The message about a namespace that does not exist."""
+    return f"there is no namespace {name!r}{did_you_mean(name, namespaces)}"
+
+
+def unknown_command(word: str, context: click.Context, group: click.Group) -> click.UsageError:
+    """The error about a word that is no command of the group."""
+    similar = did_you_mean(word, group.list_commands(context))
+    return click.UsageError(f"expected a command, found {word!r}{similar}", context)
+
+
 class SuggestingChoice(click.Choice[str]):
     """A choice whose error message names the values that are spelt nearly like the one that was given."""
 

@@ -10,7 +10,12 @@ import click
 
 from samara.cli.filters import Filter, filter_flags, filter_of, namespace_of
 from samara.cli.formats import LISTED, Form, Layout, headers_flag, layout_of, output_flag
-from samara.cli.inspect.cluster_plans import ClusterPlans, plan_cluster, take_full_snapshot
+from samara.cli.inspect.cluster_plans import (
+    ClusterPlans,
+    note_unknown_namespace,
+    plan_cluster,
+    take_full_snapshot,
+)
 from samara.cli.inspect.orphan_scan import (
     REASONS,
     Orphan,
@@ -89,6 +94,7 @@ async def _orphans(
         if delete:
             session.require_proven_settings()
         plans = await plan_cluster(session, await take_full_snapshot(session))
+        note_unknown_namespace(session, plans.snapshot, chosen.namespace)
         orphans = [
             orphan
             for orphan in find_orphans(plans, session.policy)

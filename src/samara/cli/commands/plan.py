@@ -15,7 +15,13 @@ from samara.cli.files import Text, read_texts
 from samara.cli.filters import Filter, filter_flags, filter_of, namespace_of, operators_cluster
 from samara.cli.formats import LISTED, Form, Layout, headers_flag, layout_of, output_flag
 from samara.cli.inspect.caused import caused_by_manifests
-from samara.cli.inspect.cluster_plans import ClusterPlans, note_waiting, plan_cluster, take_snapshot
+from samara.cli.inspect.cluster_plans import (
+    ClusterPlans,
+    note_unknown_namespace,
+    note_waiting,
+    plan_cluster,
+    take_snapshot,
+)
 from samara.cli.inspect.diff import Change, changes
 from samara.cli.inspect.forecast import (
     VERBS,
@@ -173,6 +179,7 @@ async def _forecast(session: Session, files: list[Text], namespace: str | None, 
         await overlay_manifests(snapshot, files, namespace or session.access.namespace, session.note_once)
     cluster = await plan_cluster(session, snapshot)
     note_waiting(session, snapshot)
+    note_unknown_namespace(session, snapshot, chosen.namespace)
     planned = await _chosen_forecast(session, cluster, chosen)
     if files:
         planned = caused_by_manifests(without_manifests, planned)

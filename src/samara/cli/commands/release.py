@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import click
 
 from samara.cli import completion
@@ -24,9 +26,10 @@ KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara 
     examples={
         "Let the held deletions of a source go on": "samara release secret-copy/Secret/admin/db",
         "Delete nothing, and keep the copies as orphans": "samara release secret-copy/Secret/admin/db --discard",
+        "Of two sources": "samara release secret-copy/Secret/admin/db secret-copy/Secret/admin/mail",
     },
 )
-@click.argument("key", metavar="KEY", shell_complete=completion.held_keys)
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True, shell_complete=completion.held_keys)
 @click.option(
     "--discard", is_flag=True, help="Delete nothing: copies become orphans, and a namespace stays in its tree."
 )
@@ -37,16 +40,17 @@ KEY_FORM = "vocabulary/Kind/namespace/name, with - for no namespace, as `samara 
     help="The file with the settings. Default: those of the operator in the cluster.",
 )
 @kubectl_flags
-def command(cluster: Cluster, key: str, discard: bool, config: str | None) -> None:
+def command(cluster: Cluster, keys: tuple[str, ...], discard: bool, config: str | None) -> None:
     """Let deletions go on that the operator holds because they are many at a time.
 
     KEY is vocabulary/Kind/namespace/name as `samara status` prints it. The release is for the copies that are held now:
-    later deletions of the source may be held again.
+    later deletions of the source may be held again. If one of several keys is wrong, nothing is released.
     """
-    _check_form(key)
-    record = wait_for(_release(cluster, config, key, discard))
+    for key in keys:
+        _check_form(key)
     request = "keep the copies as orphans" if discard else "delete them"
-    click.echo(f"{plural(record.count, 'held deletion')} of {key}: asked the operator to {request}.")
+    for record in wait_for(_release(cluster, config, tuple(dict.fromkeys(keys)), discard)):
+        click.echo(f"{plural(record.count, 'held deletion')} of {record.key}: asked the operator to {request}.")
 
 
 def _check_form(key: str) -> None:
@@ -54,14 +58,22 @@ def _check_form(key: str) -> None:
         raise click.UsageError(f"KEY: expected {KEY_FORM}, found {quoted(key)}")
 
 
-async def _release(cluster: Cluster, config: str | None, key: str, discard: bool) -> HoldRecord:
+async def _release(cluster: Cluster, config: str | None, keys: Sequence[str], discard: bool) -> list[HoldRecord]:
     async with open_session(cluster, config) as session:
-        namespace = session.operator_namespace
-        record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
-        if record is None:
-            check_names(key, session.registry)
-            raise ConfigError(await _not_held(session, key))
-        return record
+        held = await session.held_deletions()
+        for key in keys:
+            if key not in held:
+                check_names(key, session.registry)
+                raise ConfigError(not_held(key, session.operator_namespace, held))
+        return [await _release_one(session, key, discard) for key in keys]
+
+
+async def _release_one(session: Session, key: str, discard: bool) -> HoldRecord:
+    namespace = session.operator_namespace
+    record = await post_answer(session.client, namespace, key, "discard" if discard else "release")
+    if record is None:  # the hold has ended since it was read
+        raise ConfigError(not_held(key, namespace, await session.held_deletions()))
+    return record
 
 
 def check_names(key: str, registry: Registry) -> None:
@@ -78,9 +90,9 @@ def check_names(key: str, registry: Registry) -> None:
         raise click.UsageError(f"KEY: expected a kind ({', '.join(kinds)}), found {quoted(kind)}{similar}")
 
 
-async def _not_held(session: Session, key: str) -> str:
-    """The message about a key for which the operator holds no deletions."""
-    keys = sorted(await session.held_deletions())
-    held = f"held are: {', '.join(keys)}" if keys else "nothing is held"
-    holder = f"the operator in namespace {session.operator_namespace}"
-    return f"expected the key of deletions that {holder} holds, found {key}; {held}"
+def not_held(key: str, namespace: str, held: Iterable[str]) -> str:
+    """The message about a key for which the operator in this namespace holds no deletions."""
+    keys = sorted(held)
+    expected = f"expected the key of deletions that the operator in namespace {namespace} holds, found {key}"
+    all_held = f"; held are: {', '.join(keys)}" if keys else "; nothing is held"
+    return f"{expected}{did_you_mean(key, keys) or all_held}"

@@ -11,7 +11,7 @@ import click
 from samara.cli.advice import ADVICE, advise
 from samara.cli.filters import Filter, filter_flags, filter_of, namespace_of, operators_cluster
 from samara.cli.formats import LISTED, Form, Layout, headers_flag, layout_of, output_flag
-from samara.cli.inspect.cluster_plans import note_waiting, plan_cluster
+from samara.cli.inspect.cluster_plans import note_unknown_namespace, note_waiting, plan_cluster
 from samara.cli.inspect.reported import merge_reported
 from samara.cli.inspect.source_state import MAX_NAMES, exists, reason_text, source_as_json, source_labels
 from samara.cli.options import Cluster, Command, config_flag, kubectl_flags, wait_for
@@ -90,6 +90,7 @@ async def _status(session: Session, chosen: Filter) -> Json:
     labels = {str(key): source_labels(cluster, key) for key in cluster.plans}
     records = [_hold_as_json(record) for _, record in sorted(held.items())]
     waiting = note_waiting(session, cluster.snapshot)
+    note_unknown_namespace(session, cluster.snapshot, chosen.namespace)
     return {
         "sources": [source for key, source in sources if _is_chosen(key, source, labels[str(key)], chosen)],
         "held": [record for record in records if _is_held_chosen(record, labels, chosen)],

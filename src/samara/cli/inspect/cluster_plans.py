@@ -11,6 +11,7 @@ from samara.assembly import store_config
 from samara.cli.inspect.reported import read_secret_paths, with_operator_readings
 from samara.cli.output import plural, progress
 from samara.cli.session import Session
+from samara.cli.suggestions import unknown_namespace
 from samara.core.model import Key, Kind, Ref
 from samara.core.names import sample
 from samara.core.queries import SecretPath, SecretReading
@@ -106,6 +107,13 @@ def note_waiting(session: Session, snapshot: Snapshot) -> list[Waiting]:
         named = ", ".join(f"{entry.vocabulary} (no {entry.kind.name})" for entry in waiting)
         session.note_once(f"not served until the CRD is installed: {named}; `samara crds` prints them")
     return waiting
+
+
+def note_unknown_namespace(session: Session, snapshot: Snapshot, name: str | None) -> None:
+    """Notes that the namespace that -n names does not exist. Otherwise an empty answer would look like a good one."""
+    names = list(snapshot.cache.namespaces())
+    if name and name not in names:
+        session.note_once(unknown_namespace(name, names))
 
 
 async def plan_cluster(session: Session, snapshot: Snapshot | None = None) -> ClusterPlans:

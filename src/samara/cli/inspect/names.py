@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from samara.cli.output import note
-from samara.cli.suggestions import did_you_mean
+from samara.cli.suggestions import did_you_mean, unknown_namespace
 from samara.core.model import NAMESPACE, Kind, Ref
 from samara.kube.client import JSON, Client, collection
 from samara.kube.codec import MALFORMED
@@ -51,7 +51,7 @@ async def note_similar_names(client: Client, ref: Ref) -> None:
     """
     namespaces = await _names_if_readable(client, NAMESPACE)
     if ref.namespace and namespaces and ref.namespace not in namespaces:
-        note(f"there is no namespace {ref.namespace!r}{did_you_mean(ref.namespace, namespaces)}")
+        note(unknown_namespace(ref.namespace, namespaces))
         return
     similar = did_you_mean(ref.name, await _names_if_readable(client, ref.kind, ref.namespace))
     if similar:
