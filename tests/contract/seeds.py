@@ -829,13 +829,6 @@ DECISIONS = (
         by="core/test_take_over.py::test_an_adopted_or_released_object_is_not_replaced",
     ),
     Fault(
-        "a copy of a paused source is replaced",
-        "occupant",
-        " and not ctx.is_paused(holder)",
-        "",
-        by="core/test_take_over.py::test_the_copy_of_a_paused_source_is_not_replaced",
-    ),
-    Fault(
         "a forged copy is replaced",
         "occupant",
         "return is_recorded(live, self.ctx.registry[holder.source_type].ownership) and not",
@@ -1058,13 +1051,6 @@ DECISIONS = (
         "if ctx.is_paused(rival) and self.holder != rival:",
         "if False:",
         by="core/test_take_over.py::test_a_paused_source_without_a_copy_leaves_the_address_to_others",
-    ),
-    Fault(
-        "a paused source loses the copy that it has",
-        "occupant",
-        "if ctx.is_paused(rival) and self.holder != rival:",
-        "if ctx.is_paused(rival):",
-        by="core/test_take_over.py::test_a_paused_source_keeps_the_copy_that_it_has",
     ),
     Fault(
         "the rivals of a custom resource in a paused namespace are not planned",
@@ -2238,7 +2224,8 @@ KUBE_AND_STORES = (
         "web/listener",
         "if connection.peer == crowded)",
         "if True)",
-        by="web/test_listener.py::test_a_client_with_many_connections_displaces_none_of_another_client",
+        by="web/test_listener.py::"
+        "test_a_client_with_many_connections_displaces_no_request_that_another_client_is_still_sending",
     ),
     Fault(
         "a review keeps the values of a distribution while it waits",

@@ -198,6 +198,19 @@ def test_a_client_with_many_connections_displaces_none_of_another_client() -> No
     on_port(scenario, PATIENT)
 
 
+def test_a_client_with_many_connections_displaces_no_request_that_another_client_is_still_sending() -> None:
+    async def scenario(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        writer.write(GET[:4])
+        crowd = [await sent(port, b"GET") for _ in range(3 * PATIENT.connections)]
+        writer.write(GET[4:])
+        await reader.readuntil(b"ok")
+        for _, other in (*crowd, (reader, writer)):
+            other.close()
+
+    on_port(scenario, PATIENT)
+
+
 @pytest.mark.parametrize("data", [b"", b"GET", GET.replace(b"ok", b"no")], ids=["nothing", "half a head", "not found"])
 def test_clients_that_get_no_answer_displace_none_that_gets_answers_however_many_they_are(data: bytes) -> None:
     async def scenario(port: int) -> None:

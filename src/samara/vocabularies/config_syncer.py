@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Annotated
@@ -150,7 +150,7 @@ class _Syncer:
             annotations=copyable(ANNOTATIONS, obj.annotations),
             adopt=self.context.adopt,
             unmanaged=frozenset({"immutable"}),
-            stamps={ORIGIN: Stamp(origin_of(obj), partial(origin_named, obj.ref.kind))},
+            stamps={ORIGIN: Stamp(origin_of(obj), _named_by(obj.ref.kind))},
         )
 
     def ineffective(self, obj: Object) -> Iterator[Mistake]:
@@ -210,6 +210,12 @@ def origin_of(source: Object) -> str:
         "resourceVersion": str(source.resource_version),
     }
     return json.dumps(reference, separators=(",", ":"))
+
+
+@lru_cache(maxsize=2)
+def _named_by(kind: Kind) -> Callable[[str], tuple[str, str] | None]:
+    """Cached, so that the templates of one source are equal."""
+    return partial(origin_named, kind)
 
 
 def origin_named(kind: Kind, value: str) -> tuple[str, str] | None:

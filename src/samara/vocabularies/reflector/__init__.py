@@ -84,7 +84,7 @@ def build(settings: ReflectorSettings, context: BuildContext) -> tuple[SourceTyp
             unmanaged=frozenset({"immutable"}),
             stamps={
                 REFLECTS: Stamp(obj.ref.path, names=str.strip),
-                AUTO_REFLECTS: Stamp("True", names=lambda value: value.strip().lower()),
+                AUTO_REFLECTS: Stamp("True", names=_as_boolean),
                 VERSION: Stamp(str(obj.resource_version)),
                 AT: Stamp(str),
             },
@@ -118,6 +118,10 @@ def build(settings: ReflectorSettings, context: BuildContext) -> tuple[SourceTyp
     pull = PullMirrors(PULL, context.kinds, is_excluded, is_never_reflected)
     # The original refuses nothing, so no webhook does.
     return replace(automatic, desired=desired, selected_labels=selected_labels, admission=None), pull.source_type()
+
+
+def _as_boolean(value: str) -> bool:
+    return value.strip().lower() == "true"
 
 
 def source_of(mirror: Object) -> Ref | None:
